@@ -1,0 +1,2 @@
+"""Arguments in, calls of experiments and estimators out; no logic.
+"""

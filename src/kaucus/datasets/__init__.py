@@ -1,0 +1,2 @@
+"""Names in, arrays out: loaders with cache, checksum and licence; generators.
+"""

@@ -1,0 +1,2 @@
+"""The scikit-learn classes: validate, call the core, store.
+"""

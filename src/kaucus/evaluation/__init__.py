@@ -1,0 +1,2 @@
+"""Predictions in; metrics, timings, tables and figures out.
+"""

@@ -1,0 +1,1 @@
+"""Slow, obvious NumPy versions, used as oracle by the tests."""
