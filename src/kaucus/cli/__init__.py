@@ -1,2 +1,1 @@
-"""Arguments in, calls of experiments and estimators out; no logic.
-"""
+"""Arguments in, calls of experiments and estimators out; no logic."""

@@ -1,2 +1,1 @@
-"""Names in, arrays out: loaders with cache, checksum and licence; generators.
-"""
+"""Names in, arrays out: loaders with cache, checksum and licence; generators."""

@@ -1,2 +1,1 @@
-"""The scikit-learn classes: validate, call the core, store.
-"""
+"""The scikit-learn classes: validate, call the core, store."""

@@ -1,2 +1,1 @@
-"""Predictions in; metrics, timings, tables and figures out.
-"""
+"""Predictions in; metrics, timings, tables and figures out."""

@@ -1,2 +1,1 @@
-"""The tables of the papers as data, and one runner that reproduces them.
-"""
+"""The tables of the papers as data, and one runner that reproduces them."""
