@@ -3,3 +3,105 @@
 In come arrays of any library; out come arrays of the same library on the same
 device. Knows no machine learning.
 """
+
+from kaucus.backend._blocks import (
+    for_each_block,
+    map_blocks,
+    n_workers,
+    one_blas_thread,
+    reduce_blocks,
+    row_blocks,
+    symmetric_tiles,
+    tile_shape,
+    tiles,
+)
+from kaucus.backend._elementwise import exp, sqrt
+from kaucus.backend._linalg import (
+    CholeskyFactor,
+    NotPositiveDefiniteError,
+    add_to_diagonal,
+    cho_solve,
+    cholesky,
+    cholesky_with_jitter,
+    diagonal,
+    eigh,
+    jitter_steps,
+    restore_lower,
+    segment_sum,
+    solve_triangular,
+)
+from kaucus.backend._memory import (
+    format_bytes,
+    free_memory,
+    parse_bytes,
+    resolve_budget,
+)
+from kaucus.backend._namespace import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    dtype_name,
+    epsilon,
+    is_numpy,
+    is_sparse,
+    is_torch,
+    itemsize,
+    take_rows,
+    to_device,
+    to_numpy,
+)
+from kaucus.backend._random import generator_from, random_normal, random_rows
+
+__all__ = [
+    # namespaces and devices
+    "Array",
+    "array_namespace",
+    "as_like",
+    "astype",
+    "device_of",
+    "dtype_name",
+    "epsilon",
+    "is_numpy",
+    "is_sparse",
+    "is_torch",
+    "itemsize",
+    "take_rows",
+    "to_device",
+    "to_numpy",
+    # functions that may work in place
+    "exp",
+    "sqrt",
+    # linear algebra
+    "CholeskyFactor",
+    "NotPositiveDefiniteError",
+    "add_to_diagonal",
+    "cho_solve",
+    "cholesky",
+    "cholesky_with_jitter",
+    "diagonal",
+    "eigh",
+    "jitter_steps",
+    "restore_lower",
+    "segment_sum",
+    "solve_triangular",
+    # blocks and memory
+    "for_each_block",
+    "format_bytes",
+    "free_memory",
+    "map_blocks",
+    "n_workers",
+    "one_blas_thread",
+    "parse_bytes",
+    "reduce_blocks",
+    "resolve_budget",
+    "row_blocks",
+    "symmetric_tiles",
+    "tile_shape",
+    "tiles",
+    # random numbers
+    "generator_from",
+    "random_normal",
+    "random_rows",
+]

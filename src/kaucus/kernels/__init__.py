@@ -2,3 +2,33 @@
 
 Nothing is fitted here.
 """
+
+from kaucus.kernels._base import Kernel
+from kaucus.kernels._callable import CallableKernel
+from kaucus.kernels._cauchy import Cauchy
+from kaucus.kernels._cosine import Cosine
+from kaucus.kernels._exponential import Exponential
+from kaucus.kernels._gaussian import Gaussian
+from kaucus.kernels._laplacian import Laplacian
+from kaucus.kernels._linear import Linear
+from kaucus.kernels._operator import KernelOperator
+from kaucus.kernels._polynomial import Polynomial
+from kaucus.kernels._resolve import kernel_names, resolve_gamma, resolve_kernel
+from kaucus.kernels._sigmoid import Sigmoid
+
+__all__ = [
+    "CallableKernel",
+    "Cauchy",
+    "Cosine",
+    "Exponential",
+    "Gaussian",
+    "Kernel",
+    "KernelOperator",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Sigmoid",
+    "kernel_names",
+    "resolve_gamma",
+    "resolve_kernel",
+]

@@ -1,4 +1,40 @@
 """A linear system, or its action, in; coefficients out.
 
-Knows matrices and right-hand sides, neither data nor models.
+Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
+
+from kaucus.solvers._calibration import (
+    fit_temperature,
+    softmax,
+    sum_of_exponentials,
+    two_columns,
+)
+from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._iterative import solve_ls_svm_cg
+from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
+from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
+from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+
+__all__ = [
+    "CGResult",
+    "FitResult",
+    "LSSVMSolution",
+    "LSSVMSpectrum",
+    "Plan",
+    "SolveInfo",
+    "conjugate_gradient",
+    "decompose_ls_svm",
+    "fit_ls_svm",
+    "fit_temperature",
+    "operator_norm",
+    "plan_ls_svm",
+    "randomly_pivoted_cholesky",
+    "softmax",
+    "solve_at",
+    "solve_ls_svm",
+    "solve_ls_svm_cg",
+    "sum_of_exponentials",
+    "two_columns",
+]

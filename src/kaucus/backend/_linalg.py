@@ -1,0 +1,224 @@
+"""Dense linear algebra that the array API standard lacks, or has too slowly.
+
+Every function has a torch version (``_torch``), a SciPy version for NumPy arrays
+and a portable one from the standard alone; the portable ones are slow but short,
+and the tests hold the others to them.
+
+SciPy rather than ``numpy.linalg`` for NumPy arrays: the same LAPACK routine, but
+it can work in place (one n × n matrix in place of two) and it does not touch the
+other triangle.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from kaucus.backend._namespace import (
+    Array,
+    array_namespace,
+    device_of,
+    epsilon,
+    is_numpy,
+    is_torch,
+)
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A matrix that must be positive definite is not, even with jitter."""
+
+
+class CholeskyFactor(NamedTuple):
+    """A factor ``L`` of ``H + jitter I``."""
+
+    L: Array
+    """Lower factor, (n, n). Only its lower triangle may be read."""
+    jitter: float
+    """What had to be added to the diagonal; zero in all but degenerate cases."""
+
+
+def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
+    """Return a lower factor of a symmetric ``H``, or ``None`` if there is none.
+
+    Only the lower triangle of ``H`` is read. Only the lower triangle of the result
+    is defined; with ``overwrite=True`` it may share the memory of ``H``, and for
+    NumPy arrays the strict upper triangle of ``H`` then survives, which is how
+    :mod:`kaucus.solvers` keeps the matrix and its factor in the room of one.
+    """
+    if is_torch(H):
+        from kaucus.backend import _torch
+
+        return _torch.cholesky(H)
+    if is_numpy(H):
+        return _scipy_cholesky(H, overwrite=overwrite)
+    return _portable_cholesky(H)
+
+
+def _scipy_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
+    # LAPACK wants column-major storage: a row-major lower triangle is a
+    # column-major upper one, so neither order needs a copy.
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (H,))
+    row_major = H.flags.c_contiguous
+    A = H.T if row_major else H
+    L, info = potrf(A, lower=not row_major, overwrite_a=overwrite, clean=False)
+    if info:
+        return None
+    return L.T if row_major else L
+
+
+def _portable_cholesky(H: Array) -> Array | None:
+    xp = array_namespace(H)
+    try:
+        L = xp.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        return None
+    return L if bool(xp.all(xp.isfinite(L))) else None
+
+
+def cho_solve(L: Array, B: Array) -> Array:
+    """Solve ``L @ L.T @ X = B`` for a lower factor ``L``, (n, n), and ``B``, (n, t)."""
+    if is_torch(L):
+        from kaucus.backend import _torch
+
+        return _torch.cho_solve(L, B)
+    if is_numpy(L):
+        if L.flags.c_contiguous:  # see _scipy_cholesky: no copy of the factor
+            return scipy.linalg.cho_solve((L.T, False), B, check_finite=False)
+        return scipy.linalg.cho_solve((L, True), B, check_finite=False)
+    return solve_triangular(L, solve_triangular(L, B), transpose=True)
+
+
+def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
+    """Solve ``L @ X = B``, or ``L.T @ X = B``, for a lower triangular ``L``."""
+    if is_torch(L):
+        from kaucus.backend import _torch
+
+        return _torch.solve_triangular(L, B, transpose=transpose)
+    if is_numpy(L):
+        if L.flags.c_contiguous:
+            return scipy.linalg.solve_triangular(
+                L.T, B, trans=0 if transpose else 1, lower=False, check_finite=False
+            )
+        return scipy.linalg.solve_triangular(
+            L, B, trans=1 if transpose else 0, lower=True, check_finite=False
+        )
+    xp = array_namespace(L, B)
+    L = xp.tril(L)
+    return xp.linalg.solve(L.T if transpose else L, B)
+
+
+def eigh(H: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
+    if is_numpy(H):
+        return scipy.linalg.eigh(H, driver="evd", check_finite=False)
+    return array_namespace(H).linalg.eigh(H)
+
+
+def add_to_diagonal(H: Array, value: Array | float) -> Array:
+    """Return ``H`` with a number, or one value per row, added to its diagonal.
+
+    Works in place where the library can; use the returned array in any case.
+    """
+    if is_torch(H):
+        from kaucus.backend import _torch
+
+        return _torch.add_to_diagonal(H, value)
+    if is_numpy(H):
+        np.einsum("ii->i", H)[...] += value
+        return H
+    xp = array_namespace(H)
+    identity = xp.eye(H.shape[0], dtype=H.dtype, device=device_of(H))
+    return H + identity * value
+
+
+def diagonal(H: Array) -> Array:
+    """Return a copy of the diagonal."""
+    xp = array_namespace(H)
+    return xp.linalg.diagonal(H) * 1
+
+
+def jitter_steps(H_diagonal: Array, *, largest: float = 1e-4) -> list[float]:
+    """Return the jitters to try in turn: 0, then growing tenfold.
+
+    The first is the rounding error of a factorisation, ``n eps mean(diag H)``; the
+    last is at most ``largest`` times the mean of the diagonal: a matrix that needs
+    more is not positive semidefinite up to rounding, and the caller must hear of it.
+    """
+    n = H_diagonal.shape[0]
+    scale = max(float(array_namespace(H_diagonal).mean(H_diagonal)), 1e-300)
+    first = min(epsilon(H_diagonal) * max(n, 8), largest / 10)
+    n_steps = int(np.floor(np.log10(largest / first) + 1e-9)) + 1
+    return [0.0] + [scale * first * 10.0**k for k in range(n_steps)]
+
+
+def cholesky_with_jitter(
+    H: Array, *, largest: float = 1e-4, overwrite: bool = False
+) -> CholeskyFactor:
+    """Factor ``H + jitter I`` with the smallest jitter of a growing list that works.
+
+    The caller must report a jitter above zero. ``H`` is left as it is unless
+    ``overwrite`` allows its memory to be used.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If even ``largest`` times the mean diagonal does not help.
+    """
+    xp = array_namespace(H)
+    on_diagonal = diagonal(H)
+    steps = jitter_steps(on_diagonal, largest=largest)
+    in_place = overwrite and is_numpy(H)
+    for jitter in steps:
+        A = add_to_diagonal(H if in_place else xp.asarray(H, copy=True), jitter)
+        if (L := cholesky(A, overwrite=True)) is not None:
+            return CholeskyFactor(L, jitter)
+        if in_place:
+            restore_lower(H, on_diagonal)
+    raise NotPositiveDefiniteError(
+        f"The matrix of shape {tuple(H.shape)} is not positive definite: even "
+        f"{steps[-1]:.1e} on its diagonal does not make it so."
+    )
+
+
+def restore_lower(H: np.ndarray, on_diagonal: np.ndarray) -> None:
+    """Undo ``cholesky(H, overwrite=True)``: mirror the strict upper triangle."""
+    step = max(1, 2**20 // max(H.shape[0], 1))
+    for start in range(0, H.shape[0], step):
+        s = slice(start, min(start + step, H.shape[0]))
+        H[s.stop :, s] = H[s, s.stop :].T
+        square = np.triu(H[s, s], k=1)
+        H[s, s] = square + square.T
+    np.fill_diagonal(H, on_diagonal)
+
+
+def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+    """Sum the rows of ``values`` that share a label.
+
+    Parameters
+    ----------
+    values : array of shape (n, d)
+    labels : integer array of shape (n,), from 0 to ``n_segments - 1``
+    n_segments : int
+
+    Returns
+    -------
+    array of shape (n_segments, d)
+        A segment without rows has the sum 0.
+    """
+    if is_torch(values):
+        from kaucus.backend import _torch
+
+        return _torch.segment_sum(values, labels, n_segments)
+    if is_numpy(values):
+        n = values.shape[0]
+        member = scipy.sparse.csc_array(
+            (np.ones(n, values.dtype), labels, np.arange(n + 1)), shape=(n_segments, n)
+        )
+        return np.asarray(member @ values)
+    return _portable_segment_sum(values, labels, n_segments)
+
+
+def _portable_segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+    xp = array_namespace(values, labels)
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
+    return xp.astype(labels[None, :] == ids[:, None], values.dtype) @ values

@@ -1,0 +1,120 @@
+"""How many bytes there are, and how many a piece of work may take."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from kaucus.backend._namespace import Array, is_torch
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+
+
+def parse_bytes(size: int | float | str) -> int:
+    """Turn ``"4GiB"``, ``"500 MB"`` or a number into bytes.
+
+    >>> parse_bytes("1.5GiB")
+    1610612736
+    """
+    if isinstance(size, int | float) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", str(size))
+    try:
+        assert match is not None
+        n_bytes = int(float(match[1]) * _UNITS[match[2].lower()])
+    except (AssertionError, KeyError, ValueError):
+        n_bytes = 0
+    if n_bytes <= 0:
+        raise ValueError(
+            f"memory_budget={size!r} is not a size; pass a positive number of bytes, "
+            "a text such as '4GiB' or '500MB', or None."
+        )
+    return n_bytes
+
+
+def format_bytes(n_bytes: float) -> str:
+    """Write bytes for people, in powers of two.
+
+    >>> format_bytes(3_221_225_472)
+    '3.0 GiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.1f} TiB"
+
+
+def resolve_budget(budget: int | float | str | None, like: Array = None) -> int:
+    """Return the bytes that may be used: ``None`` means three quarters of the free.
+
+    ``like`` names the device that is meant: the host, or a tensor's GPU.
+    """
+    if budget is not None:
+        return parse_bytes(budget)
+    return free_memory(like) * 3 // 4
+
+
+def free_memory(like: Array = None) -> int:
+    """Return the free bytes of the host, or of the device of the tensor ``like``."""
+    if like is not None and is_torch(like):
+        from kaucus.backend import _torch
+
+        on_device = _torch.free_memory(like)
+        if on_device is not None:
+            return on_device
+    return _host_free_memory()
+
+
+def _host_free_memory() -> int:
+    free = [_system_free_memory()]
+    # Inside a container the limit of its control group is what counts.
+    limit = _read_int(Path("/sys/fs/cgroup/memory.max"))
+    used = _read_int(Path("/sys/fs/cgroup/memory.current"))
+    if limit is not None and used is not None:
+        free.append(max(limit - used, 0))
+    return min(free)
+
+
+def _read_int(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # not Linux, or the text "max": no limit
+        return None
+
+
+def _system_free_memory() -> int:
+    try:
+        text = Path("/proc/meminfo").read_text()
+        return int(text.split("MemAvailable:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        pass
+    if sys.platform == "win32":
+        return _windows_free_memory()
+    # macOS tells only the total; half of it is a careful guess of what is free.
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _windows_free_memory() -> int:
+    import ctypes
+
+    class Status(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ulong), ("load", ctypes.c_ulong)] + [
+            (name, ctypes.c_ulonglong)
+            for name in ("total", "available", "tp", "ap", "tv", "av", "ae")
+        ]
+
+    status = Status(length=ctypes.sizeof(Status))
+    ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore
+    return status.available

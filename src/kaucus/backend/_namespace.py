@@ -1,0 +1,131 @@
+"""Which array library, which device, which precision: one place that knows.
+
+Everything below the estimators is written against ``xp = array_namespace(X)`` of
+the package array-api-compat. SciPy's sparse matrices count as NumPy: they are
+read with NumPy and every result made from them is a NumPy array.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import scipy.sparse
+
+Array = Any
+"""An array of any library that follows the array API standard."""
+
+
+def array_namespace(*arrays: Array) -> ModuleType:
+    """Return the namespace that the given arrays share.
+
+    ``None`` and Python scalars are passed over; CSR matrices count as NumPy.
+
+    Raises
+    ------
+    TypeError
+        If the arrays belong to different libraries.
+    """
+    dense = [
+        np.empty(0) if scipy.sparse.issparse(a) else a
+        for a in arrays
+        if a is not None and not isinstance(a, int | float)
+    ]
+    try:
+        return array_api_compat.array_namespace(*dense)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(a).__module__.split(".")[0] for a in dense}))
+        raise TypeError(
+            f"Expected arrays of one library that follows the array API standard, "
+            f"got {kinds}; convert them to one library first."
+        ) from error
+
+
+def device_of(x: Array) -> Any:
+    """Return the device of an array, in its library's own terms."""
+    if scipy.sparse.issparse(x):
+        return "cpu"
+    return array_api_compat.device(x)
+
+
+def is_numpy(x: Array) -> bool:
+    """Tell whether ``x`` is a NumPy array (the SciPy doors are open to it)."""
+    return isinstance(x, np.ndarray)
+
+
+def is_torch(x: Array) -> bool:
+    """Tell whether ``x`` is a torch tensor, without importing torch."""
+    return array_api_compat.is_torch_array(x)
+
+
+def is_sparse(x: Array) -> bool:
+    """Tell whether ``x`` is a SciPy sparse matrix or array."""
+    return scipy.sparse.issparse(x)
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Return ``x`` as a NumPy array; a copy only where the library needs one."""
+    if is_torch(x):
+        return x.detach().cpu().numpy()
+    if is_numpy(x):
+        return x
+    return np.asarray(x)
+
+
+def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
+    """Bring ``x`` to the library and device of ``like``.
+
+    ``dtype`` is a name such as ``"float64"``; by default the dtype of ``x`` stays.
+    """
+    xp = array_namespace(like)
+    wanted = None if dtype is None else getattr(xp, dtype)
+    if is_torch(x) and is_torch(like):
+        return x.to(device=like.device, dtype=wanted)
+    if not is_torch(like) and not is_torch(x) and array_namespace(x) is xp:
+        return x if wanted is None or x.dtype == wanted else xp.astype(x, wanted)
+    return xp.asarray(to_numpy(x), dtype=wanted, device=device_of(like))
+
+
+def to_device(x: Array, device: str | None) -> Array:
+    """Return ``x`` on ``device``: ``None`` leaves it where it lives.
+
+    ``"cpu"`` leaves NumPy arrays NumPy arrays. Any other device needs torch, and
+    turns NumPy arrays into torch tensors there.
+    """
+    if device is None or (device == "cpu" and not is_torch(x)):
+        return x
+    from kaucus.backend import _torch
+
+    return _torch.to_device(x, device)
+
+
+def dtype_name(x: Array) -> str:
+    """Return the dtype's name as the standard spells it, for example ``float32``."""
+    return str(x.dtype).rsplit(".", maxsplit=1)[-1]
+
+
+def epsilon(x: Array) -> float:
+    """Return the spacing of floating-point numbers at 1 in the precision of ``x``."""
+    return float(np.finfo(dtype_name(x)).eps)
+
+
+def astype(x: Array, dtype: str) -> Array:
+    """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
+    if dtype_name(x) == dtype:
+        return x
+    if is_sparse(x):
+        return x.astype(dtype)
+    xp = array_namespace(x)
+    return xp.astype(x, getattr(xp, dtype))
+
+
+def itemsize(x: Array) -> int:
+    """Return the bytes of one element."""
+    return np.dtype(dtype_name(x)).itemsize
+
+
+def take_rows(X: Array, rows: Array) -> Array:
+    """Return the rows with the given numbers, of an array or a CSR matrix."""
+    if is_sparse(X):
+        return X[rows]
+    return array_namespace(X).take(X, rows, axis=0)

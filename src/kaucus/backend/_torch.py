@@ -1,0 +1,69 @@
+"""The torch versions of the primitives; imported only once a tensor is seen.
+
+Each function here has a portable twin of the same name and meaning in
+``_linalg`` or ``_blocks``, and a test that both agree.
+"""
+
+import numpy as np
+import torch
+
+
+def to_device(x, device: str):
+    """Move a tensor or NumPy array to ``device``."""
+    try:
+        target = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device={device!r} is not a device that torch knows; "
+            "expected None, 'cpu', 'cuda' or 'cuda:1'."
+        ) from error
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "
+            "use device=None, or install a CUDA build of torch."
+        )
+    if isinstance(x, np.ndarray):
+        # A read-only array (a memory map, a pandas column) cannot be shared.
+        x = torch.from_numpy(x if x.flags.writeable else x.copy())
+    return x.to(target)
+
+
+def cholesky(H):
+    """Return the lower factor, or ``None`` where ``H`` is not positive definite."""
+    L, info = torch.linalg.cholesky_ex(H)
+    return None if int(info) else L
+
+
+def cho_solve(L, B):
+    """Solve ``L @ L.T @ X = B``."""
+    return torch.cholesky_solve(B, L)
+
+
+def solve_triangular(L, B, *, transpose: bool):
+    """Solve ``L @ X = B`` or ``L.T @ X = B``."""
+    if transpose:
+        return torch.linalg.solve_triangular(L.mT, B, upper=True)
+    return torch.linalg.solve_triangular(L, B, upper=False)
+
+
+def add_to_diagonal(H, value):
+    """Add a number or one value per row to the diagonal, in place."""
+    H.diagonal().add_(value)
+    return H
+
+
+def segment_sum(values, labels, n_segments: int):
+    """Sum the rows of ``values`` that share a label."""
+    if values.device.type != "cpu":
+        # index_add_ is not reproducible from run to run on CUDA; a product is.
+        ids = torch.arange(n_segments, device=values.device)
+        return (labels[None, :] == ids[:, None]).to(values.dtype) @ values
+    out = torch.zeros((n_segments, values.shape[1]), dtype=values.dtype)
+    return out.index_add_(0, labels, values)
+
+
+def free_memory(x) -> int | None:
+    """Return the free bytes of the tensor's CUDA device; ``None`` on the CPU."""
+    if x.device.type != "cuda":
+        return None
+    return torch.cuda.mem_get_info(x.device)[0]

@@ -1,0 +1,147 @@
+"""What a kernel is: k(X, Y), its diagonal, and one block of it at a time.
+
+A kernel object is immutable, knows its parameters and nothing else: no data, no
+fitting. A subclass gives ``prepare`` (once per set of rows), ``tile`` (one block of
+the matrix, from prepared rows) and ``diag``; the rest is here.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    device_of,
+    dtype_name,
+    for_each_block,
+    n_workers,
+    resolve_budget,
+    symmetric_tiles,
+    tile_shape,
+    tiles,
+)
+from kaucus.kernels._distances import (
+    Rows,
+    inner_products,
+    mean_row,
+    shifted_rows,
+    squared_distances,
+)
+
+
+class Kernel(ABC):
+    """A similarity k(x, y) of two rows."""
+
+    name: ClassVar[str]
+    """What estimators call it, for example ``"rbf"``."""
+
+    positive_semidefinite: ClassVar[bool] = True
+    """Whether every Gram matrix has no negative eigenvalue."""
+
+    thread_safe: ClassVar[bool] = True
+    """Whether blocks may be computed in several threads."""
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        """Return the kernel matrix of the rows of ``X`` and ``Y``.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        Y : array or CSR matrix of shape (m, d), default=None
+            None means ``X``: half of the work, and an exactly symmetric matrix.
+
+        Returns
+        -------
+        array of shape (n, m)
+            In the library, device and precision of ``X``.
+        """
+        symmetric = Y is None
+        x_rows, y_rows = self.prepare_pair(X, Y)
+        shape = (X.shape[0], y_rows.values.shape[0])
+        xp = array_namespace(X)
+        out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
+        tile = tile_shape(X, shape[1], resolve_budget(None, X))
+        blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
+
+        def fill(block: tuple[slice, slice]) -> None:
+            rows, columns = block
+            T = self.tile(x_rows.block(rows), y_rows.block(columns))
+            if symmetric:
+                _mirror(out, block, T)
+            else:
+                out[rows, columns] = T
+
+        for_each_block(fill, blocks, workers=self.n_workers(X))
+        return out
+
+    def n_workers(self, X: Array) -> int:
+        """Return how many threads compute blocks of this kernel on such arrays."""
+        return n_workers(X) if self.thread_safe else 1
+
+    @abstractmethod
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
+        """Make both sets of rows ready for :meth:`tile`, once."""
+
+    @abstractmethod
+    def tile(self, X: Rows, Y: Rows) -> Array:
+        """Return one block of the kernel matrix, in memory of its own."""
+
+    @abstractmethod
+    def diag(self, X: Array) -> Array:
+        """Return k(x, x) for each row, (n,), without the matrix."""
+
+
+def _result_dtype(X: Array):
+    return getattr(array_namespace(X), dtype_name(X))
+
+
+def _mirror(out: Array, block: tuple[slice, slice], T: Array) -> None:
+    """Write a tile of :func:`symmetric_tiles` and its mirror image."""
+    rows, columns = block
+    if columns.start == rows.start:
+        xp = array_namespace(T)
+        height = rows.stop - rows.start
+        upper = xp.triu(T[:, :height])
+        out[rows, rows] = upper + xp.triu(upper, k=1).T
+        T, columns = T[:, height:], slice(rows.stop, columns.stop)
+    out[rows, columns] = T
+    out[columns, rows] = T.T
+
+
+class InnerProductKernel(Kernel):
+    """A kernel that is a function of ⟨x, y⟩."""
+
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+        x_rows = Rows(X, None)
+        return x_rows, x_rows if Y is None else Rows(Y, None)
+
+    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+        return self.of_inner_products(inner_products(X.values, Y.values))
+
+    @abstractmethod
+    def of_inner_products(self, G: Array) -> Array:
+        """Turn inner products into the kernel; may overwrite ``G``."""
+
+
+class UnitDiagonalKernel(Kernel):
+    """A kernel with k(x, x) = 1."""
+
+    def diag(self, X: Array) -> Array:  # noqa: D102
+        xp = array_namespace(X)
+        return xp.ones(X.shape[0], dtype=_result_dtype(X), device=device_of(X))
+
+
+class DistanceKernel(UnitDiagonalKernel):
+    """A kernel that is a function of ‖x − y‖², and 1 where that is 0."""
+
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+        shift = mean_row(X if Y is None else Y)
+        x_rows = shifted_rows(X, shift)
+        return x_rows, x_rows if Y is None else shifted_rows(Y, shift)
+
+    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+        return self.of_squared_distances(squared_distances(X, Y))
+
+    @abstractmethod
+    def of_squared_distances(self, D: Array) -> Array:
+        """Turn squared distances into the kernel; may overwrite ``D``."""

@@ -1,0 +1,74 @@
+"""Any function k(X, Y) as a kernel."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kaucus.backend import Array, array_namespace, astype, dtype_name, is_sparse
+from kaucus.kernels._base import Kernel
+from kaucus.kernels._distances import Rows
+
+
+@dataclass(frozen=True)
+class CallableKernel(Kernel):
+    """A kernel given by a function of two sets of rows.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Y)`` takes arrays of shape (n, d) and (m, d) and returns one of
+        shape (n, m), as the callables of scikit-learn's ``SVC`` do. It is called on
+        blocks of rows, from one thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics.pairwise import chi2_kernel
+    >>> CallableKernel(chi2_kernel)(np.eye(2)).shape
+    (2, 2)
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    name = "callable"
+    # Nothing is known of the function: neither its matrix nor its threads.
+    positive_semidefinite = False
+    thread_safe = False
+
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+        x_rows = Rows(X, None)
+        return x_rows, x_rows if Y is None else Rows(Y, None)
+
+    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+        return self._checked(X.values, Y.values)
+
+    def diag(self, X: Array) -> Array:  # noqa: D102
+        xp = array_namespace(X)
+        one_by_one = [
+            self._checked(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])
+        ]
+        return xp.stack([xp.asarray(value) for value in one_by_one])
+
+    def _checked(self, X: Array, Y: Array) -> Array:
+        expected = (X.shape[0], Y.shape[0])
+        K = self.function(X, Y)
+        shape = tuple(getattr(K, "shape", ()))
+        if shape != expected:
+            raise ValueError(
+                f"The kernel {_name(self.function)} returned shape {shape} for "
+                f"{expected[0]} and {expected[1]} rows; expected {expected}. It must "
+                "take two sets of rows and return the matrix of all pairs."
+            )
+        if is_sparse(K):
+            K = K.toarray()
+        xp = array_namespace(K)
+        if not bool(xp.all(xp.isfinite(K))):
+            raise ValueError(
+                f"The kernel {_name(self.function)} returned NaN or infinity; "
+                "every entry must be finite. Scale the data or change the kernel."
+            )
+        return astype(K, dtype_name(X))
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__name__", repr(function))

@@ -1,0 +1,45 @@
+"""The cosine kernel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from kaucus.backend import Array, array_namespace, astype, dtype_name, is_sparse
+from kaucus.kernels._base import InnerProductKernel
+from kaucus.kernels._distances import Rows, squared_norms
+
+
+@dataclass(frozen=True)
+class Cosine(InnerProductKernel):
+    """k(x, y) = ⟨x, y⟩ / (‖x‖ ‖y‖), and 0 where a row is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Cosine()(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [3.0, 3.0]])).round(4)
+    array([[1.    , 0.7071]])
+    """
+
+    name = "cosine"
+
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+        x_rows = Rows(unit_rows(X), None)
+        return x_rows, x_rows if Y is None else Rows(unit_rows(Y), None)
+
+    def of_inner_products(self, G: Array) -> Array:  # noqa: D102
+        return G
+
+    def diag(self, X: Array) -> Array:  # noqa: D102
+        xp = array_namespace(X)
+        return xp.astype(squared_norms(X) > 0, getattr(xp, dtype_name(X)))
+
+
+def unit_rows(X: Array) -> Array:
+    """Return the rows divided by their norms; zero rows stay zero."""
+    xp = array_namespace(X)
+    norms = xp.sqrt(squared_norms(X))
+    scale = astype(1 / xp.where(norms > 0, norms, xp.ones_like(norms)), dtype_name(X))
+    if is_sparse(X):
+        return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(scale)) @ X)
+    return X * scale[:, None]

@@ -1,0 +1,182 @@
+"""Inner products and squared distances of blocks of rows, dense or CSR.
+
+The fast form of a squared distance,
+
+    ‖x − y‖² = ‖x‖² + ‖y‖² − 2⟨x, y⟩,
+
+is one matrix product, but it loses digits where the distance is small beside the
+norms: two nearly equal rows far from the origin may even come out negative. Here
+
+1. a common shift (the mean row) is taken off first, so that the norms are of the
+   size of the data's spread, wherever the data lies;
+2. every entry that has still lost more than half of its digits, that is
+   ‖x − y‖² < √ε (‖x‖² + ‖y‖²), is computed again from the differences.
+
+So each distance has a relative error of at most a small multiple of √ε, equal rows
+have the distance 0, and no distance is negative.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.spatial.distance
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    dtype_name,
+    epsilon,
+    is_numpy,
+    is_sparse,
+    row_blocks,
+    take_rows,
+)
+
+# Above this share of small distances, a float32 block is done in float64 as a whole.
+_MANY = 0.02
+# Elements of one chunk of differences x − y.
+_CHUNK = 2**21
+# Denser CSR blocks are multiplied as dense ones: BLAS beats the sparse product.
+_DENSE_ENOUGH = 0.02
+
+
+class Rows(NamedTuple):
+    """Rows made ready for a kernel; slicing gives a block of them."""
+
+    values: Array
+    """The rows, shifted or scaled as the kernel needs them, (n, d)."""
+    squared_norms: Array | None
+    """Squared norms of ``values`` in float64, (n,), or None."""
+
+    def block(self, rows: slice) -> "Rows":
+        """Return the rows of a slice."""
+        norms = self.squared_norms
+        return Rows(self.values[rows, :], None if norms is None else norms[rows])
+
+
+def squared_norms(X: Array) -> Array:
+    """Return ‖x‖² of each row in float64, (n,)."""
+    if is_sparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
+    xp = array_namespace(X)
+    bytes_per_row = 8 * max(X.shape[1], 1)
+    blocks = row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK)
+    parts = [
+        xp.sum(astype(X[s, :], "float64") ** 2, axis=1, dtype=xp.float64)
+        for s in blocks
+    ]
+    return xp.concat(parts) if len(parts) > 1 else parts[0]
+
+
+def mean_row(X: Array) -> Array | None:
+    """Return the mean row in the precision of ``X``; None for CSR (it stays sparse)."""
+    if is_sparse(X):
+        return None
+    xp = array_namespace(X)
+    return astype(xp.mean(X, axis=0), dtype_name(X))
+
+
+def shifted_rows(X: Array, shift: Array | None) -> Rows:
+    """Return ``X − shift`` with its squared norms."""
+    values = X if shift is None else X - shift[None, :]
+    return Rows(values, squared_norms(values))
+
+
+def inner_products(X: Array, Y: Array) -> Array:
+    """Return ⟨x, y⟩ for all pairs of rows, (n, m), dense, in memory of its own."""
+    if not is_sparse(X) and not is_sparse(Y):
+        return X @ Y.T
+    if _density(X) >= _DENSE_ENOUGH and _density(Y) >= _DENSE_ENOUGH:
+        return dense(X) @ dense(Y).T
+    G = X @ Y.T
+    return G.toarray() if is_sparse(G) else np.asarray(G)
+
+
+def _density(X: Array) -> float:
+    return X.nnz / max(X.shape[0] * X.shape[1], 1) if is_sparse(X) else 1.0
+
+
+def dense(X: Array) -> Array:
+    """Return a CSR block as a dense one; others as they are."""
+    return X.toarray() if is_sparse(X) else X
+
+
+def squared_distances(X: Rows, Y: Rows) -> Array:
+    """Return ‖x − y‖² for all pairs of two blocks, (n, m), in memory of its own.
+
+    Both blocks must come from :func:`shifted_rows` with the same shift.
+    """
+    xp = array_namespace(X.values, Y.values)
+    D = inner_products(X.values, Y.values)
+    dtype = dtype_name(D)
+    assert X.squared_norms is not None
+    assert Y.squared_norms is not None
+    x_norms = astype(X.squared_norms, dtype)[:, None]
+    y_norms = astype(Y.squared_norms, dtype)[None, :]
+    D *= -2
+    D += x_norms
+    D += y_norms
+
+    i, j = _entries_that_lost_digits(D, x_norms, y_norms)
+    if dtype == "float32" and i.shape[0] > _MANY * D.shape[0] * D.shape[1]:
+        wide = squared_distances(_in_float64(X), _in_float64(Y))
+        return astype(wide, dtype)
+    if i.shape[0]:
+        D = _set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
+    return xp.maximum(D, xp.zeros_like(D[:1, :1]))
+
+
+def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
+    xp = array_namespace(D)
+    share = epsilon(D) ** 0.5
+    # One comparison with a bound per row; the few that are below it, exactly.
+    bound = share * (x_norms + xp.max(y_norms))
+    i, j = xp.nonzero(D <= bound)
+    if i.shape[0] == 0:
+        return i, j
+    entries = _get_entries(D, i, j)
+    norms = xp.take(x_norms[:, 0], i) + xp.take(y_norms[0, :], j)
+    (keep,) = xp.nonzero(entries <= share * norms)
+    return xp.take(i, keep), xp.take(j, keep)
+
+
+def _in_float64(rows: Rows) -> Rows:
+    return Rows(astype(rows.values, "float64"), rows.squared_norms)
+
+
+def _get_entries(D: Array, i: Array, j: Array) -> Array:
+    xp = array_namespace(D)
+    return xp.take(xp.reshape(D, (-1,)), i * D.shape[1] + j)
+
+
+def _set_entries(D: Array, i: Array, j: Array, entries: Array) -> Array:
+    try:
+        D[i, j] = entries
+    except IndexError:  # a library that has the standard and nothing more
+        for k in range(i.shape[0]):
+            D[int(i[k]), int(j[k])] = entries[k]
+    return D
+
+
+def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
+    xp = array_namespace(X.values, Y.values)
+    bytes_per_row = max(X.values.shape[1], 1)
+    parts = []
+    for s in row_blocks(i.shape[0], bytes_per_row, _CHUNK):
+        difference = dense(take_rows(X.values, i[s])) - dense(take_rows(Y.values, j[s]))
+        parts.append(xp.sum(difference**2, axis=1))
+    return xp.concat(parts) if len(parts) > 1 else parts[0]
+
+
+def manhattan_distances(X: Array, Y: Array) -> Array:
+    """Return Σ |x − y| for all pairs of two blocks, (n, m)."""
+    X, Y = dense(X), dense(Y)
+    xp = array_namespace(X, Y)
+    if is_numpy(X):
+        D = scipy.spatial.distance.cdist(X, Y, "cityblock")
+        return D.astype(X.dtype, copy=False)
+    D = xp.zeros_like(X[:, :1] + Y[:, 0][None, :])
+    for k in range(X.shape[1]):  # one feature at a time: no (n, m, d) temporary
+        D += xp.abs(X[:, k][:, None] - Y[:, k][None, :])
+    return D

@@ -1,0 +1,105 @@
+"""From what an estimator was given, name, object or function, to a kernel."""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import fields
+
+from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
+from kaucus.kernels._base import Kernel
+from kaucus.kernels._callable import CallableKernel
+
+
+def kernel_names() -> list[str]:
+    """Return the names by which estimators know the kernels."""
+    return sorted(cls.name for cls in _concrete(Kernel) if cls is not CallableKernel)
+
+
+def _concrete(cls: type[Kernel]) -> Iterator[type[Kernel]]:
+    for child in cls.__subclasses__():
+        if "name" in vars(child):
+            yield child
+        yield from _concrete(child)
+
+
+def resolve_kernel(kernel: object, **params: float) -> Kernel:
+    """Return the kernel object that ``kernel`` stands for.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name out of :func:`kernel_names`, an object, which is returned as it is, or
+        a function ``k(X, Y)``.
+    **params : float
+        ``gamma``, ``degree``, ``coef0``, of which a named kernel takes what it has.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        cls = _class_named(kernel)
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: params[name] for name in params if name in known})
+    if callable(kernel):
+        return CallableKernel(kernel)
+    raise ValueError(
+        f"kernel={kernel!r} is not a kernel; pass one of {kernel_names()}, "
+        "'precomputed', a kernel object or a function k(X, Y)."
+    )
+
+
+def _class_named(name: str) -> type[Kernel]:
+    for cls in _concrete(Kernel):
+        if cls.name == name and cls is not CallableKernel:
+            return cls
+    near = difflib.get_close_matches(name, [*kernel_names(), "precomputed"], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f"kernel={name!r} is not known; expected one of "
+        f"{[*kernel_names(), 'precomputed']}, a kernel object or a function.{hint}"
+    )
+
+
+def resolve_gamma(
+    gamma: float | str, X: Array, sample_weight: Array | None = None
+) -> float:
+    """Return gamma as a number, as scikit-learn's ``SVC`` does.
+
+    ``"scale"`` is 1 / (d Var(X)), ``"auto"`` is 1 / d; the variance is that of all
+    entries (each row counted with its weight), and 1 stands in for 1 / (d Var(X)) where
+    all entries are equal.
+    """
+    if not isinstance(gamma, str):
+        return float(gamma)
+    n_features = X.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma == "scale":
+        variance = _variance(X, sample_weight)
+        return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    raise ValueError(
+        f"gamma={gamma!r} is not known; expected 'scale', 'auto' or a positive number."
+    )
+
+
+def _variance(X: Array, sample_weight: Array | None) -> float:
+    """Return the variance of all entries, in float64.
+
+    From row sums of x and of (x − m)², with the first entry for m: taking off a number
+    of the data's size keeps the digits, and no second copy of X is made.
+    """
+    xp = array_namespace(X, sample_weight)
+    if is_sparse(X):
+        sums = X.sum(axis=1, dtype="float64")
+        squares = X.multiply(X).sum(axis=1, dtype="float64")
+        sums, squares = (xp.reshape(xp.asarray(v), (-1,)) for v in (sums, squares))
+    else:
+        shift = astype(X[:1, :1], "float64")
+        sums, squares = [], []
+        for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**24):
+            block = astype(X[s, :], "float64") - shift
+            sums.append(xp.sum(block, axis=1))
+            squares.append(xp.sum(block**2, axis=1))
+        sums, squares = xp.concat(sums), xp.concat(squares)
+    weight = xp.ones_like(sums) if sample_weight is None else sample_weight
+    n_entries = float(xp.sum(weight)) * X.shape[1]
+    mean = float(xp.sum(weight * sums)) / n_entries
+    return float(xp.sum(weight * squares)) / n_entries - mean**2

@@ -1,0 +1,107 @@
+"""Probabilities from decision values: softmax with a fitted temperature.
+
+    p(class j | x) = exp(f_j(x) / T) / Σ_k exp(f_k(x) / T)
+
+The temperature T is the one number that makes these probabilities as true as they can
+be on decision values of rows that the model has not seen; here: leave-one-out values.
+It never changes which class is largest.
+
+References: C. Guo et al., "On calibration of modern neural networks" (ICML 2017), for
+the temperature; J. Platt (1999), for targets that are not quite 0 and 1, by which T
+stays finite on separable data.
+"""
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from kaucus.backend import Array, array_namespace
+
+
+def softmax(decision: Array, temperature: float) -> Array:
+    """Return the softmax of decision values, (n, k), row by row."""
+    xp = array_namespace(decision)
+    scaled = decision / temperature
+    scaled = xp.exp(scaled - xp.max(scaled, axis=1, keepdims=True))
+    return scaled / xp.sum(scaled, axis=1, keepdims=True)
+
+
+def two_columns(decision: Array) -> Array:
+    """Return decision values of both classes from the one column of a binary model.
+
+    Half of it for one class, minus half of it for the other: softmax then is the
+    logistic function of the column.
+    """
+    xp = array_namespace(decision)
+    return xp.concat([-decision / 2, decision / 2], axis=1)
+
+
+def fit_temperature(
+    decision: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> float:
+    """Return the temperature of least log-loss on held-out decision values.
+
+    Parameters
+    ----------
+    decision : array of shape (n, k)
+        Decision values of rows that the model was not fitted on.
+    labels : integer array of shape (n,)
+        Which column is right.
+    sample_weight : array of shape (n,), default=None
+        Rows of weight zero are passed over.
+
+    Returns
+    -------
+    float
+        Between 1e-3 and 1e3.
+    """
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    known = (weight > 0) & np.isfinite(decision).all(axis=1)
+    if not known.any():
+        return 1.0
+    decision, labels, weight = decision[known], labels[known], weight[known]
+    targets = _smooth_targets(labels, weight, decision.shape[1])
+    # Σ_j t_j (f_j β − logsumexp(β f)), with β = 1/T: concave in β.
+    linear = np.sum(targets * decision, axis=1)
+
+    def loss(log_beta: float) -> float:
+        beta = np.exp(log_beta)
+        norm = scipy.special.logsumexp(beta * decision, axis=1)
+        return float(np.average(norm - beta * linear, weights=weight))
+
+    best = scipy.optimize.minimize_scalar(
+        loss, bounds=(np.log(1e-3), np.log(1e3)), method="bounded"
+    )
+    return float(np.exp(-best.x))
+
+
+def _smooth_targets(
+    labels: np.ndarray, weight: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Return one-hot targets moved towards uniform, less so the more rows there are.
+
+    Row of class c: (n_c + 1) / (n_c + k) for c and 1 / (n_c + k) for the others.
+    """
+    counts = np.bincount(labels, weights=weight, minlength=n_classes)
+    share = 1.0 / (counts[labels] + n_classes)
+    targets = np.repeat(share[:, None], n_classes, axis=1)
+    targets[np.arange(len(labels)), labels] += counts[labels] * share
+    return targets
+
+
+def sum_of_exponentials(
+    K: np.ndarray, dual_coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
+    """Return eq. (15) of Andrecut (2016) as printed.
+
+        g_j(x) ∝ Σ_n exp(k(x, x_n) a_nj + b_j)
+
+    The exponential of the sum, eq. (7), is what the derivation gives; the sum of the
+    exponentials is offered because it is in print. It is nearly flat over the classes
+    when there are many rows, and its largest class can be another one.
+    """
+    logs = [
+        scipy.special.logsumexp(K * a[None, :], axis=1) + b
+        for a, b in zip(dual_coef.T, intercept, strict=True)
+    ]
+    return scipy.special.softmax(np.stack(logs, axis=1), axis=1)

@@ -1,0 +1,234 @@
+"""From rows to coefficients: which road, in which precision, within which memory.
+
+Cost and memory of the roads, for n rows, d features, t right-hand sides:
+
+=========== ============================== =======================================
+solver      work                           memory beside X
+=========== ============================== =======================================
+cholesky    n² d + n³/3                    n² numbers (float64: one and a half)
+cg          n r d + n r² + s n² (d + t)    n r numbers for the preconditioner, and
+                                           as much of n²/2 as there is room for;
+                                           what is kept saves the d
+=========== ============================== =======================================
+
+with r the rank of the preconditioner and s the steps, some tens to some hundreds.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    dtype_name,
+    format_bytes,
+    is_torch,
+    resolve_budget,
+    take_rows,
+)
+from kaucus.kernels import Kernel, KernelOperator
+from kaucus.solvers._iterative import solve_ls_svm_cg
+from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
+from kaucus.solvers._result import LSSVMSolution
+
+# On a CPU a factorisation of more rows takes longer than conjugate gradients.
+_CHOLESKY_ROWS_CPU = 25_000
+# Leave-one-out values for the temperature of the probabilities.
+_LOO_ROWS_CHOLESKY = 2000
+_LOO_ROWS_CG = 64
+
+
+class Plan(NamedTuple):
+    """The road that was chosen, and why."""
+
+    solver: str
+    """``"cholesky"`` or ``"cg"``."""
+    kernel_dtype: str
+    """Precision in which the kernel is computed."""
+    precision: str
+    """Precision of the factorisation, as :func:`solve_ls_svm` takes it."""
+    reason: str
+    """One sentence for the user."""
+
+
+class FitResult(NamedTuple):
+    """A solution, and the rows whose leave-one-out values it holds."""
+
+    solution: LSSVMSolution
+    loo_rows: np.ndarray
+    plan: Plan
+
+
+def plan_ls_svm(X: Array, K_largest: float, C: float, solver: str, budget: int) -> Plan:
+    """Choose solver and precision by size, conditioning and memory.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    K_largest : float
+        Largest entry of the diagonal of K.
+    C : float
+    solver : {"auto", "cholesky", "cg"}
+    budget : int
+        Bytes.
+
+    Raises
+    ------
+    MemoryError
+        If ``solver="cholesky"`` was asked for and does not fit into the budget.
+    """
+    n = X.shape[0]
+    dtype = dtype_name(X)
+    if dtype == "float32" and not _float32_is_enough(n, K_largest, C):
+        dtype = "float64"
+    itemsize = np.dtype(dtype).itemsize
+    needed = itemsize * n * n
+    fits = needed <= budget
+    if solver == "cholesky" and not fits:
+        raise MemoryError(
+            f"solver='cholesky' needs {format_bytes(needed)} for the kernel matrix of "
+            f"{n} rows, memory_budget allows {format_bytes(budget)}; use solver='cg', "
+            "float32 data, fewer rows, or a larger memory_budget."
+        )
+    on_gpu = is_torch(X) and device_of(X).type != "cpu"
+    small = n <= _CHOLESKY_ROWS_CPU or on_gpu
+    size = f"{n} rows: the kernel matrix takes {format_bytes(needed)} in {dtype}"
+    if solver == "cholesky" or (solver == "auto" and fits and small):
+        # Mixed precision needs a float32 copy of a float64 matrix.
+        room_for_mixed = dtype == "float32" or needed * 3 // 2 <= budget
+        precision = "auto" if room_for_mixed else "float64"
+        return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
+    why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
+    reason = f"{size}{why}; products with it are iterated (conjugate gradients)."
+    return Plan("cg", dtype, "auto", reason)
+
+
+def _float32_is_enough(n: int, K_largest: float, C: float) -> bool:
+    """Tell whether the rounding of a float32 kernel stays below the ridge 1/C.
+
+    Rounding is a symmetric random matrix of norm about ε₃₂ √n max|K|; where it exceeds
+    1/C, H may be indefinite, and what is solved is noise.
+    """
+    return float(np.finfo(np.float32).eps) * n**0.5 * K_largest * C <= 0.5
+
+
+def fit_ls_svm(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    *,
+    C: float,
+    sample_weight: Array | None = None,
+    left_out: Array | None = None,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    memory_budget: int | str | None = None,
+    leave_one_out: bool = False,
+    rng: np.random.Generator,
+    callback: Callable[[int, float], object] | None = None,
+) -> FitResult:
+    """Fit a least-squares SVM on the rows of ``X``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (n, t)
+        Targets, in the library of ``X`` (NumPy for CSR).
+    C : float
+        H = K + I/C.
+    sample_weight : array of shape (n,), default=None
+    left_out : array of shape (n,), default=None
+        Share of each row's weight that its leave-one-out value leaves out.
+    solver : {"auto", "cholesky", "cg"}, default="auto"
+    tol, max_iter : float, int
+        Of the conjugate gradients.
+    memory_budget : int, str or None, default=None
+    leave_one_out : bool, default=False
+        Whether leave-one-out decision values of some random rows are wanted.
+    rng : numpy.random.Generator
+        Draws those rows and the preconditioner's pivots.
+    callback : callable, default=None
+        ``callback(step, relative_residual)`` after each step of an iterative solver.
+    """
+    budget = resolve_budget(memory_budget, X)
+    K_diagonal = kernel.diag(X)
+    xp = array_namespace(K_diagonal)
+    plan = plan_ls_svm(X, float(xp.max(xp.abs(K_diagonal))), C, solver, budget)
+    X = astype(X, plan.kernel_dtype)
+    direct = plan.solver == "cholesky"
+    n_loo = _LOO_ROWS_CHOLESKY if direct else _LOO_ROWS_CG
+    loo_rows = rng.permutation(X.shape[0])[: n_loo if leave_one_out else 0]
+    weights = {"sample_weight": sample_weight, "left_out": left_out}
+    if direct:
+        solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
+    else:
+        operator, factor = _operator_and_factor(kernel, X, K_diagonal, budget, rng)
+        solution = solve_ls_svm_cg(
+            operator,
+            Y,
+            C=C,
+            low_rank_factor=factor,
+            leave_one_out=as_like(loo_rows, Y) if leave_one_out else None,
+            tol=tol,
+            max_iter=max_iter,
+            callback=callback,
+            **weights,
+        )
+    return FitResult(solution, loo_rows, plan)
+
+
+def _fit_cholesky(kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray):
+    """Solve directly, with the rows for leave-one-out moved to the end and back."""
+    xp = array_namespace(Y)
+    others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
+    order = np.concatenate([others, loo_rows])
+    there, back = as_like(order, Y), as_like(np.argsort(order), Y)
+    solution = solve_ls_svm(
+        kernel(take_rows(X, there)),
+        xp.take(Y, there, axis=0),
+        C=C,
+        n_leave_one_out=len(loo_rows),
+        precision=plan.precision,
+        overwrite_K=True,
+        **{k: None if w is None else xp.take(w, there) for k, w in weights.items()},
+    )
+    return solution._replace(dual_coef=xp.take(solution.dual_coef, back, axis=0))
+
+
+def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
+    """Return V -> K V and a low-rank factor, together within the budget."""
+    n = X.shape[0]
+    itemsize = np.dtype(dtype_name(X)).itemsize
+    # A quarter of the budget at most: building the factor needs it twice.
+    affordable = budget // 8 // (itemsize * n)
+    rank = int(min(n, affordable, max(64, preconditioner_rank(n))))
+
+    def columns(rows: Array) -> Array:
+        return kernel(X, take_rows(X, rows))
+
+    factor = None
+    if rank > 0:
+        K_diagonal = astype(K_diagonal, dtype_name(X))
+        factor = randomly_pivoted_cholesky(columns, K_diagonal, rank=rank, rng=rng)
+    rest = budget - 2 * itemsize * n * rank
+    operator = KernelOperator(kernel, X, memory_budget=rest)
+
+    def matvec(V: Array) -> Array:
+        # In the kernel's own precision: twice as fast in float32, and conjugate
+        # gradients to a tolerance of 1e-6 need no more.
+        return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
+
+    return matvec, factor
+
+
+def preconditioner_rank(n: int) -> int:
+    """Return the rank at which one more column no longer pays, about 8 √n."""
+    return int(8 * n**0.5)

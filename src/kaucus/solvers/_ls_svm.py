@@ -1,0 +1,250 @@
+"""The LS-SVM system, solved by one Cholesky factorisation for all right-hand sides.
+
+    [ 0   1ᵀ ] [ b ]   [ 0 ]
+    [ 1   H  ] [ A ] = [ Y ],    H = K + I/C
+
+(Andrecut 2016, eq. 16 with γ = C; Andrecut 2020, eq. 7 with ε = 1/C). The intercept is
+eliminated: H η = 1, H ν = Y, b = 1ᵀν / 1ᵀη, A = ν − η b; see ``_scaling`` for weights
+and for the leave-one-out formula.
+
+Precision. A float32 factorisation takes half the time of a float64 one. It is used as
+the preconditioner of a few conjugate gradient steps on the float64 system, until the
+backward error is that of a float64 factorisation. Where H is too ill conditioned for
+that (‖H‖ C ε₃₂ is not small), the factorisation is in float64.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    add_to_diagonal,
+    array_namespace,
+    astype,
+    cho_solve,
+    cholesky,
+    cholesky_with_jitter,
+    device_of,
+    diagonal,
+    dtype_name,
+    is_numpy,
+    restore_lower,
+    row_blocks,
+    solve_triangular,
+)
+from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._result import LSSVMSolution, SolveInfo
+from kaucus.solvers._scaling import (
+    eliminate_intercept,
+    loo_residuals,
+    scale_matrix,
+    scale_targets,
+)
+
+# Below this size a float64 factorisation is over before refinement pays. Measured
+# with 2 cores, 11 right-hand sides (benchmarks/mixed_precision.py).
+MIXED_FROM = 2000
+# Refinement contracts by about ‖H‖ ‖H⁻¹‖ ε₃₂ a step; ‖H⁻¹‖ ≤ C.
+_CONDITION_LIMIT = 0.05 / np.finfo(np.float32).eps
+_MAX_REFINEMENTS = 25
+# Bytes of one float64 block in which a float32 matrix is multiplied.
+_BLOCK_BYTES = 64 * 2**20
+
+
+class _Factored(NamedTuple):
+    """H with its factor: what is needed to solve, and to judge the solution."""
+
+    L: Array
+    matvec: Callable[[Array], Array] | None
+    precision: str
+    jitter: float
+    norm: float
+
+
+def solve_ls_svm(
+    K: Array,
+    Y: Array,
+    *,
+    C: float,
+    sample_weight: Array | None = None,
+    n_leave_one_out: int = 0,
+    left_out: Array | None = None,
+    precision: str = "auto",
+    overwrite_K: bool = False,
+) -> LSSVMSolution:
+    """Solve the bordered LS-SVM system for all columns of ``Y`` at once.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Symmetric positive semidefinite kernel matrix, float32 or float64.
+    Y : array of shape (n, t)
+        Targets.
+    C : float
+        H = K + I/C.
+    sample_weight : array of shape (n,), default=None
+        Weights of the rows, zero or more.
+    n_leave_one_out : int, default=0
+        For how many rows, counted from the last, leave-one-out decision values are
+        wanted. The last rows, because the corner of the factor that belongs to them
+        has all that is needed: m rows cost m³, not n² m.
+    left_out : array of shape (n,), default=None
+        Share of each row's weight that is left out; None means all of it.
+    precision : {"auto", "float64", "mixed"}, default="auto"
+        Of the factorisation; "auto" takes "mixed" where it is faster and as
+        accurate.
+    overwrite_K : bool, default=False
+        Whether the memory of ``K`` may be used. It saves one n × n matrix.
+
+    Returns
+    -------
+    LSSVMSolution
+        In float64. ``info.jitter`` above zero must be reported to the user.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If H is indefinite by more than rounding.
+
+    Notes
+    -----
+    n³/3 + 2 n² (t + 1) multiplications. Memory beside K: one n × n matrix, none with
+    ``overwrite_K``; half a matrix more where a float64 K is factored in float32.
+    """
+    targets = scale_targets(Y, sample_weight)
+    H = scale_matrix(K, targets.root, overwrite=overwrite_K)
+    factored = _factor(H, C, precision)
+    B = array_namespace(Y).concat([targets.u, targets.Y], axis=1)
+    Z, info = _solve(factored, B)
+    eta = Z[:, :1]
+    coef = eliminate_intercept(targets, eta, Z[:, 1:])
+    loo = None
+    if n_leave_one_out:
+        rows = _last_rows(n_leave_one_out, Y)
+        residuals = loo_residuals(
+            coef,
+            _last_of_inverse_diagonal(factored.L, n_leave_one_out),
+            eta,
+            targets,
+            C=C,
+            rows=rows,
+            left_out=left_out,
+        )
+        loo = astype(Y[-n_leave_one_out:, :], "float64") - residuals
+    return LSSVMSolution(coef.dual_coef, coef.intercept, loo, info)
+
+
+def _factor(H: Array, C: float, precision: str) -> _Factored:
+    """Factor H + I/C, in the memory of H, in the precision that fits."""
+    n = H.shape[0]
+    if precision == "float64" or (precision == "auto" and n < MIXED_FROM):
+        return _factor_float64(H, C)
+    # The diagonal stays in float64: 1/C may be less than the rounding of K's.
+    on_diagonal = astype(diagonal(H), "float64") + 1 / C
+    product = _float64_product(H, on_diagonal)
+    rng = np.random.default_rng(0)  # only an estimate of the norm hangs on it
+    norm = operator_norm(product, on_diagonal[:, None], rng)
+    if precision == "auto" and norm * C > _CONDITION_LIMIT:
+        return _factor_float64(H, C)
+    return _factor_mixed(H, C, on_diagonal, norm) or _factor_float64(H, C)
+
+
+def _factor_float64(H: Array, C: float) -> _Factored:
+    H = add_to_diagonal(astype(H, "float64"), 1 / C)
+    L, jitter = cholesky_with_jitter(H, overwrite=True)
+    return _Factored(L, None, "float64", jitter, 0.0)
+
+
+def _factor_mixed(H: Array, C: float, on_diagonal: Array, norm: float):
+    """Factor in float32, or return None, and H as it was, if that fails."""
+    if is_numpy(H) and dtype_name(H) == "float32":
+        # One float32 matrix for both: the factor goes into the lower triangle, H
+        # stays in the strict upper one.
+        before = diagonal(H)
+        L = cholesky(add_to_diagonal(H, np.float32(1 / C)), overwrite=True)
+        if L is None:
+            restore_lower(H, before)
+            return None
+        product = _upper_product(H, on_diagonal)
+    else:
+        copy = array_namespace(H).asarray(astype(H, "float32"), copy=True)
+        L = cholesky(add_to_diagonal(copy, 1 / C), overwrite=True)
+        if L is None:
+            return None
+        product = _float64_product(H, on_diagonal)
+    return _Factored(L, product, "mixed", 0.0, norm)
+
+
+def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
+    """Return V -> H V in float64, with ``on_diagonal`` in place of H's diagonal."""
+    xp = array_namespace(H)
+    correction = (on_diagonal - astype(diagonal(H), "float64"))[:, None]
+
+    def product(V: Array) -> Array:
+        blocks = row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES)
+        parts = [astype(H[s, :], "float64") @ V for s in blocks]
+        return xp.concat(parts) + correction * V
+
+    return product
+
+
+def _upper_product(H: np.ndarray, on_diagonal: np.ndarray):
+    """Return V -> H V in float64, reading only the strict upper triangle of H."""
+
+    def product(V: np.ndarray) -> np.ndarray:
+        out = on_diagonal[:, None] * V
+        for s in row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES):
+            panel = H[s, s.start :].astype(np.float64)  # (height, n - start)
+            height = s.stop - s.start
+            panel[:, :height] = np.triu(panel[:, :height], k=1)
+            out[s] += panel @ V[s.start :]
+            out[s.start :] += panel.T @ V[s]
+        return out
+
+    return product
+
+
+def _solve(factored: _Factored, B: Array) -> tuple[Array, SolveInfo]:
+    """Solve H Z = B by the factor, with refinement where it is in float32."""
+    if factored.precision == "float64":
+        Z = cho_solve(factored.L, B)
+        return Z, SolveInfo("cholesky", jitter=factored.jitter)
+    assert factored.matvec is not None
+    tol = B.shape[0] ** 0.5 * float(np.finfo(np.float64).eps)
+    result = conjugate_gradient(
+        factored.matvec,
+        B,
+        tol=tol,
+        max_iter=_MAX_REFINEMENTS,
+        operator_norm=factored.norm,
+        precondition=lambda R: astype(
+            cho_solve(factored.L, astype(R, "float32")), "float64"
+        ),
+    )
+    info = SolveInfo(
+        "cholesky",
+        precision="mixed",
+        n_iter=result.n_iter,
+        backward_error=result.backward_error,
+        converged=result.converged,
+    )
+    return result.x, info
+
+
+def _last_rows(m: int, like: Array) -> Array:
+    xp = array_namespace(like)
+    return xp.arange(like.shape[0] - m, like.shape[0], device=device_of(like))
+
+
+def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
+    """Return the last ``m`` entries of the diagonal of H⁻¹, from H = L Lᵀ.
+
+    The last m × m corner of H⁻¹ is (L₂₂ L₂₂ᵀ)⁻¹ with the last corner L₂₂ of L.
+    """
+    xp = array_namespace(L)
+    corner = xp.asarray(astype(L[-m:, -m:], "float64"), copy=True)
+    identity = xp.eye(m, dtype=corner.dtype, device=device_of(L))
+    inverse = solve_triangular(corner, identity)  # (m, m) L₂₂⁻¹
+    return xp.sum(inverse**2, axis=0)

@@ -1,0 +1,47 @@
+"""What every solver returns."""
+
+from typing import NamedTuple
+
+from kaucus.backend import Array
+
+
+class SolveInfo(NamedTuple):
+    """How a system was solved; an estimator shows it, and warns where it must."""
+
+    solver: str
+    """What ran: ``"cholesky"``, ``"cg"`` or ``"eigh"``."""
+    precision: str = "float64"
+    """Of the factorisation: ``"float64"``, or ``"mixed"`` (float32, refined)."""
+    n_iter: int = 0
+    """Steps of CG, or of refinement."""
+    backward_error: float = 0.0
+    """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides, where known."""
+    jitter: float = 0.0
+    """What had to be added to the diagonal of H to factor it."""
+    converged: bool = True
+    """Whether the accuracy that was asked for was reached."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the iteration."""
+
+
+class LSSVMSolution(NamedTuple):
+    """Coefficients of f(x) = Σᵢ aᵢ k(x, xᵢ) + b for every right-hand side."""
+
+    dual_coef: Array
+    """a, of shape (n, t)."""
+    intercept: Array
+    """b, of shape (t,)."""
+    loo_decision: Array | None
+    """Leave-one-out decision values of the rows that were asked for, or None."""
+    info: SolveInfo
+
+
+class CGResult(NamedTuple):
+    """Outcome of the conjugate gradient iteration."""
+
+    x: Array
+    """The solutions, (n, t)."""
+    backward_error: float
+    n_iter: int
+    converged: bool
+    interrupted: bool

@@ -1,0 +1,129 @@
+"""Per-row weights as a symmetric scaling of the LS-SVM system.
+
+With weights sᵢ the primal problem
+
+    min ½‖w‖² + ½ C Σᵢ sᵢ εᵢ²     with  ⟨φ(xᵢ), w⟩ + b + εᵢ = yᵢ
+
+leads to K + diag(1 / (C sᵢ)), which is infinite at a weight of zero. With the
+substitution a = S^½ ã it becomes
+
+    [ 0   uᵀ ] [ b ]   [    0   ]
+    [ u   H  ] [ ã ] = [ S^½ Y  ],    H = S^½ K S^½ + I/C,   u = S^½ 1,
+
+which is as well conditioned as the unweighted system, and in which a row of weight
+zero gets the coefficient zero and changes nothing else.
+
+Eliminating the intercept: with H η = u and H ν = S^½ Y,
+
+    b = uᵀν / uᵀη,    ã = ν − η b.
+
+Leave-one-out (G. C. Cawley, IJCNN 2006): with g_i = (H⁻¹)_ii − η_i² / uᵀη, the
+diagonal of the bordered inverse, the model fitted without row i errs at x_i by
+
+    y_i − f⁽⁻ⁱ⁾(x_i) = ã_i / (√s_i g_i).
+
+More generally, if only a share p_i of the weight of row i is left out (one of two
+copies of a row: ½),
+
+    y_i − f⁽⁻ⁱ⁾(x_i) = ã_i / (√s_i (C (1 − p_i) + p_i g_i)),
+
+by which a row of weight 2 and two equal rows have the same leave-one-out values.
+"""
+
+from typing import NamedTuple
+
+from kaucus.backend import Array, array_namespace, astype, device_of, dtype_name
+
+
+class ScaledTargets(NamedTuple):
+    """u = S^½ 1 and S^½ Y, in float64."""
+
+    root: Array | None
+    """√s, (n,), or None for equal weights."""
+    u: Array
+    """(n, 1)."""
+    Y: Array
+    """(n, t)."""
+
+
+def scale_targets(Y: Array, sample_weight: Array | None) -> ScaledTargets:
+    """Scale targets by the square roots of the weights."""
+    xp = array_namespace(Y)
+    Y = astype(Y, "float64")
+    if sample_weight is None:
+        u = xp.ones((Y.shape[0], 1), dtype=xp.float64, device=device_of(Y))
+        return ScaledTargets(None, u, Y)
+    root = xp.sqrt(astype(sample_weight, "float64"))
+    return ScaledTargets(root, root[:, None], root[:, None] * Y)
+
+
+def scale_matrix(K: Array, root: Array | None, *, overwrite: bool = False) -> Array:
+    """Return S^½ K S^½ in memory of its own, or in that of ``K`` on request."""
+    xp = array_namespace(K)
+    if root is None:
+        return K if overwrite else xp.asarray(K, copy=True)
+    r = astype(root, dtype_name(K))
+    if not overwrite:
+        K = K * r[None, :]
+    else:
+        K *= r[None, :]
+    K *= r[:, None]
+    return K
+
+
+class Eliminated(NamedTuple):
+    """Coefficients after the intercept has been eliminated."""
+
+    dual_coef: Array
+    intercept: Array
+    scaled_coef: Array
+    """ã, (n, t)."""
+
+
+def eliminate_intercept(targets: ScaledTargets, eta: Array, nu: Array) -> Eliminated:
+    """Return a and b from the solutions of H η = u and H ν = S^½ Y."""
+    xp = array_namespace(eta, nu)
+    b = (xp.sum(targets.u * nu, axis=0)) / xp.sum(targets.u * eta)  # (t,)
+    scaled = nu - eta * b[None, :]
+    dual = scaled if targets.root is None else scaled * targets.root[:, None]
+    return Eliminated(dual, b, scaled)
+
+
+def loo_residuals(
+    coef: Eliminated,
+    inverse_diagonal: Array,
+    eta: Array,
+    targets: ScaledTargets,
+    *,
+    C: float,
+    rows: Array | None = None,
+    left_out: Array | None = None,
+) -> Array:
+    """Return y_i − f⁽⁻ⁱ⁾(x_i) for some rows, (m, t); NaN at a weight of zero.
+
+    Parameters
+    ----------
+    coef : Eliminated
+    inverse_diagonal : array of shape (m,)
+        (H⁻¹)_ii of those rows.
+    eta : array of shape (n, 1)
+    targets : ScaledTargets
+    C : float
+    rows : integer array of shape (m,), default=None
+        None means all.
+    left_out : array of shape (n,), default=None
+        Share of each row's weight that is left out; None means all of it.
+    """
+    xp = array_namespace(eta)
+
+    def pick(values: Array) -> Array:
+        return values if rows is None else xp.take(values, rows, axis=0)
+
+    g = inverse_diagonal - pick(eta)[:, 0] ** 2 / xp.sum(targets.u * eta)
+    if left_out is not None:
+        share = astype(pick(left_out), "float64")
+        g = C * (1 - share) + share * g
+    if targets.root is not None:
+        root = pick(targets.root)
+        g = g * xp.where(root > 0, root, xp.full_like(root, float("nan")))
+    return pick(coef.scaled_coef) / g[:, None]
