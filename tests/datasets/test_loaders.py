@@ -39,7 +39,8 @@ def tiny_content(path):
     if path.endswith("labels-idx1-ubyte.gz"):
         return b"\x00\x00\x08\x01" + struct.pack(">I", 3) + bytes([0, 9, 4])
     if path.endswith(".bin"):
-        return (bytes([3]) + bytes(3072)) + (bytes([9]) + bytes([255]) * 3072)
+        batch = int(path[-5]) if path[-5].isdigit() else 0
+        return bytes([batch]) * 3073 + bytes([9]) + bytes([255]) * 3072
     if path.startswith("libsvm/"):
         return b"-1 1:1 122:1 \n+1 3:1 \n"
     labels = ("red soil", "cotton crop") if "satimage" in path else ("2", "1")
@@ -114,6 +115,8 @@ def test_pictures_may_stay_bytes(home, name):
     as_bytes = load(name, data_home=home, dtype="uint8")
     as_floats = load(name, data_home=home)
     assert as_bytes.X_train.dtype == np.uint8
+    assert as_bytes.X_train.flags.writeable
+    assert as_bytes.X_test.flags.writeable
     assert as_floats.X_train.dtype == np.float32
     assert as_floats.X_train.max() == 255
     assert_array_equal(as_bytes.X_train, as_floats.X_train)
@@ -138,7 +141,9 @@ def test_cifar10_joins_five_batches(home):
     bunch = datasets.load_cifar10(data_home=home)
     assert bunch.X_train.shape == (10, 3072)
     assert bunch.X_test.shape == (2, 3072)
-    assert bunch.y_train.tolist() == [3, 9] * 5
+    assert bunch.y_train.tolist() == [1, 9, 2, 9, 3, 9, 4, 9, 5, 9]
+    assert bunch.X_train[:, 0].tolist() == [1, 255, 2, 255, 3, 255, 4, 255, 5, 255]
+    assert bunch.y_test.tolist() == [0, 9]
     assert bunch.target_names[[3, 9]].tolist() == ["cat", "truck"]
 
 

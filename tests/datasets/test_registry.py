@@ -53,8 +53,8 @@ def test_registry_cannot_be_changed():
 
 
 def test_unknown_facts_are_refused():
-    with pytest.raises(TypeError, match="sise"):
-        read_registry("[a]\nsise = 1\n[a.files]\n")
+    with pytest.raises(TypeError, match="colour"):
+        read_registry("[a]\ncolour = 1\n[a.files]\n")
 
 
 @pytest.mark.parametrize("loader", ["load_uci", "load_shapes"])
@@ -67,7 +67,7 @@ def test_names_find_their_sets(loader):
     ("name", "hint"),
     [
         ("heart", "Did you mean 'heart_statlog'?"),
-        ("Iris", "Did you mean 'iris'?"),
+        ("IRIS", "Did you mean 'iris'?"),
         ("spiral", "Load it with load_shapes('spiral')."),
         ("mnist", "Load it with load_mnist()."),
         ("zzz", "It knows: australian, banknote"),

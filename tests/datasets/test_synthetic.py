@@ -162,8 +162,8 @@ def test_a_generator_moves_on_and_the_global_one_stays(make):
         (make_cassini, {"relsize": (1, 1)}, r"relsize=\(1, 1\); pass three numbers"),
         (make_cassini, {"relsize": (1, 1, 0)}, r"relsize=\(1, 1, 0\); pass three"),
         (make_rings, {"n_samples": 1}, r"n_samples=1; pass an integer >= 2"),
-        (make_rings, {"radii": ()}, r"radii=\[\]; pass one or more numbers >= 0"),
-        (make_rings, {"radii": (1, -2)}, r"radii=\[1.0, -2.0\]; pass one or more"),
+        (make_rings, {"radii": ()}, r"radii=\(\); pass one or more numbers >= 0"),
+        (make_rings, {"radii": (1, -2)}, r"radii=\(1, -2\); pass one or more"),
         (make_rings, {"noise": -0.1}, r"noise=-0.1; pass a number >= 0"),
     ],
 )

@@ -9,7 +9,6 @@ import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 
 from kaucus.datasets._registry import DataFile, Dataset
 
@@ -66,8 +65,11 @@ def local_folders(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
 
 def cache_folder() -> Path | None:
     """Return the folder for downloads, or None where pooch is not installed."""
-    pooch = _import_pooch()
-    return None if pooch is None else Path(pooch.os_cache("kaucus"))
+    try:
+        import pooch
+    except ImportError:
+        return None
+    return Path(pooch.os_cache("kaucus"))
 
 
 def sha256_of(path: Path) -> str:
@@ -125,7 +127,8 @@ def _download(file: DataFile, cache: Path) -> list[str]:
 
 def _retrieve(file: DataFile, url: str, cache: Path) -> None:
     """Write the file, or all files of its archive, into the cache."""
-    pooch = _import_pooch()
+    import pooch  # optional, and slow to import
+
     if file.archive is None:
         folder = (cache / file.path).parent
         pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.name, path=folder)
@@ -139,15 +142,6 @@ def _retrieve(file: DataFile, url: str, cache: Path) -> None:
         processor=pooch.Untar(extract_dir="."),
     )
     tar.unlink(missing_ok=True)  # the files are out; another process may have done it
-
-
-def _import_pooch() -> ModuleType | None:
-    """Return pooch, an optional dependency, or None."""
-    try:
-        import pooch
-    except ImportError:
-        return None
-    return pooch
 
 
 def _missing(

@@ -112,7 +112,10 @@ def find(name: str, loader: str) -> Dataset:
 
 def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
     """Return one table of the registry with its types."""
-    facts = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    facts: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+    }
     mirrors, archive = facts.pop("mirrors", ()), facts.pop("archive", None)
     files = tuple(
         DataFile(

@@ -123,8 +123,8 @@ def make_cassini(
     lower = _rejection_sample(rng, n_lower, low, high, _in_lower_banana)
     low, high = (-HALF_WIDTH, SHIFT - 0.6), (HALF_WIDTH, SHIFT + 1)
     upper = _rejection_sample(rng, n_upper, low, high, _in_upper_banana)
-    corner = (DISC_RADIUS, DISC_RADIUS)
-    disc = _rejection_sample(rng, n_disc, np.negative(corner), corner, _in_disc)
+    low, high = (-DISC_RADIUS, -DISC_RADIUS), (DISC_RADIUS, DISC_RADIUS)
+    disc = _rejection_sample(rng, n_disc, low, high, _in_disc)
     return _stack([lower, upper, disc])
 
 
@@ -163,9 +163,8 @@ def make_rings(
     >>> np.unique(np.hypot(*X.T).round(9)).tolist()
     [1.0, 5.0]
     """
-    radii = np.asarray(radii, dtype=float)
-    if radii.ndim != 1 or not len(radii) or not (radii >= 0).all():
-        raise ValueError(f"radii={radii.tolist()}; pass one or more numbers >= 0.")
+    if not len(radii) or not all(radius >= 0 for radius in radii):
+        raise ValueError(f"radii={radii!r}; pass one or more numbers >= 0.")
     _check_n_samples(n_samples, at_least=len(radii))
     _check_not_negative("noise", noise)
     rng = _as_rng(random_state)
