@@ -127,7 +127,7 @@ def _download(file: DataFile, cache: Path) -> list[str]:
 
 def _retrieve(file: DataFile, url: str, cache: Path) -> None:
     """Write the file, or all files of its archive, into the cache."""
-    import pooch  # optional, and slow to import
+    import pooch  # optional: cache_folder has found it
 
     if file.archive is None:
         folder = (cache / file.path).parent
