@@ -1,0 +1,134 @@
+"""What is known about each data set: files, checksums, sizes, source and licence.
+
+The facts stand in ``registry.toml`` beside this module; here they get types. Nothing
+here reads or fetches a data file.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """A tar file on the web that holds all files of a data set."""
+
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFile:
+    """One file: its place below a data folder, and how to recognise and get it."""
+
+    path: str
+    sha256: str
+    urls: tuple[str, ...] = ()
+    archive: Archive | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the path."""
+        return PurePosixPath(self.path).name
+
+    @property
+    def downloadable(self) -> bool:
+        """Return whether some place on the web has the file."""
+        return bool(self.urls) or self.archive is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """One data set: its files, its sizes, where it comes from, what it allows."""
+
+    name: str
+    title: str
+    loader: str
+    files: tuple[DataFile, ...]
+    n_samples: tuple[int, ...]
+    n_features: int
+    n_classes: int
+    source: str
+    homepage: str
+    licence: str
+    notes: str = ""
+    target_names: tuple[str, ...] = ()
+
+    @property
+    def call(self) -> str:
+        """Return the expression that loads the set."""
+        by_name = len(names_of(self.loader)) > 1
+        return f"{self.loader}({self.name!r})" if by_name else f"{self.loader}()"
+
+    @property
+    def description(self) -> str:
+        """Return a short text: title, sizes, source, licence, notes."""
+        parts = ("train", "test") if len(self.n_samples) == 2 else ("all",)
+        rows = ", ".join(
+            f"{n} ({p})" for n, p in zip(self.n_samples, parts, strict=True)
+        )
+        lines = [
+            self.title,
+            "",
+            f"Rows:     {rows}",
+            f"Features: {self.n_features}",
+            f"Classes:  {self.n_classes}",
+            f"Source:   {self.source}, {self.homepage}",
+            f"Licence:  {self.licence} (as the source usually states it)",
+        ]
+        return "\n".join(lines + (["", self.notes] if self.notes else [])) + "\n"
+
+
+def read_registry(text: str) -> Mapping[str, Dataset]:
+    """Turn the text of the registry into data sets by name."""
+    entries = tomllib.loads(text)
+    return MappingProxyType({name: _dataset(name, e) for name, e in entries.items()})
+
+
+def names_of(loader: str) -> tuple[str, ...]:
+    """Return the names of the sets that a loader knows, sorted."""
+    return tuple(sorted(d.name for d in DATASETS.values() if d.loader == loader))
+
+
+def find(name: str, loader: str) -> Dataset:
+    """Return the set of that name, or say which name was probably meant."""
+    known = names_of(loader)
+    if name in known:
+        return DATASETS[name]
+    if name in DATASETS:
+        hint = f" Load it with {DATASETS[name].call}."
+    else:
+        near = get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f"{loader} knows no data set {name!r}.{hint} It knows: {', '.join(known)}."
+    )
+
+
+def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
+    """Return one table of the registry with its types."""
+    facts: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+    }
+    mirrors, archive = facts.pop("mirrors", ()), facts.pop("archive", None)
+    files = tuple(
+        DataFile(
+            path=path,
+            sha256=sha256,
+            urls=tuple(mirror + PurePosixPath(path).name for mirror in mirrors),
+            archive=None if archive is None else Archive(**archive),
+        )
+        for path, sha256 in facts.pop("files").items()
+    )
+    return Dataset(name=name, files=files, **facts)
+
+
+DATASETS = read_registry(
+    resources.files("kaucus.datasets").joinpath("registry.toml").read_text("utf-8")
+)
