@@ -1,3 +1,22 @@
 """Kernel machines in which a few representatives speak for all the data."""
 
+import importlib
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+
+if TYPE_CHECKING:
+    from kaucus.estimators import LSSVMClassifier, LSSVMRegressor
+
+
+def __getattr__(name: str):
+    # scikit-learn and SciPy take a second to import; `kaucus --help` needs neither.
+    if name in __all__:
+        return getattr(importlib.import_module("kaucus.estimators"), name)
+    raise AttributeError(f"module 'kaucus' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -13,6 +13,7 @@ from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._polynomial import Polynomial
+from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._resolve import kernel_names, resolve_gamma, resolve_kernel
 from kaucus.kernels._sigmoid import Sigmoid
 
@@ -27,6 +28,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Polynomial",
+    "Precomputed",
     "Sigmoid",
     "kernel_names",
     "resolve_gamma",

@@ -111,11 +111,11 @@ def _mirror(out: Array, block: tuple[slice, slice], T: Array) -> None:
 class InnerProductKernel(Kernel):
     """A kernel that is a function of ⟨x, y⟩."""
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         x_rows = Rows(X, None)
         return x_rows, x_rows if Y is None else Rows(Y, None)
 
-    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+    def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_inner_products(inner_products(X.values, Y.values))
 
     @abstractmethod
@@ -126,7 +126,7 @@ class InnerProductKernel(Kernel):
 class UnitDiagonalKernel(Kernel):
     """A kernel with k(x, x) = 1."""
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         xp = array_namespace(X)
         return xp.ones(X.shape[0], dtype=_result_dtype(X), device=device_of(X))
 
@@ -134,12 +134,12 @@ class UnitDiagonalKernel(Kernel):
 class DistanceKernel(UnitDiagonalKernel):
     """A kernel that is a function of ‖x − y‖², and 1 where that is 0."""
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         shift = mean_row(X if Y is None else Y)
         x_rows = shifted_rows(X, shift)
         return x_rows, x_rows if Y is None else shifted_rows(Y, shift)
 
-    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+    def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_squared_distances(squared_distances(X, Y))
 
     @abstractmethod

@@ -35,19 +35,17 @@ class CallableKernel(Kernel):
     positive_semidefinite = False
     thread_safe = False
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         x_rows = Rows(X, None)
         return x_rows, x_rows if Y is None else Rows(Y, None)
 
-    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+    def tile(self, X: Rows, Y: Rows) -> Array:
         return self._checked(X.values, Y.values)
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         xp = array_namespace(X)
-        one_by_one = [
-            self._checked(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])
-        ]
-        return xp.stack([xp.asarray(value) for value in one_by_one])
+        rows = [X[i : i + 1, :] for i in range(X.shape[0])]
+        return xp.concat([xp.reshape(self._checked(row, row), (1,)) for row in rows])
 
     def _checked(self, X: Array, Y: Array) -> Array:
         expected = (X.shape[0], Y.shape[0])

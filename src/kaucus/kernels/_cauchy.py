@@ -27,7 +27,7 @@ class Cauchy(DistanceKernel):
 
     name = "cauchy"
 
-    def of_squared_distances(self, D: Array) -> Array:  # noqa: D102
+    def of_squared_distances(self, D: Array) -> Array:
         D *= self.gamma
         D += 1
         return 1 / D

@@ -23,14 +23,14 @@ class Cosine(InnerProductKernel):
 
     name = "cosine"
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         x_rows = Rows(unit_rows(X), None)
         return x_rows, x_rows if Y is None else Rows(unit_rows(Y), None)
 
-    def of_inner_products(self, G: Array) -> Array:  # noqa: D102
+    def of_inner_products(self, G: Array) -> Array:
         return G
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         xp = array_namespace(X)
         return xp.astype(squared_norms(X) > 0, getattr(xp, dtype_name(X)))
 

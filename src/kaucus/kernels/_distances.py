@@ -132,7 +132,7 @@ def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
     share = epsilon(D) ** 0.5
     # One comparison with a bound per row; the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))
-    i, j = xp.nonzero(D <= bound)
+    i, j = xp.nonzero(bound >= D)
     if i.shape[0] == 0:
         return i, j
     entries = _get_entries(D, i, j)

@@ -28,7 +28,7 @@ class Exponential(DistanceKernel):
 
     name = "exponential"
 
-    def of_squared_distances(self, D: Array) -> Array:  # noqa: D102
+    def of_squared_distances(self, D: Array) -> Array:
         D = sqrt(D)
         D *= -self.gamma
         return exp(D)

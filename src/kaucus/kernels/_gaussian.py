@@ -27,6 +27,6 @@ class Gaussian(DistanceKernel):
 
     name = "rbf"
 
-    def of_squared_distances(self, D: Array) -> Array:  # noqa: D102
+    def of_squared_distances(self, D: Array) -> Array:
         D *= -self.gamma
         return exp(D)

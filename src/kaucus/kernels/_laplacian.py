@@ -29,12 +29,12 @@ class Laplacian(UnitDiagonalKernel):
 
     name = "laplacian"
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:  # noqa: D102
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         # Differences of coordinates lose nothing: no shift is needed.
         x_rows = Rows(X, None)
         return x_rows, x_rows if Y is None else Rows(Y, None)
 
-    def tile(self, X: Rows, Y: Rows) -> Array:  # noqa: D102
+    def tile(self, X: Rows, Y: Rows) -> Array:
         D = manhattan_distances(X.values, Y.values)
         D *= -self.gamma
         return exp(D)

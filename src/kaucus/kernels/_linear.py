@@ -20,8 +20,8 @@ class Linear(InnerProductKernel):
 
     name = "linear"
 
-    def of_inner_products(self, G: Array) -> Array:  # noqa: D102
+    def of_inner_products(self, G: Array) -> Array:
         return G
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         return astype(squared_norms(X), dtype_name(X))

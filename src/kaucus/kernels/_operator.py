@@ -93,9 +93,9 @@ class KernelOperator:
         )
         self._panels = _by_rows(blocks)
         room = budget - budget // 8 if store else 0
-        self._kept: dict[tuple[int, int], Array | None] = {
-            key: None for key in _first_that_fit(blocks, room // itemsize(X))
-        }
+        self._kept: dict[tuple[int, int], Array | None] = dict.fromkeys(
+            _first_that_fit(blocks, room // itemsize(X))
+        )
 
     @property
     def dtype(self) -> str:

@@ -40,14 +40,14 @@ class Polynomial(InnerProductKernel):
                 "powers of a negative number are not defined."
             )
 
-    def of_inner_products(self, G: Array) -> Array:  # noqa: D102
+    def of_inner_products(self, G: Array) -> Array:
         if self.gamma != 1:
             G *= self.gamma
         if self.coef0 != 0:
             G += self.coef0
         return _power(G, int(self.degree))
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))
 
 

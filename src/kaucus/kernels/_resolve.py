@@ -7,18 +7,20 @@ from dataclasses import fields
 from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
+from kaucus.kernels._precomputed import Precomputed
 
 
 def kernel_names() -> list[str]:
     """Return the names by which estimators know the kernels."""
-    return sorted(cls.name for cls in _concrete(Kernel) if cls is not CallableKernel)
+    return sorted(cls.name for cls in _named(Kernel))
 
 
-def _concrete(cls: type[Kernel]) -> Iterator[type[Kernel]]:
+def _named(cls: type[Kernel]) -> Iterator[type[Kernel]]:
+    """Yield the kernels that numbers alone define."""
     for child in cls.__subclasses__():
-        if "name" in vars(child):
+        if "name" in vars(child) and child not in (CallableKernel, Precomputed):
             yield child
-        yield from _concrete(child)
+        yield from _named(child)
 
 
 def resolve_kernel(kernel: object, **params: float) -> Kernel:
@@ -47,8 +49,8 @@ def resolve_kernel(kernel: object, **params: float) -> Kernel:
 
 
 def _class_named(name: str) -> type[Kernel]:
-    for cls in _concrete(Kernel):
-        if cls.name == name and cls is not CallableKernel:
+    for cls in _named(Kernel):
+        if cls.name == name:
             return cls
     near = difflib.get_close_matches(name, [*kernel_names(), "precomputed"], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -32,10 +32,10 @@ class Sigmoid(InnerProductKernel):
     name = "sigmoid"
     positive_semidefinite = False
 
-    def of_inner_products(self, G: Array) -> Array:  # noqa: D102
+    def of_inner_products(self, G: Array) -> Array:
         G *= self.gamma
         G += self.coef0
         return array_namespace(G).tanh(G)
 
-    def diag(self, X: Array) -> Array:  # noqa: D102
+    def diag(self, X: Array) -> Array:
         return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))

@@ -78,14 +78,15 @@ def fit_temperature(
 def _smooth_targets(
     labels: np.ndarray, weight: np.ndarray, n_classes: int
 ) -> np.ndarray:
-    """Return one-hot targets moved towards uniform, less so the more rows there are.
+    """Return one-hot targets, a little short of 1: the less so the more rows there are.
 
-    Row of class c: (n_c + 1) / (n_c + k) for c and 1 / (n_c + k) for the others.
+    (n_c + 1) / (n_c + 2) for the class c of a row, as Platt has it for two classes; the
+    other classes share the rest.
     """
-    counts = np.bincount(labels, weights=weight, minlength=n_classes)
-    share = 1.0 / (counts[labels] + n_classes)
-    targets = np.repeat(share[:, None], n_classes, axis=1)
-    targets[np.arange(len(labels)), labels] += counts[labels] * share
+    counts = np.bincount(labels, weights=weight, minlength=n_classes)[labels]
+    short = 1.0 / (counts + 2.0)
+    targets = np.repeat(short[:, None] / (n_classes - 1), n_classes, axis=1)
+    targets[np.arange(len(labels)), labels] = 1.0 - short
     return targets
 
 

@@ -39,9 +39,11 @@ from kaucus.solvers._result import LSSVMSolution
 
 # On a CPU a factorisation of more rows takes longer than conjugate gradients.
 _CHOLESKY_ROWS_CPU = 25_000
-# Leave-one-out values for the temperature of the probabilities.
-_LOO_ROWS_CHOLESKY = 2000
-_LOO_ROWS_CG = 64
+# Rows whose unseen decision values the temperature of the probabilities is fitted on:
+# left out one by one where the factor gives that for nothing, else held out together.
+_LOO_ROWS = 2000
+_HELD_OUT_ROWS = 2000
+_HELD_OUT_SHARE = 0.05
 
 
 class Plan(NamedTuple):
@@ -58,7 +60,7 @@ class Plan(NamedTuple):
 
 
 class FitResult(NamedTuple):
-    """A solution, and the rows whose leave-one-out values it holds."""
+    """A solution, and the rows whose unseen decision values it holds."""
 
     solution: LSSVMSolution
     loo_rows: np.ndarray
@@ -152,7 +154,9 @@ def fit_ls_svm(
         Of the conjugate gradients.
     memory_budget : int, str or None, default=None
     leave_one_out : bool, default=False
-        Whether leave-one-out decision values of some random rows are wanted.
+        Whether decision values of some random rows are wanted as ``loo_decision``: by
+        models fitted without each of them (cholesky), or by one model fitted without a
+        twentieth of the rows (cg).
     rng : numpy.random.Generator
         Draws those rows and the preconditioner's pivots.
     callback : callable, default=None
@@ -164,10 +168,11 @@ def fit_ls_svm(
     plan = plan_ls_svm(X, float(xp.max(xp.abs(K_diagonal))), C, solver, budget)
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
-    n_loo = _LOO_ROWS_CHOLESKY if direct else _LOO_ROWS_CG
-    loo_rows = rng.permutation(X.shape[0])[: n_loo if leave_one_out else 0]
-    weights = {"sample_weight": sample_weight, "left_out": left_out}
+    n = X.shape[0]
+    n_unseen = _LOO_ROWS if direct else min(_HELD_OUT_ROWS, int(_HELD_OUT_SHARE * n))
+    loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
     if direct:
+        weights = {"sample_weight": sample_weight, "left_out": left_out}
         solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
     else:
         operator, factor = _operator_and_factor(kernel, X, K_diagonal, budget, rng)
@@ -175,12 +180,12 @@ def fit_ls_svm(
             operator,
             Y,
             C=C,
+            sample_weight=sample_weight,
             low_rank_factor=factor,
-            leave_one_out=as_like(loo_rows, Y) if leave_one_out else None,
+            held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
             tol=tol,
             max_iter=max_iter,
             callback=callback,
-            **weights,
         )
     return FitResult(solution, loo_rows, plan)
 

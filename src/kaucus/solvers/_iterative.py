@@ -4,6 +4,10 @@ The same elimination of the intercept and the same treatment of weights as in
 ``_ls_svm``; the preconditioner is a low-rank factor K ≈ F Fᵀ, by which
 
     (F Fᵀ + I/C)⁻¹ r = C (r − F (FᵀF + I/C)⁻¹ Fᵀ r)            (Woodbury).
+
+Leave-one-out values need the diagonal of H⁻¹, which an iteration does not have. In
+their place some rows are held out: the model without them is a second problem with
+the weight 0 for those rows, solved beside the first by the same products with K.
 """
 
 from collections.abc import Callable
@@ -20,8 +24,8 @@ from kaucus.backend import (
     dtype_name,
 )
 from kaucus.solvers._cg import conjugate_gradient
-from kaucus.solvers._result import LSSVMSolution, SolveInfo
-from kaucus.solvers._scaling import eliminate_intercept, loo_residuals, scale_targets
+from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._scaling import Eliminated, eliminate_intercept, scale_targets
 
 
 def solve_ls_svm_cg(
@@ -31,8 +35,7 @@ def solve_ls_svm_cg(
     C: float,
     sample_weight: Array | None = None,
     low_rank_factor: Array | None = None,
-    leave_one_out: Array | None = None,
-    left_out: Array | None = None,
+    held_out: Array | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
     callback: Callable[[int, float], object] | None = None,
@@ -49,11 +52,9 @@ def solve_ls_svm_cg(
     sample_weight : array of shape (n,), default=None
     low_rank_factor : array of shape (n, r), default=None
         F of the preconditioner, with F Fᵀ near K.
-    leave_one_out : integer array of shape (m,), default=None
-        Rows whose leave-one-out decision values are wanted; each is one more
-        right-hand side.
-    left_out : array of shape (n,), default=None
-        Share of each row's weight that is left out; None means all of it.
+    held_out : integer array of shape (m,), default=None
+        Rows for which decision values of a model fitted without them are wanted, as
+        ``loo_decision``. It doubles the right-hand sides.
     tol : float, default=1e-6
         Stop at this relative residual.
     max_iter : int, default=1000
@@ -65,69 +66,70 @@ def solve_ls_svm_cg(
     LSSVMSolution
     """
     xp = array_namespace(Y)
-    targets = scale_targets(Y, sample_weight)
-    root = targets.root
-    columns = [targets.u, targets.Y]
-    if leave_one_out is not None:
-        columns.append(_unit_columns(leave_one_out, targets.u))
-
-    def scaled(V: Array) -> Array:
-        return V if root is None else V * root[:, None]
-
+    ones = xp.ones(Y.shape[0], dtype=xp.float64, device=device_of(Y))
+    weight = ones if sample_weight is None else astype(sample_weight, "float64")
+    keep = ones if held_out is None else ones - _indicator(held_out, ones)
+    problems = [scale_targets(Y, weight)]
+    if held_out is not None:
+        problems.append(scale_targets(Y, weight * keep))
+    B = xp.concat([part for p in problems for part in (p.u, p.Y)], axis=1)
+    width = 1 + Y.shape[1]
+    roots = xp.concat([p.u for p in problems for _ in range(width)], axis=1)
+    masks = xp.astype(roots > 0, xp.float64)
+    inverse = _woodbury(low_rank_factor, problems[0].u, C)
     result = conjugate_gradient(
-        lambda V: scaled(matvec(scaled(V))) + V / C,
-        xp.concat(columns, axis=1),
+        lambda V: roots * matvec(roots * V) + V / C,
+        B,
         tol=tol,
         max_iter=max_iter,
-        precondition=_woodbury(low_rank_factor, root, C),
+        # Held-out rows stay 0: projected, the preconditioner is that of the second
+        # problem too.
+        precondition=inverse and (lambda R: masks * inverse(masks * R)),
         callback=callback,
     )
-    n_targets = Y.shape[1]
-    eta, nu = result.x[:, :1], result.x[:, 1 : 1 + n_targets]
-    coef = eliminate_intercept(targets, eta, nu)
-    loo = None
-    if leave_one_out is not None:
-        unit_solutions = xp.take(result.x[:, 1 + n_targets :], leave_one_out, axis=0)
-        residuals = loo_residuals(
-            coef,
-            xp.linalg.diagonal(unit_solutions),
-            eta,
-            targets,
-            C=C,
-            rows=leave_one_out,
-            left_out=left_out,
-        )
-        loo = astype(xp.take(Y, leave_one_out, axis=0), "float64") - residuals
-    info = SolveInfo(
+    models: list[Eliminated] = []
+    for k, problem in enumerate(problems):
+        Z = result.x[:, k * width : (k + 1) * width]
+        models.append(eliminate_intercept(problem, Z[:, :1], Z[:, 1:]))
+    unseen = None
+    if held_out is not None:
+        values = matvec(models[1].dual_coef) + models[1].intercept[None, :]
+        unseen = xp.take(values, held_out, axis=0)
+    model = models[0]
+    return LSSVMSolution(model.dual_coef, model.intercept, unseen, _info(result))
+
+
+def _info(result: CGResult) -> SolveInfo:
+    return SolveInfo(
         "cg",
         n_iter=result.n_iter,
         backward_error=result.backward_error,
         converged=result.converged,
         interrupted=result.interrupted,
     )
-    return LSSVMSolution(coef.dual_coef, coef.intercept, loo, info)
 
 
-def _unit_columns(rows: Array, like: Array) -> Array:
-    """Return the columns of the identity that belong to ``rows``, (n, m)."""
+def _indicator(rows: Array, like: Array) -> Array:
+    """Return 1 for the given rows and 0 for the others, (n,)."""
     xp = array_namespace(like)
     all_rows = xp.arange(like.shape[0], dtype=rows.dtype, device=device_of(like))
-    return xp.astype(all_rows[:, None] == rows[None, :], like.dtype)
+    positions = xp.searchsorted(xp.sort(rows), all_rows)
+    found = xp.take(xp.sort(rows), xp.clip(positions, max=rows.shape[0] - 1))
+    return xp.astype(found == all_rows, like.dtype)
 
 
-def _woodbury(F: Array | None, root: Array | None, C: float):
-    """Return r -> (S^½ F Fᵀ S^½ + I/C)⁻¹ r, or None without a factor."""
+def _woodbury(F: Array | None, u: Array, C: float):
+    """Return r -> (S^½ F Fᵀ S^½ + I/C)⁻¹ r with u = S^½ 1, or None without F."""
     if F is None:
         return None
     xp = array_namespace(F)
     dtype = dtype_name(F)
-    if root is not None:
-        F = F * as_like(root, F, dtype=dtype)[:, None]
-    small = astype(F.T @ F, "float64")  # (r, r)
+    scaled = F * as_like(u, F, dtype=dtype)
+    small = astype(scaled.T @ scaled, "float64")  # (r, r)
     L = cholesky_with_jitter(add_to_diagonal(xp.asarray(small, copy=True), 1 / C)).L
 
     def precondition(R: Array) -> Array:
-        inner = cho_solve(L, astype(F.T @ astype(R, dtype), "float64"))
-        return C * (R - astype(F @ astype(inner, dtype), "float64"))
+        inner = cho_solve(L, astype(scaled.T @ astype(R, dtype), "float64"))
+        return C * (R - astype(scaled @ astype(inner, dtype), "float64"))
 
     return precondition

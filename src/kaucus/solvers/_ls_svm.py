@@ -114,6 +114,10 @@ def solve_ls_svm(
     ``overwrite_K``; half a matrix more where a float64 K is factored in float32.
     """
     targets = scale_targets(Y, sample_weight)
+    if precision == "auto" and K.shape[0] < MIXED_FROM:
+        precision = "float64"
+    if precision == "float64" and dtype_name(K) == "float32":
+        K, overwrite_K = astype(K, "float64"), True
     H = scale_matrix(K, targets.root, overwrite=overwrite_K)
     factored = _factor(H, C, precision)
     B = array_namespace(Y).concat([targets.u, targets.Y], axis=1)
@@ -138,8 +142,7 @@ def solve_ls_svm(
 
 def _factor(H: Array, C: float, precision: str) -> _Factored:
     """Factor H + I/C, in the memory of H, in the precision that fits."""
-    n = H.shape[0]
-    if precision == "float64" or (precision == "auto" and n < MIXED_FROM):
+    if precision == "float64":
         return _factor_float64(H, C)
     # The diagonal stays in float64: 1/C may be less than the rounding of K's.
     on_diagonal = astype(diagonal(H), "float64") + 1 / C

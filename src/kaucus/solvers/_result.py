@@ -32,7 +32,7 @@ class LSSVMSolution(NamedTuple):
     intercept: Array
     """b, of shape (t,)."""
     loo_decision: Array | None
-    """Leave-one-out decision values of the rows that were asked for, or None."""
+    """Decision values of models fitted without the row, for some rows, or None."""
     info: SolveInfo
 
 

@@ -1,0 +1,33 @@
+"""A line of progress on a terminal, and nothing in a log."""
+
+import math
+import sys
+from collections.abc import Callable
+
+_WIDTH = 24
+
+
+def step_reporter(
+    verbose: int, tol: float, max_iter: int
+) -> Callable[[int, float], None] | None:
+    """Return a callback that draws a bar, or None where there is nobody to see it.
+
+    The bar is full when the residual has come down from 1 to ``tol``, measured in
+    powers of ten, because conjugate gradients converge about linearly.
+    """
+    if not verbose or not sys.stderr.isatty():
+        return None
+
+    def report(step: int, residual: float) -> None:
+        share = math.log(max(residual, tol)) / math.log(tol) if tol < 1 else 1.0
+        filled = round(_WIDTH * min(max(share, 0.0), 1.0))
+        bar = "█" * filled + "·" * (_WIDTH - filled)
+        end = "\n" if residual <= tol or step >= max_iter else ""
+        print(
+            f"\r[kaucus] {bar} step {step}, residual {residual:.1e} (tol {tol:.0e})",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return report

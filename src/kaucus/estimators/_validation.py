@@ -1,0 +1,224 @@
+"""Checks of parameters, labels, weights and kernel matrices, before any long work.
+
+Each error names the value it got, what was expected, and what to do.
+"""
+
+import numbers
+from collections.abc import Iterable
+
+import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+
+def check_positive(name: str, value: object, *, remedy: str = "") -> float:
+    """Return a parameter that must be a positive, finite number."""
+    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not ok or not np.isfinite(value) or value <= 0:
+        raise ValueError(
+            f"{name}={value!r} must be a positive, finite number. {remedy}".rstrip()
+        )
+    return float(value)
+
+
+def check_count(name: str, value: object) -> int:
+    """Return a parameter that must be a whole number, 1 or more."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number, 1 or more.")
+    return int(value)
+
+
+def check_choice(name: str, value: object, choices: Iterable) -> None:
+    """Check a parameter that must be one of some values."""
+    choices = list(choices)
+    # `in` compares with ==, which arrays answer with arrays.
+    if not any(value is c or (type(value) is type(c) and value == c) for c in choices):
+        raise ValueError(f"{name}={value!r} must be one of {choices}.")
+
+
+def check_grid(name: str, values: object) -> np.ndarray:
+    """Return a sequence of positive numbers to choose from."""
+    try:
+        grid = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}={values!r} must be a sequence of positive numbers."
+        ) from error
+    if grid.ndim != 1 or grid.size == 0 or not (np.isfinite(grid) & (grid > 0)).all():
+        raise ValueError(
+            f"{name}={values!r} must be a non-empty sequence of positive, finite "
+            "numbers."
+        )
+    return grid
+
+
+def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes and, for each row, the number of its class.
+
+    Raises
+    ------
+    ValueError
+        If the labels are continuous, of mixed types, or all equal.
+    """
+    y = column_or_1d(y, warn=True)
+    kinds = sorted({type(label).__name__ for label in y}) if y.dtype == object else []
+    if len(kinds) > 1:
+        raise ValueError(
+            f"y mixes labels of the types {', '.join(kinds)}; labels must be of one "
+            "type. Convert them, for example with [str(label) for label in y]."
+        )
+    check_classification_targets(y)
+    classes, indices = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]!r}); a classifier needs at least two "
+            "classes. Check how the training rows were chosen."
+        )
+    return classes, indices
+
+
+def one_vs_rest_targets(indices: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return targets of ±1, (n, t): t is 1 for two classes, else one per class.
+
+    The papers code the classes as 0 and 1; with an intercept, both codes give the
+    same classifier (decision values 2 f − 1).
+    """
+    if n_classes == 2:
+        return np.where(indices == 1, 1.0, -1.0)[:, None]
+    return np.where(indices[:, None] == np.arange(n_classes)[None, :], 1.0, -1.0)
+
+
+def check_weights(sample_weight, X) -> np.ndarray | None:
+    """Return row weights as float64, zero or more and not all zero, or None."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(X.shape[0], float(sample_weight))
+    weight = check_array(
+        sample_weight,
+        ensure_2d=False,
+        dtype=np.float64,
+        input_name="sample_weight",
+    )
+    if weight.ndim != 1:
+        raise ValueError(
+            f"sample_weight has {weight.ndim} dimensions; expected one weight per row, "
+            f"shape ({X.shape[0]},)."
+        )
+    check_consistent_length(weight, X)
+    if (weight < 0).any():
+        raise ValueError(
+            f"sample_weight has the negative value {weight.min()}; weights must be "
+            "zero or more."
+        )
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for every row; give some row weight.")
+    return weight
+
+
+def left_out_shares(sample_weight: np.ndarray | None) -> np.ndarray | None:
+    """Return the share of each row's weight that one of its copies has.
+
+    A weight of 2 stands for two equal rows, of which leave-one-out leaves out one.
+    """
+    if sample_weight is None:
+        return None
+    return 1.0 / np.maximum(sample_weight, 1.0)
+
+
+def weights_with_classes(
+    sample_weight: np.ndarray | None, class_weight, classes: np.ndarray, indices
+) -> np.ndarray | None:
+    """Multiply row weights by class weights; rows of each class must remain.
+
+    ``"balanced"`` counts rows with their weights.
+    """
+    weight = sample_weight
+    if class_weight is not None:
+        if not (class_weight == "balanced" or isinstance(class_weight, dict)):
+            raise ValueError(
+                f"class_weight={class_weight!r} must be None, 'balanced' or a dict "
+                "{class: weight}."
+            )
+        by_class = _class_weights(sample_weight, class_weight, classes, indices)
+        weight = by_class if weight is None else weight * by_class
+    if weight is not None:
+        present = np.bincount(indices, weights=weight, minlength=len(classes)) > 0
+        if present.sum() < 2:
+            raise ValueError(
+                f"Only one class has rows of positive weight ({classes[present]!r}); "
+                "a classifier needs at least two classes."
+            )
+    return weight
+
+
+def _class_weights(sample_weight, class_weight, classes, indices) -> np.ndarray:
+    if isinstance(class_weight, dict):
+        unknown = [label for label in class_weight if label not in classes]
+        if unknown:
+            raise ValueError(
+                f"class_weight has {unknown[0]!r}, which is not a class of y; the "
+                f"classes are {classes.tolist()}."
+            )
+        weight = compute_sample_weight(class_weight, classes[indices])
+        if (weight < 0).any():
+            raise ValueError(
+                f"class_weight={class_weight!r} has a negative weight; weights must be "
+                "zero or more."
+            )
+        return weight
+    counts = np.bincount(indices, weights=sample_weight, minlength=len(classes))
+    share = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
+    return (counts.sum() / len(classes) * share)[indices]
+
+
+def check_precomputed(K: np.ndarray) -> None:
+    """Check that a precomputed training matrix can be a kernel matrix.
+
+    Square, symmetric to rounding, and with no 2 × 2 minor that is negative, which
+    finds most indefinite matrices in one pass over K, before it is factored.
+    """
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square matrix of the training rows, got "
+            f"shape {K.shape}; pass k(X, X) to fit and k(X_new, X) to predict."
+        )
+    on_diagonal = np.diagonal(K)
+    if (on_diagonal < 0).any():
+        i = int(np.argmin(on_diagonal))
+        raise ValueError(
+            f"The precomputed kernel matrix has K[{i}, {i}] = {on_diagonal[i]:.3g}; "
+            "the diagonal of a positive semidefinite matrix is not negative."
+        )
+    slack = 1e3 * np.finfo(K.dtype).eps * max(float(on_diagonal.max()), 1e-300)
+    roots = np.sqrt(on_diagonal)
+    for start in range(0, K.shape[0], 512):
+        rows = slice(start, start + 512)
+        _check_symmetric(K, rows, slack)
+        _check_minors(K, rows, roots, slack)
+
+
+def _check_symmetric(K: np.ndarray, rows: slice, slack: float) -> None:
+    difference = np.abs(K[rows] - K[:, rows].T)
+    if difference.max() > max(slack, 1e-6 * float(np.abs(K[rows]).max())):
+        i, j = np.unravel_index(int(difference.argmax()), difference.shape)
+        i = int(i) + rows.start
+        raise ValueError(
+            f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = "
+            f"{K[i, j]:.6g}, K[{j}, {i}] = {K[j, i]:.6g}. Pass (K + K.T) / 2 if the "
+            "difference is noise."
+        )
+
+
+def _check_minors(K: np.ndarray, rows: slice, roots: np.ndarray, slack: float) -> None:
+    excess = np.abs(K[rows]) - roots[rows, None] * roots[None, :]
+    if excess.max() > max(slack, 1e-6 * float(roots.max()) ** 2):
+        i, j = np.unravel_index(int(excess.argmax()), excess.shape)
+        i = int(i) + rows.start
+        raise ValueError(
+            f"The precomputed kernel matrix is indefinite: K[{i}, {j}]² = "
+            f"{K[i, j] ** 2:.6g} exceeds K[{i}, {i}] K[{j}, {j}] = "
+            f"{K[i, i] * K[j, j]:.6g}. Use a positive semidefinite kernel, or shift "
+            "its eigenvalues: K + λ I."
+        )

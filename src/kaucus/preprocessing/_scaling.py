@@ -1,0 +1,78 @@
+"""Scaling of single rows."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+
+class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Take the mean off each row and scale it to unit norm.
+
+        x ← x − ⟨x⟩,    x ← x / ‖x‖
+
+    (Andrecut 2016, eq. 61-62; 2020, eq. 21-22.) Every inner product then is a
+    correlation coefficient. A constant row, which has no direction, becomes zero.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    sklearn.preprocessing.Normalizer : Scales rows without taking their mean off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.preprocessing import UnitNormalizer
+    >>> UnitNormalizer().fit_transform(np.array([[1.0, 3.0], [5.0, 5.0]])).round(4)
+    array([[-0.7071,  0.7071],
+           [ 0.    ,  0.    ]])
+    """
+
+    def fit(self, X, y=None):
+        """Check the data; nothing is learned from it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        validate_data(self, X, dtype=(np.float64, np.float32))
+        return self
+
+    def transform(self, X):
+        """Return the centred rows of unit norm.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            In the precision of ``X``.
+        """
+        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = X - X.mean(axis=1, dtype=np.float64, keepdims=True).astype(X.dtype)
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        # What is left of a constant row is rounding, not a direction.
+        size = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
+        flat = norms <= 4 * size * np.abs(X).max(axis=1, initial=0.0)
+        norms[(norms == 0) | flat] = np.inf
+        X /= norms[:, None].astype(X.dtype)
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
