@@ -62,7 +62,7 @@ def draw_curve(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path | 
         axes = canvas.add_subplot()
         for colour, (name, points) in zip(_colours(), curves.items(), strict=False):
             _draw_points(axes, name, points, colour)
-        _label_axes(axes, figure, next(iter(curves.values()))[0][1])
+        _label_axes(axes, figure, curves)
         canvas.savefig(path)
     return Path(path)
 
@@ -110,17 +110,17 @@ def _draw_points(axes, name: str, points, colour: str) -> None:
         )
 
 
-def _label_axes(axes, figure: Figure, row: Row) -> None:
+def _label_axes(axes, figure: Figure, curves) -> None:
     """Write title, labels with units, and ticks in plain numbers."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
+    xs = sorted({x for points in curves.values() for x, _ in points})
+    row = next(iter(curves.values()))[0][1]
     axes.set_title(figure.title, loc="left")
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(METRICS[row.cell.metric].label)
     if figure.log_x:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.minorticks_off()
+        axes.set_xticks(xs, [f"{x:,}" for x in xs])
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.25)
     axes.legend()

@@ -185,10 +185,9 @@ def _machine_lines(outcome: Outcome) -> str:
     dates = [record["end"] for record in records]
     lines = list(dict.fromkeys(_machine_line(r["machine"]) for r in records))
     if records:
+        peak = format_bytes(max(peaks, default=None))
         lines.append(f"From {min(dates)} to {max(dates)}")
-        lines.append(
-            f"Largest rise of memory in a cell: {format_bytes(max(peaks, default=None))}"
-        )
+        lines.append(f"Largest rise of memory in a cell: {peak}")
     return "\n".join(f"- {line}" for line in lines or ["nothing has run"])
 
 
