@@ -69,7 +69,7 @@ def test_a_short_cell_has_the_documented_defaults():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("pubished = 1.0", r"unknown key 'pubished'. Did you mean 'published'\?"),
+        ("tolerances = 1.0", r"unknown key 'tolerances'. Did you mean 'tolerance'\?"),
         ("colour = 1", r"unknown key 'colour'. Known: dataset, method"),
         ('n_train = "many"', r"n_train = 'many' must be of type int"),
         ("n_train = true", r"n_train = True must be of type int"),
