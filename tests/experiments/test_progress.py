@@ -14,14 +14,14 @@ class Terminal(io.StringIO):
 
 def run(stream):
     with make_progress(2, stream) as progress:
-        for name in ("first", "second [1]"):
+        for name in ("first", "second [bold]"):
             progress.begin(f"runs {name}")
             progress.advance(f"did {name}")
     return stream.getvalue()
 
 
 def test_a_log_holds_one_line_per_finished_step():
-    assert run(io.StringIO()) == "[1/2] did first\n[2/2] did second [1]\n"
+    assert run(io.StringIO()) == "[1/2] did first\n[2/2] did second [bold]\n"
 
 
 def test_a_terminal_has_a_bar_and_the_same_lines(monkeypatch):
@@ -30,9 +30,9 @@ def test_a_terminal_has_a_bar_and_the_same_lines(monkeypatch):
     text = run(Terminal())
     assert "━" in text
     assert "did first" in text
-    assert "did second [1]" in text
+    assert "did second [bold]" in text
 
 
 def test_without_rich_a_terminal_gets_plain_lines(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert run(Terminal()) == "[1/2] did first\n[2/2] did second [1]\n"
+    assert run(Terminal()) == "[1/2] did first\n[2/2] did second [bold]\n"
