@@ -1,1 +1,35 @@
 """Predictions in; metrics, timings, tables and figures out."""
+
+from kaucus.evaluation._machine import describe_machine
+from kaucus.evaluation._tables import (
+    format_bytes,
+    format_seconds,
+    format_table,
+    markdown_table,
+    print_table,
+)
+from kaucus.evaluation._timing import (
+    IsolatedRun,
+    MemoryUse,
+    Stopwatch,
+    best_of,
+    peak_memory,
+    run_isolated,
+    timed,
+)
+
+__all__ = [
+    "IsolatedRun",
+    "MemoryUse",
+    "Stopwatch",
+    "best_of",
+    "describe_machine",
+    "format_bytes",
+    "format_seconds",
+    "format_table",
+    "markdown_table",
+    "peak_memory",
+    "print_table",
+    "run_isolated",
+    "timed",
+]

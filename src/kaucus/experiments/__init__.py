@@ -1,1 +1,58 @@
 """The tables of the papers as data, and one runner that reproduces them."""
+
+from kaucus.experiments._data import Split, load_split
+from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._methods import METHODS, build_method
+from kaucus.experiments._metrics import METRICS, Metric
+from kaucus.experiments._optional import MissingPackageError
+from kaucus.experiments._progress import make_progress
+from kaucus.experiments._report import (
+    HEADERS,
+    markdown_report,
+    report_lines,
+    report_rows,
+    summarise,
+)
+from kaucus.experiments._runner import Outcome, Settings, run_paper
+from kaucus.experiments._spec import (
+    Cell,
+    Figure,
+    Paper,
+    SpecError,
+    UnknownPaperError,
+    list_papers,
+    load_paper,
+    load_paper_file,
+)
+from kaucus.experiments._store import ResultStore, StoreError, replace_file
+
+__all__ = [
+    "Cell",
+    "Figure",
+    "HEADERS",
+    "METHODS",
+    "METRICS",
+    "Metric",
+    "MissingPackageError",
+    "Outcome",
+    "Paper",
+    "ResultStore",
+    "Settings",
+    "SpecError",
+    "Split",
+    "StoreError",
+    "UnknownPaperError",
+    "build_method",
+    "draw_curve",
+    "list_papers",
+    "load_paper",
+    "load_paper_file",
+    "load_split",
+    "make_progress",
+    "markdown_report",
+    "replace_file",
+    "report_lines",
+    "report_rows",
+    "run_paper",
+    "summarise",
+]

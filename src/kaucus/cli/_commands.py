@@ -1,0 +1,106 @@
+"""The subcommands: call the library, print, return an exit code."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from kaucus.evaluation import print_table
+from kaucus.experiments import (
+    MissingPackageError,
+    Settings,
+    SpecError,
+    StoreError,
+    UnknownPaperError,
+    list_papers,
+    load_paper,
+)
+
+USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError)
+MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
+
+
+def demo(args: Namespace) -> int:
+    """Print the comparison, then draw the picture."""
+    from kaucus.experiments import _demo
+
+    contests = _demo.compare_models()
+    print_table(_demo.HEADERS, [contest.texts() for contest in contests])
+    print(_demo.SETTINGS_TEXT)
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"wrote {_demo.draw_demo(folder / 'kaucus-demo.png')}")
+    return 0
+
+
+def reproduce(args: Namespace) -> int:
+    """Run a paper's cells and print ours beside the published numbers."""
+    if args.list:
+        return _list(args.paper)
+    if args.paper is None:
+        known = ", ".join(list_papers())
+        raise UnknownPaperError(
+            f"Say which paper to reproduce. Choose one of: {known}."
+        )
+    from kaucus.experiments import HEADERS, report_rows
+    from kaucus.experiments._reproduce import reproduce_paper
+
+    settings = Settings(
+        device=args.device,
+        memory_budget=args.memory_budget,
+        data_home=args.data_home,
+        seeds=None if args.seeds is None else tuple(range(args.seeds)),
+        full=args.full,
+        fresh=args.fresh,
+    )
+    output = args.output or Path("kaucus-results") / args.paper
+    done = reproduce_paper(args.paper, output, settings)
+    print_table(HEADERS, report_rows(done.rows), title=done.title)
+    _print_end(done.lines, done.files)
+    return done.exit_code
+
+
+def bench(args: Namespace) -> int:
+    """Run a benchmark and print its tables."""
+    from kaucus.experiments import _bench_lssvm as lssvm
+
+    default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
+    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
+    content = lssvm.bench_lssvm(
+        output,
+        sizes=args.sizes or default,
+        memory=args.memory,
+        data_home=args.data_home,
+    )
+    for title, headers, rows in lssvm.bench_tables(content):
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
+def _list(name: str | None) -> int:
+    """Print the papers, or the cells of one."""
+    if name is None:
+        for known in list_papers():
+            print(f"{known}  {load_paper(known).title}")
+        return 0
+    rows = [
+        [
+            cell.label,
+            cell.metric,
+            cell.published,
+            cell.tolerance,
+            "--full" if cell.full else "",
+            cell.source,
+        ]
+        for cell in load_paper(name).cells
+    ]
+    print_table(("cell", "metric", "published", "tolerance", "", "source"), rows)
+    return 0
+
+
+def _print_end(lines: list[str], files: list[Path]) -> None:
+    """Print remarks and the names of the files that were written."""
+    for line in lines:
+        print(line)
+    for file in files:
+        print(f"wrote {file}")

@@ -1,0 +1,200 @@
+"""A run's outcome in; ours against the published numbers, as a table, out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from kaucus.evaluation import format_bytes, format_seconds, markdown_table
+from kaucus.experiments._metrics import METRICS
+from kaucus.experiments._runner import Outcome
+from kaucus.experiments._spec import Cell, Paper
+
+HEADERS = (
+    "cell",
+    "metric",
+    "ours",
+    "published",
+    "difference",
+    "within",
+    "fit",
+    "source",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a table with our values, one per finished seed."""
+
+    cell: Cell
+    label: str
+    values: tuple[float, ...]
+    n_seeds: int
+    fit_seconds: float | None
+    status: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the finished seeds."""
+        return fmean(self.values) if self.values else None
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over seeds (n - 1 in the denominator)."""
+        return stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Mean minus the published value."""
+        if self.mean is None or self.cell.published is None:
+            return None
+        return self.mean - self.cell.published
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the difference is within the tolerance; None if not known."""
+        if self.difference is None or self.cell.tolerance is None:
+            return None
+        # A tolerance of 0.1 must admit 1.2 against 1.1, whatever binary makes of it.
+        return abs(self.difference) <= self.cell.tolerance + 1e-9
+
+
+def summarise(outcome: Outcome) -> list[Row]:
+    """Gather the seeds of each cell into one row, in the paper's order."""
+    by_cell: dict[int, list] = {}
+    for job in outcome.jobs:
+        by_cell.setdefault(id(job.cell), []).append(job)
+    groups = list(by_cell.values())
+    labels = make_labels([jobs[0].cell for jobs in groups])
+    return [
+        _row(jobs, label, outcome) for jobs, label in zip(groups, labels, strict=True)
+    ]
+
+
+def make_labels(cells: Sequence[Cell]) -> list[str]:
+    """Name cells shortly; add the parameters that differ where names clash."""
+    counts = Counter(cell.label for cell in cells)
+    return [
+        cell.label + (_differing(cell, cells) if counts[cell.label] > 1 else "")
+        for cell in cells
+    ]
+
+
+def report_rows(rows: Sequence[Row]) -> list[list[Any]]:
+    """Write the rows' values for :data:`HEADERS`."""
+    return [
+        [
+            row.label,
+            METRICS[row.cell.metric].label,
+            _ours(row),
+            row.cell.published,
+            _signed(row),
+            "" if row.within is None else row.within,
+            format_seconds(row.fit_seconds),
+            row.cell.source,
+        ]
+        for row in rows
+    ]
+
+
+def report_lines(outcome: Outcome) -> list[str]:
+    """Say in plain lines what the table cannot: problems, and what was left out."""
+    lines = []
+    for status in ("skipped", "failed"):
+        labels: dict[str, list[str]] = {}
+        for record in outcome.problems(status):
+            labels.setdefault(record["reason"], []).append(record["label"])
+        lines += [f"{status} {'; '.join(who)}: {why}" for why, who in labels.items()]
+    n = outcome.n_left_out
+    if n:
+        cells = "cell was" if n == 1 else "cells were"
+        lines.append(f"{n} long {cells} left out; add --full to run all.")
+    return lines
+
+
+def markdown_report(paper: Paper, outcome: Outcome) -> str:
+    """Write the whole report: table, notes, problems, and the machine."""
+    rows = summarise(outcome)
+    parts = [
+        f"# {paper.title}",
+        paper.reference,
+        markdown_table(HEADERS, report_rows(rows)),
+        "Several seeds: mean ± standard deviation.",
+    ]
+    notes = [f"- {row.label}: {row.cell.note}" for row in rows if row.cell.note]
+    notes += [f"- {line}" for line in report_lines(outcome)]
+    if notes:
+        parts += ["## Notes", "\n".join(notes)]
+    parts += ["## Machine", _machine_lines(outcome)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(jobs: list, label: str, outcome: Outcome) -> Row:
+    """Gather one cell's records."""
+    done = outcome.store.results
+    records = [done[job.key] for job in jobs if job.key in done]
+    problems = [outcome.store.problems.get(job.key) for job in jobs]
+    seconds = [record["fit_seconds"] for record in records]
+    return Row(
+        cell=jobs[0].cell,
+        label=label,
+        values=tuple(record["value"] for record in records),
+        n_seeds=len(jobs),
+        fit_seconds=fmean(seconds) if seconds else None,
+        status=next((p["status"] for p in problems if p), "not run"),
+    )
+
+
+def _differing(cell: Cell, cells: Sequence[Cell]) -> str:
+    """List the fields and parameters in which cells of the same label differ."""
+    rivals = [other for other in cells if other.label == cell.label]
+    keys = ["normalize", "dtype", "sample"]
+    keys += sorted({key for rival in rivals for key in rival.params})
+    parts = [
+        f"{key}={cell.value_of(key)}"
+        for key in keys
+        if any(rival.value_of(key) != cell.value_of(key) for rival in rivals)
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _ours(row: Row) -> str:
+    """Write mean and spread, or why there is none."""
+    if row.mean is None:
+        return row.status
+    digits = METRICS[row.cell.metric].digits
+    text = f"{row.mean:.{digits}f}"
+    if row.spread is not None:
+        text += f" ± {row.spread:.{digits}f}"
+    if len(row.values) < row.n_seeds:
+        text += f" ({len(row.values)} of {row.n_seeds} seeds)"
+    return text
+
+
+def _signed(row: Row) -> str | None:
+    if row.difference is None:
+        return None
+    return f"{row.difference:+.{METRICS[row.cell.metric].digits}f}"
+
+
+def _machine_lines(outcome: Outcome) -> str:
+    """List machine, versions and dates behind the results."""
+    records = list(outcome.results.values())
+    peaks = [record["peak_memory"] for record in records if record["peak_memory"]]
+    dates = [record["end"] for record in records]
+    lines = list(dict.fromkeys(_machine_line(r["machine"]) for r in records))
+    if records:
+        peak = format_bytes(max(peaks, default=None))
+        lines.append(f"From {min(dates)} to {max(dates)}")
+        lines.append(f"Largest rise of memory in a cell: {peak}")
+    return "\n".join(f"- {line}" for line in lines or ["nothing has run"])
+
+
+def _machine_line(machine: dict[str, Any]) -> str:
+    """Describe one machine."""
+    versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
+    hardware = f"{machine['cpu']}, {machine['cores']} cores"
+    memory = f"{format_bytes(machine['memory'])}, GPU: {machine['gpu'] or 'none used'}"
+    system = f"{machine['platform']}, Python {machine['python']}"
+    return f"{hardware}, {memory}; {system}, {versions}"

@@ -1,0 +1,97 @@
+"""One paper from start to end: run, table, Markdown report and figures."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._optional import MissingPackageError
+from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
+from kaucus.experiments._runner import Outcome, Settings, run_paper
+from kaucus.experiments._spec import load_paper
+from kaucus.experiments._store import replace_file
+
+# What `kaucus reproduce` returns to the shell; 2 is argparse's, for wrong usage.
+OK, MISMATCH, SKIPPED, INTERRUPTED = 0, 1, 3, 130
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a paper: rows of its table, lines to print, files written."""
+
+    title: str
+    rows: list[Row]
+    lines: list[str]
+    files: list[Path]
+    exit_code: int
+
+
+def reproduce_paper(
+    name: str,
+    output: str | Path,
+    settings: Settings | None = None,
+    *,
+    stream: TextIO | None = None,
+) -> Reproduction:
+    """Run a paper's cells and write ``results.json``, ``report.md`` and figures.
+
+    Parameters
+    ----------
+    name : str
+        A paper of :func:`kaucus.experiments.list_papers`.
+    output : path
+        Folder for the files.
+    settings : Settings, default=None
+        Device, data folder, seeds, ...
+    stream : text stream, default=None
+        Where progress goes; None is the standard error.
+
+    Returns
+    -------
+    Reproduction
+        ``exit_code`` is 0 if every cell ran and lies within its tolerance, 1 if
+        one does not or failed, 3 if one was skipped, 130 after Ctrl-C.
+    """
+    paper = load_paper(name)
+    output = Path(output)
+    outcome = run_paper(paper, output, settings, stream=stream)
+    rows = summarise(outcome)
+    lines = report_lines(outcome)
+    if outcome.n_reused:
+        lines.append(f"{outcome.n_reused} results were there; --fresh runs them again.")
+    files = [outcome.store.path] if outcome.store.path.exists() else []
+    if outcome.interrupted:
+        done = f"{len(outcome.results)} of {len(outcome.jobs)} results"
+        again = "the same command (without --fresh) goes on from there"
+        lines.append(f"Interrupted: {done} are in {outcome.store.path}; {again}.")
+    else:
+        report = output / "report.md"
+        replace_file(report, markdown_report(paper, outcome))
+        files.append(report)
+        files += _draw_figures(paper.figures, rows, output, lines)
+    return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
+
+
+def exit_code(outcome: Outcome, rows: list[Row]) -> int:
+    """Say in one number what came of a run."""
+    if outcome.interrupted:
+        return INTERRUPTED
+    if outcome.problems("failed") or any(row.within is False for row in rows):
+        return MISMATCH
+    return SKIPPED if outcome.problems("skipped") else OK
+
+
+def _draw_figures(figures, rows, output: Path, lines: list[str]) -> list[Path]:
+    """Draw what can be drawn; say in ``lines`` what cannot."""
+    files = []
+    for figure in figures:
+        try:
+            path = draw_curve(figure, rows, output / f"{figure.name}.png")
+        except MissingPackageError as error:
+            lines.append(f"figure {figure.name} not drawn: {error}")
+            continue
+        if path is None:  # a picture of an earlier run would not fit this table
+            (output / f"{figure.name}.png").unlink(missing_ok=True)
+        else:
+            files.append(path)
+    return files

@@ -1,0 +1,310 @@
+"""A paper's table as data: TOML file in, frozen dataclasses out.
+
+Every mistake in a file is an error that names the file, the cell and the key: a
+key which is silently ignored would change what is reproduced.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from kaucus.experiments._metrics import METRICS
+
+
+class SpecError(ValueError):
+    """A TOML file does not describe a paper."""
+
+
+class UnknownPaperError(ValueError):
+    """No paper has the name that was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One number of a paper's table, and how to get ours.
+
+    Attributes
+    ----------
+    dataset : str
+        Name for :func:`kaucus.experiments.load_split`.
+    method : str
+        Name in :data:`kaucus.experiments.METHODS`.
+    metric : str
+        Name in ``METRICS``, such as ``"error_percent"``.
+    source : str
+        Where the paper prints the number, or that it prints none.
+    params : mapping
+        Parameters of the method's estimator.
+    published : float or None
+        The printed number; None if there is none.
+    tolerance : float or None
+        Largest distance from ``published`` that counts as reproduced.
+    seeds : tuple of int
+        One run for each.
+    full : bool
+        Whether only a full run includes the cell, because it takes long.
+    n_train : int or None
+        Number of training rows; None takes all.
+    sample : {"first", "random"}
+        Which rows: the first ones, or a random subset by the seed.
+    normalize : {"unit"} or None
+        Preprocessing before the method.
+    dtype : {"float32", "float64"}
+        Precision of the data.
+    note : str
+        What a reader must know about the comparison.
+    """
+
+    dataset: str
+    method: str
+    metric: str
+    source: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    published: float | None = None
+    tolerance: float | None = None
+    seeds: tuple[int, ...] = (0,)
+    full: bool = False
+    n_train: int | None = None
+    sample: str = "first"
+    normalize: str | None = None
+    dtype: str = "float64"
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Short text that tells the cell from the others."""
+        rows = "" if self.n_train is None else f", {self.n_train:,} rows"
+        return f"{self.dataset}{rows}, {self.method}"
+
+    def value_of(self, key: str) -> Any:
+        """Return the field or the parameter called ``key``, None if there is none."""
+        if key in _CELL_TYPES:
+            return getattr(self, key)
+        return self.params.get(key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A curve through cells: ``x`` is a field or parameter, y is the metric.
+
+    Attributes
+    ----------
+    name : str
+        File name without its ending.
+    title, x_label : str
+        Text in the figure.
+    x : str
+        Field or parameter on the horizontal axis.
+    by : str
+        Field or parameter that tells one curve from the next.
+    select : mapping
+        Fields or parameters, and the values that a cell must have to be drawn.
+    log_x : bool
+        Whether the horizontal axis is logarithmic.
+    """
+
+    name: str
+    title: str
+    x: str
+    x_label: str
+    by: str = "method"
+    select: Mapping[str, Any] = field(default_factory=dict)
+    log_x: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """A paper: its cells and figures."""
+
+    name: str
+    title: str
+    reference: str
+    cells: tuple[Cell, ...]
+    figures: tuple[Figure, ...] = ()
+
+
+_REAL = (int, float)
+_CELL_TYPES: dict[str, Any] = {
+    "dataset": str,
+    "method": str,
+    "metric": str,
+    "source": str,
+    "params": dict,
+    "published": _REAL,
+    "tolerance": _REAL,
+    "seeds": list,
+    "full": bool,
+    "n_train": int,
+    "sample": str,
+    "normalize": str,
+    "dtype": str,
+    "note": str,
+}
+_FIGURE_TYPES: dict[str, Any] = {
+    "name": str,
+    "title": str,
+    "x": str,
+    "x_label": str,
+    "by": str,
+    "select": dict,
+    "log_x": bool,
+}
+_PAPER_TYPES = {"title": str, "reference": str, "cell": list, "figure": list}
+_CHOICES = {
+    "metric": tuple(METRICS),
+    "sample": ("first", "random"),
+    "normalize": ("unit",),
+    "dtype": ("float32", "float64"),
+}
+
+
+def list_papers() -> list[str]:
+    """Return the names that :func:`load_paper` knows.
+
+    Examples
+    --------
+    >>> "lssvm" in list_papers()
+    True
+    """
+    folder = resources.files("kaucus.experiments") / "papers"
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name[:-5] for name in names if name.endswith(".toml"))
+
+
+def load_paper(name: str) -> Paper:
+    """Load a paper of the package by its name.
+
+    Examples
+    --------
+    >>> load_paper("lssvm").cells[0].method
+    'ls-svm'
+    """
+    known = list_papers()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UnknownPaperError(
+            f"There is no paper {name!r}.{hint} Choose one of: {', '.join(known)}."
+        )
+    folder = resources.files("kaucus.experiments") / "papers"
+    text = (folder / f"{name}.toml").read_text(encoding="utf-8")
+    return parse_paper(text, name=name, file=f"{name}.toml")
+
+
+def load_paper_file(path: str | Path) -> Paper:
+    """Load a paper from a TOML file of one's own."""
+    path = Path(path)
+    text = path.read_text(encoding="utf-8")
+    return parse_paper(text, name=path.stem, file=str(path))
+
+
+def parse_paper(text: str, *, name: str, file: str) -> Paper:
+    """Turn TOML text into a :class:`Paper`.
+
+    Parameters
+    ----------
+    text : str
+        The TOML text: ``title``, ``reference``, ``[[cell]]`` and ``[[figure]]``.
+    name, file : str
+        Name of the paper, and the file's name for error messages.
+
+    Raises
+    ------
+    SpecError
+        With file, cell and key, when something is missing, unknown or wrong.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{file} is not valid TOML: {error}.") from error
+    _check_keys(table, _PAPER_TYPES, ("title", "reference", "cell"), file)
+    cells = [_cell(t, f"{file}, cell {i}") for i, t in enumerate(table["cell"], 1)]
+    figures = [
+        _figure(t, f"{file}, figure {i}")
+        for i, t in enumerate(table.get("figure", []), 1)
+    ]
+    return Paper(
+        name=name,
+        title=table["title"],
+        reference=table["reference"],
+        cells=tuple(cells),
+        figures=tuple(figures),
+    )
+
+
+def _cell(table: dict[str, Any], where: str) -> Cell:
+    """Check one ``[[cell]]``."""
+    _check_keys(table, _CELL_TYPES, ("dataset", "method", "metric", "source"), where)
+    _check_choices(table, where)
+    _check_numbers(table, where)
+    values = dict(table)
+    if "seeds" in values:
+        values["seeds"] = tuple(values["seeds"])
+    return Cell(**values)
+
+
+def _figure(table: dict[str, Any], where: str) -> Figure:
+    """Check one ``[[figure]]``."""
+    _check_keys(table, _FIGURE_TYPES, ("name", "title", "x", "x_label"), where)
+    return Figure(**table)
+
+
+def _check_keys(table, types: dict[str, Any], required, where: str) -> None:
+    """Check that all keys are known, present if required, and of their type."""
+    if not isinstance(table, dict):
+        raise SpecError(f"{where}: got {table!r}, expected a table of keys.")
+    for key, value in table.items():
+        if key not in types:
+            near = difflib.get_close_matches(key, types, n=1)
+            hint = (
+                f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(types)}."
+            )
+            raise SpecError(f"{where}: unknown key {key!r}. {hint}")
+        _check_type(value, types[key], where, key)
+    for key in required:
+        if key not in table:
+            raise SpecError(f"{where}: the key {key!r} is missing; add it.")
+
+
+def _check_type(value: Any, expected: Any, where: str, key: str) -> None:
+    """Check one value's type; a bool is no number here."""
+    wrong_bool = isinstance(value, bool) and expected is not bool
+    if wrong_bool or not isinstance(value, expected):
+        kinds = expected if isinstance(expected, tuple) else (expected,)
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise SpecError(f"{where}: {key} = {value!r} must be of type {names}.")
+
+
+def _check_choices(table: dict[str, Any], where: str) -> None:
+    """Check the keys that take one of a few names."""
+    for key, choices in _CHOICES.items():
+        if key in table and table[key] not in choices:
+            raise SpecError(
+                f"{where}: {key} = {table[key]!r} is not known; "
+                f"use one of {', '.join(map(repr, choices))}."
+            )
+
+
+def _check_numbers(table: dict[str, Any], where: str) -> None:
+    """Check ranges, and that a published value has its tolerance."""
+    if ("published" in table) != ("tolerance" in table):
+        raise SpecError(
+            f"{where}: published and tolerance go together; give both or neither."
+        )
+    if table.get("tolerance", 0) < 0:
+        raise SpecError(f"{where}: tolerance = {table['tolerance']} must be >= 0.")
+    if table.get("n_train", 1) < 1:
+        raise SpecError(
+            f"{where}: n_train = {table['n_train']} must be at least 1; "
+            "leave it out to train on all rows."
+        )
+    seeds = table.get("seeds", [0])
+    good = all(type(seed) is int and seed >= 0 for seed in seeds)
+    if not seeds or not good or len(set(seeds)) < len(seeds):
+        raise SpecError(
+            f"{where}: seeds = {seeds!r} must be a list of different integers >= 0."
+        )

@@ -1,0 +1,95 @@
+"""Finished results on disk: each is written at once, so that a kill loses none.
+
+The file is replaced as a whole (written beside it, flushed, renamed), so that a
+reader or the next run never meets half of one.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+
+
+class StoreError(ValueError):
+    """A results file cannot be used."""
+
+
+class ResultStore:
+    """Results by key in one JSON file.
+
+    Parameters
+    ----------
+    path : path
+        The file; it need not exist, its folder is made at the first write.
+
+    Attributes
+    ----------
+    results : dict
+        Records of finished runs by key.
+    problems : dict
+        Records of runs that were skipped or failed, by key.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        content = self._read()
+        self.results: dict[str, dict] = content.get("results", {})
+        self.problems: dict[str, dict] = content.get("problems", {})
+
+    def add(self, key: str, record: dict[str, Any]) -> None:
+        """Keep a finished result, on disk when this returns."""
+        self.results[key] = record
+        self.problems.pop(key, None)
+        self.write()
+
+    def add_problem(self, key: str, record: dict[str, Any]) -> None:
+        """Keep why a run has no result, on disk when this returns."""
+        self.problems[key] = record
+        self.write()
+
+    def discard(self, keys: list[str]) -> None:
+        """Forget the results of some runs, and keep all others."""
+        for key in keys:
+            self.results.pop(key, None)
+            self.problems.pop(key, None)
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file by what is held now."""
+        content = {
+            "format": FORMAT,
+            "results": self.results,
+            "problems": self.problems,
+        }
+        replace_file(self.path, json.dumps(content, indent=1, ensure_ascii=False))
+
+    def _read(self) -> dict[str, Any]:
+        """Read the file, or an empty content if there is none."""
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, OSError) as error:
+            raise StoreError(
+                f"{self.path} cannot be read as results ({error}); move it away, or "
+                "choose another output folder."
+            ) from error
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise StoreError(
+                f"{self.path} is not a results file of format {FORMAT}; move it away, "
+                "or choose another output folder."
+            )
+        return content
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a text file so that it is there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(part, path)

@@ -1,0 +1,25 @@
+"""The demonstration: what it compares, and that it draws."""
+
+import pytest
+
+import kaucus
+from kaucus.experiments import _demo, load_split
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(kaucus, "LSSVMClassifier"), reason="kaucus has no LSSVMClassifier"
+)
+
+
+def test_each_model_meets_the_same_data(monkeypatch):
+    monkeypatch.setattr(_demo, "make_clouds_split", lambda: load_split("digits"))
+    contests = _demo.compare_models(repeats=1)
+    assert [contest.model for contest in contests] == ["LSSVMClassifier", "SVC"] * 2
+    assert all(contest.accuracy > 0.97 for contest in contests)
+    assert contests[0].n_vectors == 898 > contests[1].n_vectors
+    assert all(len(contest.texts()) == len(_demo.HEADERS) for contest in contests)
+
+
+def test_a_picture_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = _demo.draw_demo(tmp_path / "kaucus-demo.png")
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,53 @@
+"""Figures: which cells become which curve, and a PNG that is one."""
+
+import pytest
+
+from kaucus.experiments import Figure, MissingPackageError, draw_curve
+from kaucus.experiments._figures import select_curves
+from kaucus.experiments._report import Row
+from tests.experiments.standins import make_cell
+
+FIGURE = Figure(
+    name="f", title="T", x="C", x_label="C (none)", select={"dataset": "digits"}
+)
+
+
+def row(*values, **changes):
+    return Row(make_cell(**changes), "x", values, len(values), 1.0)
+
+
+ROWS = [
+    row(2.0, 2.2, params={"C": 10.0}, published=2.0, tolerance=0.1),
+    row(3.0, params={"C": 1.0}),
+    row(9.0, params={"C": 1.0}, method="other"),
+    row(params={"C": 5.0}),
+    row(4.0, params={"C": 1.0}, dataset="mnist"),
+    row(4.0),
+]
+
+
+def test_curves_are_sorted_and_hold_only_what_is_selected_and_done():
+    curves = select_curves(FIGURE, ROWS)
+    assert {name: [x for x, _ in points] for name, points in curves.items()} == {
+        "stand-in": [1.0, 10.0],
+        "other": [1.0],
+    }
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_a_png_is_written(tmp_path, log_x):
+    pytest.importorskip("matplotlib")
+    figure = Figure(name="f", title="T", x="C", x_label="C", log_x=log_x)
+    path = draw_curve(figure, ROWS, tmp_path / "f.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_to_draw_writes_nothing(tmp_path):
+    assert draw_curve(FIGURE, ROWS[-1:], tmp_path / "f.png") is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'kaucus\[plot\]'"):
+        draw_curve(FIGURE, ROWS, tmp_path / "f.png")

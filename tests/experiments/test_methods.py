@@ -1,0 +1,75 @@
+"""Methods by name: parameters reach the estimator, or there is an error."""
+
+import importlib.util
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.svm import SVC
+
+from kaucus.experiments import METHODS, build_method
+
+
+class Device(BaseEstimator):
+    def __init__(self, C=1.0, device=None, memory_budget=None, random_state=None):
+        self.C = C
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+
+
+REGISTRY = {"svc": "sklearn.svm:SVC", "device": Device}
+
+
+def build(method, params=None, **options):
+    return build_method(method, params or {}, methods=REGISTRY, **options)
+
+
+def test_a_name_stands_for_a_class_or_its_path():
+    assert type(build("svc", {"C": 7.0})) is SVC
+    assert build("svc", {"C": 7.0}).C == 7.0
+    assert type(build("device")) is Device
+
+
+def test_settings_reach_the_estimator():
+    model = build("device", device="cuda", seed=3, memory_budget="1GiB")
+    assert (model.device, model.random_state, model.memory_budget) == (
+        "cuda",
+        3,
+        "1GiB",
+    )
+
+
+def test_settings_that_are_not_given_leave_the_estimators_own():
+    model = build("device", {"device": "cpu", "random_state": 5}, seed=3)
+    assert (model.device, model.random_state) == ("cpu", 5)
+
+
+@pytest.mark.parametrize("option", [{"device": "cuda"}, {"memory_budget": 100}])
+def test_a_setting_that_cannot_act_is_an_error(option):
+    name = next(iter(option))
+    with pytest.raises(ValueError, match=f"{name}=.*'svc' has no such parameter"):
+        build("svc", **option)
+
+
+def test_an_unknown_method_is_an_error():
+    with pytest.raises(ValueError, match="'knn' is not known; use one of device, svc"):
+        build("knn")
+
+
+def test_an_unknown_normalisation_is_an_error():
+    with pytest.raises(ValueError, match="normalize='max' is not known; use 'unit'"):
+        build("svc", normalize="max")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("kaucus.preprocessing") is None,
+    reason="kaucus.preprocessing is not there",
+)
+def test_unit_normalisation_comes_before_the_method():
+    pipeline = build("device", normalize="unit", device="cpu")
+    assert [name for name, _ in pipeline.steps] == ["unitnormalizer", "device"]
+    assert pipeline[-1].device == "cpu"
+
+
+def test_the_registry_holds_paths_so_that_nothing_is_imported_early():
+    assert METHODS["ls-svm"] == "kaucus:LSSVMClassifier"
