@@ -5,10 +5,20 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+__all__ = [
+    "LSSVMClassifier",
+    "LSSVMClassifierCV",
+    "LSSVMRegressor",
+    "LSSVMRegressorCV",
+]
 
 if TYPE_CHECKING:
-    from kaucus.estimators import LSSVMClassifier, LSSVMRegressor
+    from kaucus.estimators import (
+        LSSVMClassifier,
+        LSSVMClassifierCV,
+        LSSVMRegressor,
+        LSSVMRegressorCV,
+    )
 
 
 def __getattr__(name: str):

@@ -1,5 +1,11 @@
 """The scikit-learn classes: validate, call the core, store."""
 
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
+from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+__all__ = [
+    "LSSVMClassifier",
+    "LSSVMClassifierCV",
+    "LSSVMRegressor",
+    "LSSVMRegressorCV",
+]

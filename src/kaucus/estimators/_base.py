@@ -26,7 +26,7 @@ from kaucus.estimators._validation import (
     check_precomputed,
 )
 from kaucus.kernels import KernelOperator, Precomputed, resolve_gamma, resolve_kernel
-from kaucus.solvers import FitResult, LSSVMSolution, fit_ls_svm
+from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
 SOLVERS = ("auto", "cholesky", "cg")
 
@@ -75,25 +75,20 @@ class LSSVMBase(BaseEstimator):
         kernel(X[:2], X[:3])  # a function of the user's: does it return a matrix?
         return kernel
 
-    def _fit_core(self, X, Y, C, sample_weight, left_out, *, leave_one_out: bool):
+    def _fit_core(
+        self, X, Y, C, sample_weight, left_out, *, leave_one_out: bool, gamma=None
+    ) -> FitResult:
         """Solve on the device, and say what ran."""
-        self.kernel_ = kernel = self._resolve_kernel(X, sample_weight)
-        rows = _on_device(X, self.device)
-        if kernel is None:
-            kernel = Precomputed(rows)
-            rows = kernel.row_numbers()
-        weights = [
-            None if w is None else as_like(w, like=_dense_like(rows))
-            for w in (sample_weight, left_out)
-        ]
+        self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
             fitted = fit_ls_svm(
                 kernel,
                 rows,
-                as_like(Y, like=_dense_like(rows)),
+                beside(rows, Y),
                 C=C,
-                sample_weight=weights[0],
-                left_out=weights[1],
+                sample_weight=beside(rows, sample_weight),
+                left_out=beside(rows, left_out),
                 solver=self.solver,
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -103,15 +98,22 @@ class LSSVMBase(BaseEstimator):
                 callback=step_reporter(self.verbose, self.tol, self.max_iter),
             )
         except NotPositiveDefiniteError as error:
-            raise _indefinite_kernel(self.kernel, C) from error
+            raise indefinite_kernel(self.kernel, C) from error
         if self.verbose:
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
-        self._report(fitted, C)
+        self._report(fitted.solution.info, C)
         return fitted
 
-    def _report(self, fitted: FitResult, C: float) -> None:
+    def _kernel_and_rows(self, kernel, X):
+        """Return kernel and rows on the device; row numbers for a given matrix."""
+        rows = _on_device(X, self.device)
+        if kernel is not None:
+            return kernel, rows
+        kernel = Precomputed(rows)
+        return kernel, kernel.row_numbers()
+
+    def _report(self, info: SolveInfo, C: float) -> None:
         """Store what ran, and warn once where the user must know."""
-        info = fitted.solution.info
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
         self.solve_info_ = info
         if info.jitter > 0:
@@ -159,7 +161,7 @@ class LSSVMBase(BaseEstimator):
             memory_budget=self.memory_budget,
             store=False,
         )
-        products = operator.matmul(as_like(self.dual_coef_, like=_dense_like(rows)))
+        products = operator.matmul(beside(rows, self.dual_coef_))
         values = to_numpy(products) + self.intercept_
         return values.astype(X.dtype, copy=False)
 
@@ -181,8 +183,11 @@ def _on_device(X, device):
     return to_device(X, device)
 
 
-def _dense_like(X):
-    return np.empty(0) if scipy.sparse.issparse(X) else X
+def beside(rows, values):
+    """Return ``values`` in the library and on the device of ``rows``."""
+    if values is None or scipy.sparse.issparse(rows):
+        return values
+    return as_like(values, rows)
 
 
 def _in_precision_of(fitted, X):
@@ -192,7 +197,7 @@ def _in_precision_of(fitted, X):
     return fitted.astype(X.dtype) if hasattr(fitted, "astype") else fitted.to(X.dtype)
 
 
-def _indefinite_kernel(kernel, C: float) -> ValueError:
+def indefinite_kernel(kernel, C: float) -> ValueError:
     return ValueError(
         f"K + I/C is indefinite at C={C:g}: kernel={kernel!r} is not positive "
         "semidefinite on this data. Use a positive semidefinite kernel ('rbf', "

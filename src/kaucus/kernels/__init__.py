@@ -14,7 +14,12 @@ from kaucus.kernels._linear import Linear
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
-from kaucus.kernels._resolve import kernel_names, resolve_gamma, resolve_kernel
+from kaucus.kernels._resolve import (
+    kernel_names,
+    kernels_with_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
 from kaucus.kernels._sigmoid import Sigmoid
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
     "Precomputed",
     "Sigmoid",
     "kernel_names",
+    "kernels_with_gamma",
     "resolve_gamma",
     "resolve_kernel",
 ]

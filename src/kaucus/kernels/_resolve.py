@@ -15,6 +15,15 @@ def kernel_names() -> list[str]:
     return sorted(cls.name for cls in _named(Kernel))
 
 
+def kernels_with_gamma() -> list[str]:
+    """Return the names of the kernels that have a width ``gamma``."""
+    return sorted(cls.name for cls in _named(Kernel) if "gamma" in _parameters(cls))
+
+
+def _parameters(cls: type[Kernel]) -> set[str]:
+    return {field.name for field in fields(cls)}  # type: ignore[arg-type]
+
+
 def _named(cls: type[Kernel]) -> Iterator[type[Kernel]]:
     """Yield the kernels that numbers alone define."""
     for child in cls.__subclasses__():
@@ -38,7 +47,7 @@ def resolve_kernel(kernel: object, **params: float) -> Kernel:
         return kernel
     if isinstance(kernel, str):
         cls = _class_named(kernel)
-        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        known = _parameters(cls)
         return cls(**{name: params[name] for name in params if name in known})
     if callable(kernel):
         return CallableKernel(kernel)

@@ -16,14 +16,19 @@ from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._scores import Score, classification_score, regression_score
+from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 
 __all__ = [
     "CGResult",
     "FitResult",
+    "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
     "Plan",
+    "Score",
     "SolveInfo",
+    "classification_score",
     "conjugate_gradient",
     "decompose_ls_svm",
     "fit_ls_svm",
@@ -31,6 +36,8 @@ __all__ = [
     "operator_norm",
     "plan_ls_svm",
     "randomly_pivoted_cholesky",
+    "regression_score",
+    "search_by_leave_one_out",
     "softmax",
     "solve_at",
     "solve_ls_svm",

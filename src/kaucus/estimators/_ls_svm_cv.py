@@ -1,0 +1,480 @@
+"""Least-squares SVMs that choose C, and gamma if asked, by leave-one-out."""
+
+import numpy as np
+
+from kaucus.backend import NotPositiveDefiniteError, generator_from
+from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
+from kaucus.estimators._predictions import (
+    PROBABILITIES,
+    ClassifierPredictions,
+    RegressorPredictions,
+    all_classes,
+)
+from kaucus.estimators._validation import (
+    check_choice,
+    check_count,
+    check_grid,
+    check_weights,
+    encode_labels,
+    left_out_shares,
+    one_vs_rest_targets,
+    weights_with_classes,
+)
+from kaucus.kernels import kernels_with_gamma, resolve_gamma
+from kaucus.solvers import (
+    LOOSearch,
+    classification_score,
+    regression_score,
+    search_by_leave_one_out,
+)
+
+CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
+REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
+_DEFAULT_CS = 10.0 ** np.arange(-3, 7)
+_AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
+
+
+class _LeaveOneOut(LSSVMBase):
+    """The search that classifier and regressor share."""
+
+    def _check_search(self, scores) -> np.ndarray:
+        """Check the parameters of the search, and return the Cs."""
+        self._check_parameters()
+        check_choice("scoring", self.scoring, scores)
+        if self.gammas is not None and self.kernel not in kernels_with_gamma():
+            raise ValueError(
+                f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
+                f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
+            )
+        if self.max_samples is not None:
+            check_count("max_samples", self.max_samples)
+        return _DEFAULT_CS if self.Cs is None else check_grid("Cs", self.Cs)
+
+    def _gammas(self, X, sample_weight) -> list:
+        """Return the gammas to try, as numbers."""
+        if self.gammas is None:
+            return [self.gamma]
+        if isinstance(self.gammas, str) and self.gammas == "auto":
+            middle = resolve_gamma(self.gamma, X, sample_weight)
+            return [float(g) for g in middle * _AUTO_GAMMAS]
+        return [float(g) for g in check_grid("gammas", self.gammas)]
+
+    def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
+        """Try every gamma and C, and store what was found."""
+        gammas = self._gammas(X, sample_weight)
+        kernels = [self._resolve_kernel(X, sample_weight, gamma) for gamma in gammas]
+        pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
+        rows = pairs[0][1]
+        try:
+            search = search_by_leave_one_out(
+                [kernel for kernel, _ in pairs],
+                rows,
+                beside(rows, Y),
+                Cs,
+                score,
+                sample_weight=beside(rows, sample_weight),
+                left_out=beside(rows, left_out),
+                memory_budget=self.memory_budget,
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, max(Cs)) from error
+        self.kernel_ = kernels[search.best_kernel]
+        self.C_ = search.best_C
+        self.gamma_ = getattr(self.kernel_, "gamma", None)
+        self.Cs_ = Cs
+        self.gammas_ = [getattr(kernel, "gamma", None) for kernel in kernels]
+        self.loo_scores_ = search.scores
+        self.best_score_ = float(search.scores.max())
+        return search
+
+    def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
+        """Search on ``rows`` (None: all), fit on all, and return unseen values.
+
+        Returns
+        -------
+        loo_decision, loo_rows
+            Decision values of models fitted without the row, and which rows.
+        """
+        if rows is None:
+            solution = self._search(X, Cs=Cs, score=score, **data).solution
+            self._report(solution.info, self.C_)
+            self._store(X, solution)
+            return solution.loo_decision, np.arange(X.shape[0])
+        part = {name: _picked(values, rows) for name, values in data.items()}
+        some = X[rows][:, rows] if self._precomputed else X[rows]
+        self._search(some, Cs=Cs, score=score, **part)
+        fitted = self._fit_core(
+            X, C=self.C_, gamma=self.gamma_, leave_one_out=leave_one_out, **data
+        )
+        self._store(X, fitted.solution)
+        return fitted.solution.loo_decision, fitted.loo_rows
+
+    def _rows_for_search(self, n_samples: int, groups=None) -> np.ndarray | None:
+        """Return some rows, of every group, or None for all of them."""
+        if self.max_samples is None or n_samples <= self.max_samples:
+            return None
+        order = generator_from(self.random_state).permutation(n_samples)
+        if groups is None:
+            return np.sort(order[: self.max_samples])
+        # As many of each class as its share, but at least two.
+        share = self.max_samples / n_samples
+        members = [order[groups[order] == g] for g in np.unique(groups)]
+        chosen = [m[: max(2, round(share * len(m)))] for m in members]
+        return np.sort(np.concatenate(chosen))
+
+
+def _picked(values, rows):
+    return values if values is None or rows is None else values[rows]
+
+
+class LSSVMClassifierCV(ClassifierPredictions, _LeaveOneOut):
+    """Least-squares support vector classifier that chooses C by leave-one-out.
+
+    One eigendecomposition of the kernel matrix gives the model for every C, and with it
+    the decision value of each row by the model fitted without that row: exact
+    leave-one-out over all C for the price of a few fits. With ``gammas`` the width of
+    the kernel is chosen as well, one decomposition for each.
+
+    Parameters
+    ----------
+    Cs : array-like of float, default=None
+        Values of C to choose from; None: 1e-3, 1e-2, ..., 1e6.
+    gammas : "auto" or array-like of float, default=None
+        Values of gamma to choose from. None: ``gamma`` alone; ``"auto"``: ``gamma``
+        times 4⁻³, 4⁻², ..., 4³.
+    kernel : str, kernel object or callable, default="rbf"
+        As in :class:`LSSVMClassifier`.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in :class:`LSSVMClassifier`.
+    degree : int, default=3
+        Degree of ``"poly"``.
+    coef0 : float, default=0.0
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"}, \
+default="accuracy"
+        What leave-one-out decision values are judged by, with the weights of rows and
+        classes; equal accuracies are decided by the mean squared error.
+    max_samples : int or None, default=5000
+        With more rows than this, C and gamma are chosen on a random part of them, by
+        class, and the model is then fitted on all rows. None: always all rows.
+    probability : {"softmax", "sum_exp", False}, default="softmax"
+        As in :class:`LSSVMClassifier`.
+    solver : {"auto", "cholesky", "cg"}, default="auto"
+        Of the last fit, where there are more than ``max_samples`` rows.
+    tol : float, default=1e-6
+        Relative residual at which ``"cg"`` stops.
+    max_iter : int, default=1000
+        Most steps of ``"cg"``.
+    device : str, default=None
+        As in :class:`LSSVMClassifier`.
+    memory_budget : int or str, default=None
+        As in :class:`LSSVMClassifier`.
+    random_state : int, RandomState or Generator, default=None
+        Draws the rows on which C is chosen, and what the solver draws.
+    verbose : int, default=0
+        As in :class:`LSSVMClassifier`.
+
+    Attributes
+    ----------
+    C_ : float
+        The C that was chosen.
+    gamma_ : float or None
+        The gamma that was chosen; None for a kernel without one.
+    best_score_ : float
+        Leave-one-out score of that choice.
+    loo_scores_ : ndarray of shape (n_gammas, n_Cs)
+        Leave-one-out scores, the larger the better.
+    Cs_ : ndarray of shape (n_Cs,)
+        The values of C that were tried.
+    gammas_ : list
+        The values of gamma that were tried.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    dual_coef_ : ndarray of shape (n_samples, n_targets)
+        A; n_targets is 1 for two classes, else n_classes.
+    intercept_ : ndarray of shape (n_targets,)
+        b.
+    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
+        The training rows; absent with a precomputed kernel.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed.
+    temperature_ : float
+        By which decision values are divided before the softmax.
+    solver_ : str
+        ``"eigh"``, or the solver of the last fit.
+    n_iter_ : int
+        Its steps.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    LSSVMClassifier : The same with a given C.
+
+    References
+    ----------
+    G. C. Cawley, "Leave-one-out cross-validation based model selection criteria for
+    weighted LS-SVMs", IJCNN (2006).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LSSVMClassifierCV(gammas="auto").fit(X, y)
+    >>> round(model.best_score_, 2)
+    0.98
+    >>> model.loo_scores_.shape
+    (7, 10)
+    """
+
+    def __init__(
+        self,
+        Cs=None,
+        *,
+        gammas=None,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        class_weight=None,
+        scoring="accuracy",
+        max_samples=5000,
+        probability="softmax",
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.scoring = scoring
+        self.max_samples = max_samples
+        self.probability = probability
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose C, and gamma if asked, and fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X), (n_samples, n_samples).
+        y : array-like of shape (n_samples,)
+            Labels of any one type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+
+        Returns
+        -------
+        self : LSSVMClassifierCV
+        """
+        Cs = self._check_search(CLASSIFIER_SCORES)
+        check_choice("probability", self.probability, PROBABILITIES)
+        X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
+        self.classes_, indices = encode_labels(y)
+        repeats = check_weights(sample_weight, X)
+        weight = weights_with_classes(
+            repeats, self.class_weight, self.classes_, indices
+        )
+        data = {
+            "Y": one_vs_rest_targets(indices, len(self.classes_)),
+            "sample_weight": weight,
+            "left_out": left_out_shares(repeats),
+        }
+        rows = self._rows_for_search(X.shape[0], indices)
+
+        def score(loo_decision):
+            labels, judged = _picked(indices, rows), _picked(weight, rows)
+            values = all_classes(loo_decision)
+            return classification_score(values, labels, self.scoring, judged)
+
+        loo, loo_rows = self._search_and_fit(
+            X, data, Cs, score, rows, leave_one_out=self.probability == "softmax"
+        )
+        if self.probability == "softmax":
+            self._calibrate(loo, indices[loo_rows], _picked(weight, loo_rows))
+        return self
+
+
+class LSSVMRegressorCV(RegressorPredictions, _LeaveOneOut):
+    """Least-squares support vector regressor that chooses C by leave-one-out.
+
+    One eigendecomposition of the kernel matrix gives the model for every C, and with it
+    the prediction for each row by the model fitted without that row. With ``gammas``
+    the width of the kernel is chosen as well, one decomposition for each.
+
+    Parameters
+    ----------
+    Cs : array-like of float, default=None
+        Values of C to choose from; None: 1e-3, 1e-2, ..., 1e6.
+    gammas : "auto" or array-like of float, default=None
+        Values of gamma to choose from. None: ``gamma`` alone; ``"auto"``: ``gamma``
+        times 4⁻³, 4⁻², ..., 4³.
+    kernel : str, kernel object or callable, default="rbf"
+        As in :class:`LSSVMRegressor`.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in :class:`LSSVMRegressor`.
+    degree : int, default=3
+        Degree of ``"poly"``.
+    coef0 : float, default=0.0
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    scoring : {"neg_mean_squared_error", "neg_mean_absolute_error"}, \
+default="neg_mean_squared_error"
+        What leave-one-out predictions are judged by, averaged over the outputs.
+    max_samples : int or None, default=5000
+        With more rows than this, C and gamma are chosen on a random part of them, and
+        the model is then fitted on all rows. None: always all rows.
+    solver : {"auto", "cholesky", "cg"}, default="auto"
+        Of the last fit, where there are more than ``max_samples`` rows.
+    tol : float, default=1e-6
+        Relative residual at which ``"cg"`` stops.
+    max_iter : int, default=1000
+        Most steps of ``"cg"``.
+    device : str, default=None
+        As in :class:`LSSVMRegressor`.
+    memory_budget : int or str, default=None
+        As in :class:`LSSVMRegressor`.
+    random_state : int, RandomState or Generator, default=None
+        Draws the rows on which C is chosen, and what the solver draws.
+    verbose : int, default=0
+        As in :class:`LSSVMRegressor`.
+
+    Attributes
+    ----------
+    C_ : float
+        The C that was chosen.
+    gamma_ : float or None
+        The gamma that was chosen; None for a kernel without one.
+    best_score_ : float
+        Leave-one-out score of that choice.
+    loo_scores_ : ndarray of shape (n_gammas, n_Cs)
+        Leave-one-out scores, the larger the better.
+    Cs_ : ndarray of shape (n_Cs,)
+        The values of C that were tried.
+    gammas_ : list
+        The values of gamma that were tried.
+    dual_coef_ : ndarray of shape (n_samples, n_targets)
+        a.
+    intercept_ : ndarray of shape (n_targets,)
+        b.
+    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
+        The training rows; absent with a precomputed kernel.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed.
+    solver_ : str
+        ``"eigh"``, or the solver of the last fit.
+    n_iter_ : int
+        Its steps.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    LSSVMRegressor : The same with a given C.
+
+    References
+    ----------
+    G. C. Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse
+    least-squares support vector machines", Neural Networks 17, 1467 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import LSSVMRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0, 6, 80)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=80)
+    >>> model = LSSVMRegressorCV(gammas="auto").fit(X, y)
+    >>> round((-model.best_score_) ** 0.5, 2)
+    0.1
+    """
+
+    def __init__(
+        self,
+        Cs=None,
+        *,
+        gammas=None,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        scoring="neg_mean_squared_error",
+        max_samples=5000,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.scoring = scoring
+        self.max_samples = max_samples
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose C, and gamma if asked, and fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X), (n_samples, n_samples).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+
+        Returns
+        -------
+        self : LSSVMRegressorCV
+        """
+        Cs = self._check_search(REGRESSOR_SCORES)
+        X, Y = self._validate_outputs(X, y)
+        weight = check_weights(sample_weight, X)
+        left_out = left_out_shares(weight)
+        data = {"Y": Y, "sample_weight": weight, "left_out": left_out}
+        rows = self._rows_for_search(X.shape[0])
+
+        def score(loo_decision):
+            targets, judged = _picked(Y, rows), _picked(weight, rows)
+            return regression_score(loo_decision, targets, self.scoring, judged)
+
+        self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
+        return self
