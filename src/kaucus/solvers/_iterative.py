@@ -36,7 +36,7 @@ def solve_ls_svm_cg(
     sample_weight: Array | None = None,
     low_rank_factor: Array | None = None,
     held_out: Array | None = None,
-    tol: float = 1e-6,
+    tol: float = 1e-3,
     max_iter: int = 1000,
     callback: Callable[[int, float], object] | None = None,
 ) -> LSSVMSolution:
@@ -55,7 +55,7 @@ def solve_ls_svm_cg(
     held_out : integer array of shape (m,), default=None
         Rows for which decision values of a model fitted without them are wanted, as
         ``loo_decision``. It doubles the right-hand sides.
-    tol : float, default=1e-6
+    tol : float, default=1e-3
         Stop at this relative residual.
     max_iter : int, default=1000
     callback : callable, default=None

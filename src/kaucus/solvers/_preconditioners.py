@@ -42,6 +42,7 @@ def randomly_pivoted_cholesky(
     columns : callable
         ``columns(rows)`` returns K[:, rows], (n, m), for integer ``rows``, (m,).
     K_diagonal : array of shape (n,)
+        In the precision that F is to have.
     rank : int
         Columns to use; fewer are used where K has a smaller numerical rank.
     rng : numpy.random.Generator
@@ -50,40 +51,38 @@ def randomly_pivoted_cholesky(
     Returns
     -------
     array of shape (n, r)
-        r ≤ rank, in the precision of the columns.
+        r ≤ rank.
 
     Notes
     -----
     n r columns' entries, n r² multiplications, n r numbers of memory.
     """
+    xp = array_namespace(K_diagonal)
+    n = K_diagonal.shape[0]
+    F = xp.empty((n, rank), dtype=K_diagonal.dtype, device=device_of(K_diagonal))
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
     enough = 1e-12 * left.sum()
-    F: Array | None = None
-    while (done := 0 if F is None else F.shape[1]) < rank and left.sum() > enough:
+    done = 0
+    while done < rank and left.sum() > enough:
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
-        pivots = rng.choice(left.size, size=size, replace=False, p=left / left.sum())
-        F, new = _append_block(F, columns, np.sort(pivots), K_diagonal)
-        gained = np.sum(to_numpy(astype(new, "float64")) ** 2, axis=1)
-        left = np.maximum(left - gained, 0.0)
+        pivots = rng.choice(n, size=size, replace=False, p=left / left.sum())
+        new = _next_columns(F[:, :done], columns, as_like(np.sort(pivots), K_diagonal))
+        F[:, done : done + size] = new
+        done += size
+        left -= to_numpy(xp.sum(new**2, axis=1, dtype=xp.float64))
+        left = np.maximum(left, 0.0)
         left[pivots] = 0.0
-    if F is None:
-        xp = array_namespace(K_diagonal)
-        return xp.zeros(
-            (left.size, 0), dtype=K_diagonal.dtype, device=device_of(K_diagonal)
-        )
-    return F
+    return F[:, :done]
 
 
-def _append_block(F: Array | None, columns, pivots: np.ndarray, like: Array):
-    """Return F with the columns of ``pivots`` appended, and those columns alone."""
-    xp = array_namespace(like)
-    index = as_like(pivots, like)
-    G = columns(index)  # (n, m)
-    if F is not None:
-        G = G - F @ xp.take(F, index, axis=0).T
-    square = astype(xp.take(G, index, axis=0), "float64")
+def _next_columns(F: Array, columns, pivots: Array) -> Array:
+    """Return the columns that ``pivots`` add to F, (n, m)."""
+    xp = array_namespace(F)
+    G = columns(pivots)  # (n, m)
+    if F.shape[1]:
+        G = G - F @ xp.take(F, pivots, axis=0).T
+    square = astype(xp.take(G, pivots, axis=0), "float64")
     # Pivots that nearly repeat each other leave this block singular; the jitter only
     # changes the preconditioner, never the solution.
     L = cholesky_with_jitter((square + square.T) / 2, largest=1e-2).L
-    new = astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(G))
-    return (new if F is None else xp.concat([F, new], axis=1)), new
+    return astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(F))
