@@ -94,9 +94,25 @@ def to_device(x: Array, device: str | None) -> Array:
     """
     if device is None or (device == "cpu" and not is_torch(x)):
         return x
-    from kaucus.backend import _torch
+    return _torch_door(device).to_device(x, device)
 
-    return _torch.to_device(x, device)
+
+def device_name(device: str | None) -> str | None:
+    """Return what the maker calls an accelerator; None for the host."""
+    if device is None or device == "cpu":
+        return None
+    return _torch_door(device).device_name(device)
+
+
+def _torch_door(device: str):
+    try:
+        from kaucus.backend import _torch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"device={device!r} needs torch, which is not installed; install it with "
+            "`pip install kaucus[torch]`, or use device=None."
+        ) from error
+    return _torch
 
 
 def dtype_name(x: Array) -> str:

@@ -10,6 +10,15 @@ import torch
 
 def to_device(x, device: str):
     """Move a tensor or NumPy array to ``device``."""
+    target = known_device(device)
+    if isinstance(x, np.ndarray):
+        # A read-only array (a memory map, a pandas column) cannot be shared.
+        x = torch.from_numpy(x if x.flags.writeable else x.copy())
+    return x.to(target)
+
+
+def known_device(device: str):
+    """Return torch's device of that name, or raise an error that says what to do."""
     try:
         target = torch.device(device)
     except RuntimeError as error:
@@ -22,10 +31,13 @@ def to_device(x, device: str):
             f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "
             "use device=None, or install a CUDA build of torch."
         )
-    if isinstance(x, np.ndarray):
-        # A read-only array (a memory map, a pandas column) cannot be shared.
-        x = torch.from_numpy(x if x.flags.writeable else x.copy())
-    return x.to(target)
+    return target
+
+
+def device_name(device: str) -> str:
+    """Return what the maker calls the device."""
+    target = known_device(device)
+    return torch.cuda.get_device_name(target) if target.type == "cuda" else device
 
 
 def cholesky(H):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from kaucus.backend import device_name
 from kaucus.experiments._figures import draw_curve
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
@@ -54,7 +55,8 @@ def reproduce_paper(
     """
     paper = load_paper(name)
     output = Path(output)
-    outcome = run_paper(paper, output, settings, stream=stream)
+    gpu = device_name(settings.device if settings else None)
+    outcome = run_paper(paper, output, settings, stream=stream, gpu=gpu)
     rows = summarise(outcome)
     lines = report_lines(outcome)
     if outcome.n_reused:

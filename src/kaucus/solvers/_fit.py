@@ -235,7 +235,7 @@ def preconditioner_rank(n: int) -> int:
     """Return the rank of the preconditioner for n rows.
 
     A tenth of the rows, at most 5,000: on 10,000 digits at C = 1e4, 800 / 2,000 / 4,000
-    columns took 455 / 236 / 177 steps to a residual of 1e-3 or 1e-2, and a step costs
-    n² t where a column costs n r.
+    columns took 286 / 190 / 177 steps to a residual of 1e-2, and a step costs n² t
+    where a column costs n r.
     """
     return min(n, max(64, min(n // 10, 5000)))

@@ -172,7 +172,8 @@ def _factor_mixed(H: Array, C: float, on_diagonal: Array, norm: float):
             return None
         product = _upper_product(H, on_diagonal)
     else:
-        copy = array_namespace(H).asarray(astype(H, "float32"), copy=True)
+        xp = array_namespace(H)
+        copy = xp.astype(H, xp.float32, copy=True)
         L = cholesky(add_to_diagonal(copy, 1 / C), overwrite=True)
         if L is None:
             return None
