@@ -16,16 +16,19 @@ from kaucus.backend import (
     Array,
     add_to_diagonal,
     array_namespace,
-    as_like,
     astype,
     cho_solve,
     cholesky_with_jitter,
     device_of,
     dtype_name,
+    row_blocks,
 )
 from kaucus.solvers._cg import conjugate_gradient
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
 from kaucus.solvers._scaling import Eliminated, eliminate_intercept, scale_targets
+
+# Bytes of one block of the preconditioner's rows.
+_BLOCK_BYTES = 64 * 2**20
 
 
 def solve_ls_svm_cg(
@@ -119,17 +122,29 @@ def _indicator(rows: Array, like: Array) -> Array:
 
 
 def _woodbury(F: Array | None, u: Array, C: float):
-    """Return r -> (S^½ F Fᵀ S^½ + I/C)⁻¹ r with u = S^½ 1, or None without F."""
+    """Return r -> (S^½ F Fᵀ S^½ + I/C)⁻¹ r with u = S^½ 1, or None without F.
+
+    S^½ F is never made: F may fill most of the memory budget.
+    """
     if F is None:
         return None
-    xp = array_namespace(F)
     dtype = dtype_name(F)
-    scaled = F * as_like(u, F, dtype=dtype)
-    small = astype(scaled.T @ scaled, "float64")  # (r, r)
-    L = cholesky_with_jitter(add_to_diagonal(xp.asarray(small, copy=True), 1 / C)).L
+    small = add_to_diagonal(_weighted_gram(F, u), 1 / C)
+    L = cholesky_with_jitter(small, overwrite=True).L
 
     def precondition(R: Array) -> Array:
-        inner = cho_solve(L, astype(scaled.T @ astype(R, dtype), "float64"))
-        return C * (R - astype(scaled @ astype(inner, dtype), "float64"))
+        inner = cho_solve(L, astype(F.T @ astype(u * R, dtype), "float64"))
+        return C * (R - u * astype(F @ astype(inner, dtype), "float64"))
 
     return precondition
+
+
+def _weighted_gram(F: Array, u: Array) -> Array:
+    """Return Fᵀ S F, (r, r), summed in float64 over blocks of rows."""
+    xp = array_namespace(F)
+    rank = F.shape[1]
+    total = xp.zeros((rank, rank), dtype=xp.float64, device=device_of(F))
+    for s in row_blocks(F.shape[0], 8 * rank, _BLOCK_BYTES):
+        block = F[s, :] * astype(u[s, :], dtype_name(F))
+        total += astype(block.T @ block, "float64")
+    return total
