@@ -20,11 +20,14 @@ def generator_from(random_state: object) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return np.random.default_rng(random_state)  # type: ignore[arg-type]
+    if random_state is None:
+        return np.random.default_rng()
+    is_int = isinstance(random_state, int | np.integer)
+    if is_int and not isinstance(random_state, bool) and random_state >= 0:
+        return np.random.default_rng(int(random_state))
     raise ValueError(
         f"random_state={random_state!r} cannot seed a generator; "
-        "pass None, an int, a RandomState or a Generator."
+        "pass None, an int of 0 or more, a RandomState or a Generator."
     )
 
 

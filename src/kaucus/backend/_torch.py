@@ -14,7 +14,13 @@ def to_device(x, device: str):
     if isinstance(x, np.ndarray):
         # A read-only array (a memory map, a pandas column) cannot be shared.
         x = torch.from_numpy(x if x.flags.writeable else x.copy())
-    return x.to(target)
+    try:
+        return x.to(target)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"device={device!r} cannot be used by torch {torch.__version__} here: "
+            f"{error}. Use device=None or another device."
+        ) from error
 
 
 def known_device(device: str):
