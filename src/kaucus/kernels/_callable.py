@@ -50,12 +50,13 @@ class CallableKernel(Kernel):
     def _checked(self, X: Array, Y: Array) -> Array:
         expected = (X.shape[0], Y.shape[0])
         K = self.function(X, Y)
-        shape = tuple(getattr(K, "shape", ()))
-        if shape != expected:
+        shape = getattr(K, "shape", None)
+        if shape is None or tuple(shape) != expected:
+            got = f"a {type(K).__name__}" if shape is None else f"shape {tuple(shape)}"
             raise ValueError(
-                f"The kernel {_name(self.function)} returned shape {shape} for "
+                f"The kernel {_name(self.function)} returned {got} for "
                 f"{expected[0]} and {expected[1]} rows; expected {expected}. It must "
-                "take two sets of rows and return the matrix of all pairs."
+                "take two sets of rows and return the matrix of all pairs, an array."
             )
         if is_sparse(K):
             K = K.toarray()

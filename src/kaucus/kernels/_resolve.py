@@ -1,6 +1,7 @@
 """From what an estimator was given, name, object or function, to a kernel."""
 
 import difflib
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -85,6 +86,11 @@ def resolve_gamma(
         return 1.0 / n_features
     if gamma == "scale":
         variance = _variance(X, sample_weight)
+        if not math.isfinite(variance):
+            raise ValueError(
+                "gamma='scale' is 1 / (n_features X.var()), and the variance of X "
+                "overflows; scale X, for example with StandardScaler."
+            )
         return 1.0 / (n_features * variance) if variance > 0 else 1.0
     raise ValueError(
         f"gamma={gamma!r} is not known; expected 'scale', 'auto' or a positive number."
@@ -113,4 +119,4 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     weight = xp.ones_like(sums) if sample_weight is None else sample_weight
     n_entries = float(xp.sum(weight)) * X.shape[1]
     mean = float(xp.sum(weight * sums)) / n_entries
-    return float(xp.sum(weight * squares)) / n_entries - mean**2
+    return float(xp.sum(weight * squares)) / n_entries - mean * mean

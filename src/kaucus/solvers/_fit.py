@@ -14,6 +14,7 @@ cg          n r d + n r² + s n² (d + t)    n r numbers for the preconditioner,
 with r the rank of the preconditioner and s the steps, some tens to some hundreds.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -165,7 +166,13 @@ def fit_ls_svm(
     budget = resolve_budget(memory_budget, X)
     K_diagonal = kernel.diag(X)
     xp = array_namespace(K_diagonal)
-    plan = plan_ls_svm(X, float(xp.max(xp.abs(K_diagonal))), C, solver, budget)
+    K_largest = float(xp.max(xp.abs(K_diagonal)))
+    if not math.isfinite(K_largest):
+        raise ValueError(
+            f"The kernel of some row with itself is {K_largest} in {dtype_name(X)}; "
+            "scale the data, for example with StandardScaler, or use float64."
+        )
+    plan = plan_ls_svm(X, K_largest, C, solver, budget)
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
