@@ -22,6 +22,7 @@ from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
+    check_finite,
     check_positive,
     check_precomputed,
 )
@@ -36,6 +37,8 @@ class LSSVMBase(BaseEstimator):
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return ``X`` (and ``y``) as float arrays, CSR where they were sparse."""
+        if self._precomputed and not reset:
+            self._check_width(X)
         return validate_data(
             self,
             X,
@@ -46,6 +49,14 @@ class LSSVMBase(BaseEstimator):
             **options,
         )
 
+    def _check_width(self, K) -> None:
+        width = np.shape(K)[1:]
+        if len(width) == 1 and width[0] != self.n_features_in_:
+            raise ValueError(
+                f"kernel='precomputed' needs k(X_new, X_fit), one column for each of "
+                f"the {self.n_features_in_} training rows, got shape {np.shape(K)}."
+            )
+
     @property
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -54,6 +65,8 @@ class LSSVMBase(BaseEstimator):
         """Check everything that can be wrong before the data is looked at."""
         if not isinstance(self.gamma, str):
             check_positive("gamma", self.gamma, remedy="Or pass 'scale' or 'auto'.")
+        check_count("degree", self.degree)
+        check_finite("coef0", self.coef0)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_choice("solver", self.solver, SOLVERS)
@@ -198,8 +211,14 @@ def _in_precision_of(fitted, X):
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:
+    remedy = (
+        "Use a positive semidefinite kernel ('rbf', 'exponential', 'cauchy', "
+        "'laplacian', 'linear', 'cosine', 'poly' with coef0 of zero or more), or "
+        "lower C."
+    )
+    if isinstance(kernel, str) and kernel == "precomputed":
+        remedy = "Shift its eigenvalues, K + λ I, or lower C."
     return ValueError(
         f"K + I/C is indefinite at C={C:g}: kernel={kernel!r} is not positive "
-        "semidefinite on this data. Use a positive semidefinite kernel ('rbf', "
-        "'poly', 'exponential', 'cauchy', 'laplacian', 'linear', 'cosine'), or lower C."
+        f"semidefinite on this data. {remedy}"
     )

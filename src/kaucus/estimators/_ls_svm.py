@@ -10,7 +10,6 @@ from kaucus.estimators._validation import (
     check_choice,
     check_positive,
     check_weights,
-    encode_labels,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
@@ -171,10 +170,9 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         self : LSSVMClassifier
         """
         self._check_parameters()
-        C = check_positive("C", self.C, remedy="It is the inverse of the ridge.")
+        C = check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
         check_choice("probability", self.probability, PROBABILITIES)
-        X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
-        self.classes_, indices = encode_labels(y)
+        X, indices = self._validate_labels(X, y)
         sample_weight = check_weights(sample_weight, X)
         weight = weights_with_classes(
             sample_weight, self.class_weight, self.classes_, indices
@@ -330,7 +328,7 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         self : LSSVMRegressor
         """
         self._check_parameters()
-        C = check_positive("C", self.C, remedy="It is the inverse of the ridge.")
+        C = check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
         fitted = self._fit_core(X, Y, C, weight, None, leave_one_out=False)

@@ -15,7 +15,6 @@ from kaucus.estimators._validation import (
     check_count,
     check_grid,
     check_weights,
-    encode_labels,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
@@ -291,8 +290,7 @@ default="accuracy"
         """
         Cs = self._check_search(CLASSIFIER_SCORES)
         check_choice("probability", self.probability, PROBABILITIES)
-        X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
-        self.classes_, indices = encode_labels(y)
+        X, indices = self._validate_labels(X, y)
         repeats = check_weights(sample_weight, X)
         weight = weights_with_classes(
             repeats, self.class_weight, self.classes_, indices

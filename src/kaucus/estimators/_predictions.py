@@ -6,6 +6,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import row_blocks, to_numpy
+from kaucus.estimators._validation import (
+    check_one_label_type,
+    encode_labels,
+    numeric_targets,
+)
 from kaucus.solvers import (
     fit_temperature,
     softmax,
@@ -26,6 +31,13 @@ def _has_probabilities(estimator) -> bool:
 
 class ClassifierPredictions(ClassifierMixin):
     """From decision values to classes and probabilities."""
+
+    def _validate_labels(self, X, y):
+        """Return ``X`` and the number of each row's class; store the classes."""
+        check_one_label_type(y)
+        X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
+        self.classes_, indices = encode_labels(y)
+        return X, indices
 
     def decision_function(self, X):
         """Return the decision values.
@@ -141,4 +153,4 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
             X, y, reset=True, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
         self._single_output = y.ndim == 1
-        return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        return X, numeric_targets(y)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_array, column_or_1d
 
 
 def check_positive(name: str, value: object, *, remedy: str = "") -> float:
@@ -19,6 +19,14 @@ def check_positive(name: str, value: object, *, remedy: str = "") -> float:
         raise ValueError(
             f"{name}={value!r} must be a positive, finite number. {remedy}".rstrip()
         )
+    return float(value)
+
+
+def check_finite(name: str, value: object) -> float:
+    """Return a parameter that must be a finite number."""
+    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not ok or not np.isfinite(value):
+        raise ValueError(f"{name}={value!r} must be a finite number.")
     return float(value)
 
 
@@ -53,6 +61,12 @@ def check_grid(name: str, values: object) -> np.ndarray:
     return grid
 
 
+def check_one_label_type(y) -> None:
+    """Check that a list has no text beside numbers: NumPy would make all of it text."""
+    if isinstance(y, list | tuple):
+        _check_label_types(y)
+
+
 def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and, for each row, the number of its class.
 
@@ -62,20 +76,58 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
         If the labels are continuous, of mixed types, or all equal.
     """
     y = column_or_1d(y, warn=True)
-    kinds = sorted({type(label).__name__ for label in y}) if y.dtype == object else []
-    if len(kinds) > 1:
+    if y.dtype == object:
+        _check_label_types(y)
+        y = y if isinstance(y[0], str) else np.array(y.tolist())
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
         raise ValueError(
-            f"y mixes labels of the types {', '.join(kinds)}; labels must be of one "
-            "type. Convert them, for example with [str(label) for label in y]."
+            f"Unknown label type: {kind}. y has values such as {y[:3].tolist()}; a "
+            "classifier needs classes: whole numbers, texts or booleans. Use "
+            "a regressor for numbers that are measured, or turn them into classes."
         )
-    check_classification_targets(y)
     classes, indices = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only ({classes[0]!r}); a classifier needs at least two "
-            "classes. Check how the training rows were chosen."
+            f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at "
+            "least two classes. Check how the training rows were chosen."
         )
     return classes, indices
+
+
+def _check_label_types(labels: Iterable) -> None:
+    kinds = sorted({_label_type(label) for label in labels})
+    if len(kinds) < 2:
+        return
+    remedy = "Convert them, for example with [str(label) for label in y]."
+    if "NoneType" in kinds:
+        remedy = "Take out the rows whose label is None."
+    raise ValueError(
+        f"y mixes labels of the types {', '.join(kinds)}; labels must be of one "
+        f"type. {remedy}"
+    )
+
+
+def _label_type(label: object) -> str:
+    number = isinstance(label, numbers.Real | np.bool_)
+    return "number" if number else type(label).__name__
+
+
+def numeric_targets(y: np.ndarray) -> np.ndarray:
+    """Return a regressor's targets as float64, (n, t).
+
+    Raises
+    ------
+    ValueError
+        If they are texts, even ones that can be read as numbers.
+    """
+    if y.dtype.kind not in "fiub":
+        raise ValueError(
+            f"y has values such as {y[:1].tolist()[0]!r}, of dtype {y.dtype}; a "
+            "regressor needs numbers. Convert them with y.astype(float), or use a "
+            "classifier for labels."
+        )
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
 def one_vs_rest_targets(indices: np.ndarray, n_classes: int) -> np.ndarray:
@@ -95,22 +147,28 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
         return None
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(X.shape[0], float(sample_weight))
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "fiubO":
+        raise ValueError(
+            f"sample_weight has values such as {weight.ravel()[:1].tolist()}; expected "
+            f"numbers, one per row, shape ({X.shape[0]},)."
+        )
     weight = check_array(
-        sample_weight,
+        weight,
         ensure_2d=False,
+        allow_nd=True,
         dtype=np.float64,
         input_name="sample_weight",
     )
-    if weight.ndim != 1:
+    if weight.shape != (X.shape[0],):
         raise ValueError(
-            f"sample_weight has {weight.ndim} dimensions; expected one weight per row, "
-            f"shape ({X.shape[0]},)."
+            f"sample_weight has shape {weight.shape}; expected one weight per row of "
+            f"X, shape ({X.shape[0]},)."
         )
-    check_consistent_length(weight, X)
     if (weight < 0).any():
         raise ValueError(
-            f"sample_weight has the negative value {weight.min()}; weights must be "
-            "zero or more."
+            f"sample_weight has the negative value {weight.min():g}; weights must be "
+            "zero or more. A weight of 0 passes over a row."
         )
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row; give some row weight.")
@@ -136,7 +194,8 @@ def weights_with_classes(
     """
     weight = sample_weight
     if class_weight is not None:
-        if not (class_weight == "balanced" or isinstance(class_weight, dict)):
+        balanced = isinstance(class_weight, str) and class_weight == "balanced"
+        if not (balanced or isinstance(class_weight, dict)):
             raise ValueError(
                 f"class_weight={class_weight!r} must be None, 'balanced' or a dict "
                 "{class: weight}."
@@ -147,30 +206,35 @@ def weights_with_classes(
         present = np.bincount(indices, weights=weight, minlength=len(classes)) > 0
         if present.sum() < 2:
             raise ValueError(
-                f"Only one class has rows of positive weight ({classes[present]!r}); "
-                "a classifier needs at least two classes."
+                f"Of the classes {classes.tolist()} only {classes[present].tolist()} "
+                "have rows of positive weight; a classifier needs at least two "
+                "classes. Check sample_weight and class_weight."
             )
     return weight
 
 
 def _class_weights(sample_weight, class_weight, classes, indices) -> np.ndarray:
     if isinstance(class_weight, dict):
-        unknown = [label for label in class_weight if label not in classes]
-        if unknown:
-            raise ValueError(
-                f"class_weight has {unknown[0]!r}, which is not a class of y; the "
-                f"classes are {classes.tolist()}."
-            )
-        weight = compute_sample_weight(class_weight, classes[indices])
-        if (weight < 0).any():
-            raise ValueError(
-                f"class_weight={class_weight!r} has a negative weight; weights must be "
-                "zero or more."
-            )
-        return weight
+        _check_class_weights(class_weight, classes)
+        return compute_sample_weight(class_weight, classes[indices])
     counts = np.bincount(indices, weights=sample_weight, minlength=len(classes))
     share = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
     return (counts.sum() / len(classes) * share)[indices]
+
+
+def _check_class_weights(class_weight: dict, classes: np.ndarray) -> None:
+    for label, weight in class_weight.items():
+        if label not in classes.tolist():
+            raise ValueError(
+                f"class_weight has {label!r}, which is not a class of y; the classes "
+                f"are {classes.tolist()}."
+            )
+        ok = isinstance(weight, numbers.Real) and np.isfinite(weight) and weight >= 0
+        if not ok:
+            raise ValueError(
+                f"class_weight[{label!r}]={weight!r} must be a finite number, zero or "
+                "more."
+            )
 
 
 def check_precomputed(K: np.ndarray) -> None:
@@ -189,7 +253,8 @@ def check_precomputed(K: np.ndarray) -> None:
         i = int(np.argmin(on_diagonal))
         raise ValueError(
             f"The precomputed kernel matrix has K[{i}, {i}] = {on_diagonal[i]:.3g}; "
-            "the diagonal of a positive semidefinite matrix is not negative."
+            "the diagonal of a positive semidefinite matrix is not negative. A matrix "
+            "of distances is no kernel matrix; exp(-gamma * distances**2) is one."
         )
     slack = 1e3 * np.finfo(K.dtype).eps * max(float(on_diagonal.max()), 1e-300)
     roots = np.sqrt(on_diagonal)
