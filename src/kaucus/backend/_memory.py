@@ -27,8 +27,8 @@ def parse_bytes(size: int | float | str) -> int:
     >>> parse_bytes("1.5GiB")
     1610612736
     """
-    number = isinstance(size, int | float) and not isinstance(size, bool)
-    if number and 0 < size < float("inf"):
+    is_number = isinstance(size, int | float) and not isinstance(size, bool)
+    if is_number and 0 < float(size) < float("inf"):
         return int(size)
     match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", str(size))
     try:
