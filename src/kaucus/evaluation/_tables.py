@@ -41,6 +41,12 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Lay out a table as Markdown.
 
+    Parameters
+    ----------
+    headers : sequence of str
+    rows : sequence of sequences
+        One cell for each header; numbers are set to the right.
+
     Examples
     --------
     >>> print(markdown_table(["method", "s"], [["ours", 0.5]]))

@@ -57,6 +57,14 @@ class Stopwatch:
 def timed(function: Callable, *args, **kwargs) -> tuple[Any, float]:
     """Call a function; return its result and its wall seconds.
 
+    Parameters
+    ----------
+    function : callable
+    *args
+        Its arguments.
+    **kwargs
+        Its arguments by name.
+
     Examples
     --------
     >>> result, seconds = timed(sum, [1, 2, 3])
@@ -72,6 +80,15 @@ def best_of(repeats: int, function: Callable, *args, **kwargs) -> tuple[Any, flo
     """Call a function several times; return its last result and its least seconds.
 
     The least time is the one which other programs on the machine disturbed least.
+
+    Parameters
+    ----------
+    repeats : int
+    function : callable
+    *args
+        Its arguments.
+    **kwargs
+        Its arguments by name.
 
     Examples
     --------
@@ -90,6 +107,13 @@ class MemoryUse:
     """Resident memory in bytes before a block, and the most during it.
 
     Both are None where the system does not tell (Windows).
+
+    Parameters
+    ----------
+    baseline : int, default=None
+        Before.
+    peak : int, default=None
+        At most.
     """
 
     baseline: int | None = None
@@ -149,11 +173,13 @@ def run_isolated(
     ----------
     function : callable
         Importable by name, since the new process imports it.
-    *args, **kwargs
+    *args
         Its arguments; they and the result must be picklable.
     imports : sequence of str, default=()
         Modules which the new process imports before the clock starts and the
         baseline of memory is taken.
+    **kwargs
+        Its arguments by name.
 
     Returns
     -------

@@ -78,6 +78,12 @@ def resolve_gamma(
     ``"scale"`` is 1 / (d Var(X)), ``"auto"`` is 1 / d; the variance is that of all
     entries (each row counted with its weight), and 1 stands in for 1 / (d Var(X)) where
     all entries are equal.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float
+    X : array or CSR matrix of shape (n, d)
+    sample_weight : array of shape (n,), default=None
     """
     if not isinstance(gamma, str):
         return float(gamma)
