@@ -217,7 +217,8 @@ def _class_weights(sample_weight, class_weight, classes, indices) -> np.ndarray:
     if isinstance(class_weight, dict):
         _check_class_weights(class_weight, classes)
         return compute_sample_weight(class_weight, classes[indices])
-    counts = np.bincount(indices, weights=sample_weight, minlength=len(classes))
+    weights = np.ones(len(indices)) if sample_weight is None else sample_weight
+    counts = np.bincount(indices, weights=weights, minlength=len(classes))
     share = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
     return (counts.sum() / len(classes) * share)[indices]
 
