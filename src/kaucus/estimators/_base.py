@@ -72,6 +72,8 @@ class LSSVMBase(BaseEstimator):
         check_choice("solver", self.solver, SOLVERS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
+        if not isinstance(self.random_state, np.random.RandomState):
+            generator_from(self.random_state)  # advances nothing
 
     def _resolve_kernel(self, X, sample_weight, gamma=None):
         """Return the kernel object, with gamma as a number; None if precomputed."""
