@@ -1,12 +1,14 @@
 """Laws of LSSVMClassifier and LSSVMRegressor."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.utils.class_weight import compute_sample_weight
@@ -520,6 +522,15 @@ def test_an_unknown_device_is_named(three):
         classifier(device="abacus").fit(*three)
 
 
+def test_a_device_without_torch_says_what_to_install(three, monkeypatch):
+    import kaucus.backend
+
+    monkeypatch.delattr(kaucus.backend, "_torch", raising=False)
+    monkeypatch.setitem(sys.modules, "kaucus.backend._torch", None)
+    with pytest.raises(ImportError, match=r"device='cuda' needs torch.*kaucus\[torch"):
+        classifier(device="cuda").fit(*three)
+
+
 def test_sparse_rows_stay_on_the_cpu(three):
     X, y = three
     with pytest.raises(ValueError, match=r"device='cuda' takes dense.*toarray"):
@@ -579,16 +590,12 @@ def test_silent_by_default(three, capsys):
 
 
 def test_verbose_draws_a_bar_on_a_terminal(three, capsys, monkeypatch):
-    import sys
-
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     classifier(verbose=1, solver="cg").fit(*three)
     assert "\r[kaucus] █" in capsys.readouterr().err.replace("·", "█")
 
 
 def test_too_few_steps_are_told(three):
-    from sklearn.exceptions import ConvergenceWarning
-
     X, y = three
     with pytest.warns(ConvergenceWarning, match=r"cg stopped.*Increase max_iter"):
         model = classifier(solver="cg", C=1e6, max_iter=1, tol=1e-13).fit(X, y)
