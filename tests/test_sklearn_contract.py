@@ -49,7 +49,24 @@ def test_there_is_something_to_test():
     assert len(transformers()) >= 1
 
 
-@parametrize_with_checks(estimators())  # no expected failures
+REPEATED_ROWS = (
+    "a row of weight 2 and two equal rows are different draws of first centres; "
+    "scikit-learn's own KMeans is excused for the same reason"
+)
+SEEDED_FROM_ROWS = {"SphericalKMeans"}
+
+
+def excused(estimator):
+    """Return the checks that cannot hold, with the reason."""
+    if name_of(estimator) not in SEEDED_FROM_ROWS:
+        return {}
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": REPEATED_ROWS
+        for kind in ("dense", "sparse")
+    }
+
+
+@parametrize_with_checks(estimators(), expected_failed_checks=excused)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

@@ -5,6 +5,7 @@ device. Knows no machine learning.
 """
 
 from kaucus.backend._blocks import (
+    few_threads_for,
     for_each_block,
     map_blocks,
     n_workers,
@@ -25,6 +26,7 @@ from kaucus.backend._linalg import (
     cholesky_with_jitter,
     diagonal,
     eigh,
+    inverse_diagonal,
     jitter_steps,
     restore_lower,
     segment_sum,
@@ -49,6 +51,8 @@ from kaucus.backend._namespace import (
     is_sparse,
     is_torch,
     itemsize,
+    set_columns,
+    set_entries,
     take_rows,
     to_device,
     to_numpy,
@@ -69,6 +73,8 @@ __all__ = [
     "is_sparse",
     "is_torch",
     "itemsize",
+    "set_columns",
+    "set_entries",
     "take_rows",
     "to_device",
     "to_numpy",
@@ -84,11 +90,13 @@ __all__ = [
     "cholesky_with_jitter",
     "diagonal",
     "eigh",
+    "inverse_diagonal",
     "jitter_steps",
     "restore_lower",
     "segment_sum",
     "solve_triangular",
     # blocks and memory
+    "few_threads_for",
     "for_each_block",
     "format_bytes",
     "free_memory",

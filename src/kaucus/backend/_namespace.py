@@ -145,3 +145,21 @@ def take_rows(X: Array, rows: Array) -> Array:
     if is_sparse(X):
         return X[rows]
     return array_namespace(X).take(X, rows, axis=0)
+
+
+def set_columns(X: Array, columns: Array, values: Array) -> None:
+    """Write ``values``, (n, m), into the columns of ``X`` with the given numbers."""
+    try:
+        X[:, columns] = values
+    except IndexError:  # a library that has the standard and nothing more
+        for k in range(columns.shape[0]):
+            X[:, int(columns[k])] = values[:, k]
+
+
+def set_entries(X: Array, i: Array, j: Array, values: Array) -> None:
+    """Write ``values``, (m,), into the entries ``(i, j)`` of ``X``."""
+    try:
+        X[i, j] = values
+    except IndexError:
+        for k in range(i.shape[0]):
+            X[int(i[k]), int(j[k])] = values[k]

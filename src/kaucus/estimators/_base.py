@@ -121,7 +121,7 @@ class LSSVMBase(BaseEstimator):
 
     def _kernel_and_rows(self, kernel, X):
         """Return kernel and rows on the device; row numbers for a given matrix."""
-        rows = _on_device(X, self.device)
+        rows = on_device(X, self.device)
         if kernel is not None:
             return kernel, rows
         kernel = Precomputed(rows)
@@ -168,7 +168,7 @@ class LSSVMBase(BaseEstimator):
         if self._precomputed:
             values = X @ self.dual_coef_ + self.intercept_
             return values.astype(X.dtype, copy=False)
-        rows, fitted = _on_device(X, self.device), _on_device(self.X_fit_, self.device)
+        rows, fitted = on_device(X, self.device), on_device(self.X_fit_, self.device)
         operator = KernelOperator(
             self.kernel_,
             rows,
@@ -187,7 +187,8 @@ class LSSVMBase(BaseEstimator):
         return tags
 
 
-def _on_device(X, device):
+def on_device(X, device):
+    """Return ``X`` on the device; CSR matrices stay on the host."""
     if scipy.sparse.issparse(X):
         if device not in (None, "cpu"):
             raise ValueError(

@@ -6,7 +6,8 @@ Nothing is fitted here.
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._cauchy import Cauchy
-from kaucus.kernels._cosine import Cosine
+from kaucus.kernels._cosine import Cosine, unit_rows
+from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._exponential import Exponential
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
@@ -35,8 +36,11 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Sigmoid",
+    "inner_products",
     "kernel_names",
     "kernels_with_gamma",
     "resolve_gamma",
     "resolve_kernel",
+    "squared_norms",
+    "unit_rows",
 ]

@@ -30,6 +30,7 @@ from kaucus.backend import (
     is_numpy,
     is_sparse,
     row_blocks,
+    set_entries,
     take_rows,
 )
 
@@ -123,7 +124,7 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
         wide = squared_distances(_in_float64(X), _in_float64(Y))
         return astype(wide, dtype)
     if i.shape[0]:
-        D = _set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
+        set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
     return xp.maximum(D, xp.zeros_like(D[:1, :1]))
 
 
@@ -148,15 +149,6 @@ def _in_float64(rows: Rows) -> Rows:
 def _get_entries(D: Array, i: Array, j: Array) -> Array:
     xp = array_namespace(D)
     return xp.take(xp.reshape(D, (-1,)), i * D.shape[1] + j)
-
-
-def _set_entries(D: Array, i: Array, j: Array, entries: Array) -> Array:
-    try:
-        D[i, j] = entries
-    except IndexError:  # a library that has the standard and nothing more
-        for k in range(i.shape[0]):
-            D[int(i[k]), int(j[k])] = entries[k]
-    return D
 
 
 def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:

@@ -27,6 +27,7 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
+    few_threads_for,
     format_bytes,
     is_torch,
     resolve_budget,
@@ -180,7 +181,8 @@ def fit_ls_svm(
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
-        solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
+        with few_threads_for(n):
+            solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
     else:
         operator, factor = _operator_and_factor(kernel, X, K_diagonal, budget, rng)
         solution = solve_ls_svm_cg(

@@ -29,10 +29,10 @@ from kaucus.backend import (
     device_of,
     diagonal,
     dtype_name,
+    inverse_diagonal,
     is_numpy,
     restore_lower,
     row_blocks,
-    solve_triangular,
 )
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._result import LSSVMSolution, SolveInfo
@@ -247,8 +247,4 @@ def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
 
     The last m × m corner of H⁻¹ is (L₂₂ L₂₂ᵀ)⁻¹ with the last corner L₂₂ of L.
     """
-    xp = array_namespace(L)
-    corner = xp.asarray(astype(L[-m:, -m:], "float64"), copy=True)
-    identity = xp.eye(m, dtype=corner.dtype, device=device_of(L))
-    inverse = solve_triangular(corner, identity)  # (m, m) L₂₂⁻¹
-    return xp.sum(inverse**2, axis=0)
+    return inverse_diagonal(astype(L[-m:, -m:], "float64"))

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import Array, format_bytes, resolve_budget, to_numpy
+from kaucus.backend import (
+    Array,
+    few_threads_for,
+    format_bytes,
+    resolve_budget,
+    to_numpy,
+)
 from kaucus.kernels import Kernel
 from kaucus.solvers._path import decompose_ls_svm, solve_at
 from kaucus.solvers._result import LSSVMSolution
@@ -65,6 +71,11 @@ def search_by_leave_one_out(
     About 10 n³ multiplications for each kernel, five n × n matrices of float64.
     """
     _check_memory(X.shape[0], resolve_budget(memory_budget, X))
+    with few_threads_for(X.shape[0]):
+        return _search(kernels, X, Y, Cs, score, sample_weight, left_out)
+
+
+def _search(kernels, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
     scores = np.full((len(kernels), len(Cs)), -np.inf)
     best: tuple[Score, int, float, LSSVMSolution] | None = None
     for g, kernel in enumerate(kernels):

@@ -1,0 +1,293 @@
+"""k-means on the sphere, as a scikit-learn clusterer."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from kaucus.backend import generator_from, parse_bytes, to_numpy
+from kaucus.estimators._base import beside, on_device
+from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_weights,
+)
+from kaucus.kernels import inner_products, unit_rows
+from kaucus.representatives import KMeansResult, kmeans
+
+INITS = ("k-means++", "random")
+
+
+class SphericalKMeans(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
+    """k-means by the angle between rows.
+
+    Rows are scaled to unit norm, and each belongs to the centre with which its cosine
+    is largest; a centre is the mean of its rows, scaled to unit norm. The right k-means
+    for texts, spectra, embeddings, and for pictures whose brightness does not matter.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
+default="k-means++"
+        Where to begin: rows far from each other, random rows (the paper), or these
+        centres.
+    n_init : "auto" or int, default="auto"
+        Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
+    max_iter : int, default=300
+        Most steps of one start.
+    tol : float, default=1e-6
+        Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
+        larger.
+    device : str, default=None
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives NumPy arrays back. Needs torch.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Cosines are kept between steps where they fit, which saves most of the work.
+    random_state : int, RandomState or Generator, default=None
+        Draws the first centres.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Centres of unit norm.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row.
+    inertia_ : float
+        Sum of 1 − cosine over the training rows, with their weights.
+    n_iter_ : int
+        Steps of the best start.
+    n_reseeded_ : int
+        How often a centre that had lost all its rows was given the worst represented
+        one.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    sklearn.cluster.KMeans : k-means by the distance between rows.
+
+    Notes
+    -----
+    The result depends on ``random_state`` alone, not on the number of threads.
+
+    References
+    ----------
+    I. S. Dhillon, D. S. Modha, "Concept decompositions for large sparse text data using
+    clustering", Machine Learning 42, 143 (2001).
+
+    M. Andrecut, "K-means kernel classifier" (2020), Sec. 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import SphericalKMeans
+    >>> X = np.array([[1, 0.1], [5, 0.2], [0.1, 2], [0.3, 9]])
+    >>> SphericalKMeans(n_clusters=2, random_state=0).fit_predict(X)
+    array([1, 1, 0, 0])
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        init="k-means++",
+        n_init="auto",
+        max_iter=300,
+        tol=1e-6,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : SphericalKMeans
+        """
+        n_init = self._check_parameters()
+        X = self._validate(X, reset=True)
+        check_rows(X, self.n_clusters)
+        weight = check_weights(sample_weight, X)
+        rows = on_device(X, self.device)
+        result = kmeans(
+            rows,
+            self.n_clusters,
+            metric="cosine",
+            init=self._first_centers(X, rows),
+            n_init=n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            sample_weight=beside(rows, weight),
+            rng=generator_from(self.random_state),
+            memory_budget=self.memory_budget,
+            callback=step_reporter(self.verbose, self.tol, self.max_iter),
+        )
+        report_kmeans(result, self.n_clusters, self.max_iter)
+        self.cluster_centers_ = to_numpy(result.centers)
+        self.labels_ = to_numpy(result.labels).astype(np.int32)
+        self.inertia_, self.n_iter_ = result.inertia, result.n_iter
+        self.n_reseeded_ = result.n_reseeded
+        self._n_features_out = self.n_clusters
+        return self
+
+    def predict(self, X):
+        """Return the cluster of largest cosine.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.argmax(self._cosines(X), axis=1).astype(np.int32)
+
+    def transform(self, X):
+        """Return the cosines with the centres.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        return self._cosines(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the sum of 1 − cosine with the nearest centres.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        costs = 1 - self._cosines(X).max(axis=1).astype(np.float64)
+        weight = check_weights(sample_weight, X)
+        return -float(costs.sum() if weight is None else weight @ costs)
+
+    def _cosines(self, X) -> np.ndarray:
+        check_is_fitted(self, "cluster_centers_")
+        X = self._validate(X, reset=False)
+        rows = on_device(X, self.device)
+        centers = beside(rows, self.cluster_centers_.astype(X.dtype, copy=False))
+        return to_numpy(inner_products(unit_rows(rows), centers))
+
+    def _validate(self, X, *, reset: bool):
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
+        )
+
+    def _check_parameters(self) -> int:
+        """Check the parameters, and return the number of starts."""
+        check_count("n_clusters", self.n_clusters)
+        check_count("max_iter", self.max_iter)
+        check_positive("tol", self.tol)
+        if self.memory_budget is not None:
+            parse_bytes(self.memory_budget)
+        if isinstance(self.init, str):
+            check_choice("init", self.init, INITS)
+        if isinstance(self.n_init, str):
+            check_choice("n_init", self.n_init, ("auto",))
+            random = isinstance(self.init, str) and self.init == "random"
+            return 10 if random else 1
+        return check_count("n_init", self.n_init)
+
+    def _first_centers(self, X, rows):
+        if isinstance(self.init, str):
+            return self.init
+        centers = check_array(self.init, dtype=X.dtype, input_name="init")
+        expected = (self.n_clusters, X.shape[1])
+        if centers.shape != expected:
+            raise ValueError(
+                f"init has shape {centers.shape}; expected (n_clusters, n_features) = "
+                f"{expected}."
+            )
+        return beside(rows, centers)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def check_rows(X, n_clusters: int) -> None:
+    """Check that there are as many rows as clusters."""
+    if X.shape[0] < n_clusters:
+        raise ValueError(
+            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}; lower "
+            "n_clusters or pass more rows."
+        )
+
+
+def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
+    """Warn once where the user must know."""
+    n_found = len(np.unique(to_numpy(result.labels)))
+    if n_found < n_clusters:
+        warnings.warn(
+            f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
+            "different rows. Lower n_clusters.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if result.interrupted:
+        warnings.warn(
+            f"Interrupted after {result.n_iter} steps; the centres so far are kept.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    elif not result.converged:
+        warnings.warn(
+            f"k-means stopped after max_iter={max_iter} steps before the centres came "
+            "to rest; increase max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,88 @@
+"""Where k-means begins: random rows, or rows far from each other.
+
+Reference: D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful seeding"
+(SODA 2007); of several candidates the best is taken, as their Sec. 7 suggests.
+"""
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    is_sparse,
+    take_rows,
+    to_numpy,
+)
+from kaucus.kernels import inner_products, squared_norms
+from kaucus.representatives._geometry import costs_from_scores, make_centers
+
+
+def random_seeds(
+    n_rows: int, n_clusters: int, weight: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Choose different rows of positive weight, each as likely as any other.
+
+    (Andrecut 2020, Sec. 5, step 2.) Where there are too few of them, others follow.
+    """
+    order = rng.permutation(n_rows)
+    return order[np.argsort(weight[order] <= 0, kind="stable")][:n_clusters]
+
+
+def kmeans_plus_plus(
+    X: Array,
+    n_clusters: int,
+    *,
+    metric: str,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Choose rows one after the other, those far from the chosen ones more likely.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Rows as :func:`prepare_rows` gives them.
+    n_clusters : int
+    metric : {"cosine", "euclidean"}
+    weight : ndarray of shape (n,)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n_clusters,)
+        Row numbers.
+
+    Notes
+    -----
+    With 2 + log k candidates a step, n k d (2 + log k) multiplications.
+    """
+    n_candidates = 2 + int(np.log(n_clusters))
+    squared = squared_norms(X) if metric == "euclidean" else None
+    chosen = [int(rng.choice(X.shape[0], p=weight / weight.sum()))]
+    costs = _costs(X, np.array(chosen), squared, metric)[:, 0]
+    while len(chosen) < n_clusters:
+        likely = np.cumsum(weight * costs)
+        if likely[-1] <= 0:  # every row is a centre already: any other will do
+            rest = np.setdiff1d(np.arange(X.shape[0]), chosen)
+            chosen += rng.permutation(rest)[: n_clusters - len(chosen)].tolist()
+            break
+        draws = rng.uniform(size=n_candidates) * likely[-1]
+        candidates = np.minimum(np.searchsorted(likely, draws), X.shape[0] - 1)
+        new = np.minimum(costs[:, None], _costs(X, candidates, squared, metric))
+        best = int(np.argmin(weight @ new))
+        chosen.append(int(candidates[best]))
+        costs = new[:, best]
+    return np.array(chosen)
+
+
+def _costs(X: Array, rows: np.ndarray, squared, metric: str) -> np.ndarray:
+    """Return the costs of all rows with the given rows as centres, (n, m)."""
+    like = X if is_sparse(X) else array_namespace(X).reshape(X[:1, :], (-1,))
+    index = rows if is_sparse(like) else as_like(rows, like)
+    centers = make_centers(take_rows(X, index), metric)
+    scores = inner_products(X, centers.values)
+    if centers.offsets is not None:
+        scores += centers.offsets[None, :]
+    column = None if squared is None else squared[:, None]
+    return to_numpy(costs_from_scores(scores, column))
