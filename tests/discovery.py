@@ -29,7 +29,10 @@ def public_objects():
 
 
 def estimators():
-    """Return one default object of every public estimator and transformer."""
+    """Return one default object of every public estimator and transformer.
+
+    With a fixed ``random_state``, where there is one, so that outputs compare.
+    """
     classes = [
         value
         for module, _, value in public_objects()
@@ -37,7 +40,11 @@ def estimators():
         and inspect.isclass(value)
         and issubclass(value, BaseEstimator)
     ]
-    return [cls() for cls in classes]
+    return [cls(**({"random_state": 0} if _is_random(cls) else {})) for cls in classes]
+
+
+def _is_random(cls):
+    return "random_state" in inspect.signature(cls).parameters
 
 
 def classifiers():

@@ -101,7 +101,7 @@ default="k-means++"
     >>> from kaucus import SphericalKMeans
     >>> X = np.array([[1, 0.1], [5, 0.2], [0.1, 2], [0.3, 9]])
     >>> SphericalKMeans(n_clusters=2, random_state=0).fit_predict(X)
-    array([1, 1, 0, 0])
+    array([1, 1, 0, 0], dtype=int32)
     """
 
     def __init__(

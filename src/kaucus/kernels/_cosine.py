@@ -36,7 +36,17 @@ class Cosine(InnerProductKernel):
 
 
 def unit_rows(X: Array) -> Array:
-    """Return the rows divided by their norms; zero rows stay zero."""
+    """Return the rows divided by their norms; zero rows stay zero.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+
+    Returns
+    -------
+    array or CSR matrix of shape (n, d)
+        In the precision of ``X``.
+    """
     xp = array_namespace(X)
     norms = xp.sqrt(squared_norms(X))
     scale = astype(1 / xp.where(norms > 0, norms, xp.ones_like(norms)), dtype_name(X))

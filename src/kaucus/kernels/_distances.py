@@ -57,7 +57,17 @@ class Rows(NamedTuple):
 
 
 def squared_norms(X: Array) -> Array:
-    """Return ‖x‖² of each row in float64, (n,)."""
+    """Return ‖x‖² of each row.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+
+    Returns
+    -------
+    array of shape (n,)
+        In float64.
+    """
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
     xp = array_namespace(X)
@@ -85,7 +95,18 @@ def shifted_rows(X: Array, shift: Array | None) -> Rows:
 
 
 def inner_products(X: Array, Y: Array) -> Array:
-    """Return ⟨x, y⟩ for all pairs of rows, (n, m), dense, in memory of its own."""
+    """Return ⟨x, y⟩ for all pairs of rows.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    Y : array or CSR matrix of shape (m, d)
+
+    Returns
+    -------
+    array of shape (n, m)
+        Dense, in memory of its own.
+    """
     if not is_sparse(X) and not is_sparse(Y):
         return X @ Y.T
     if _density(X) >= _DENSE_ENOUGH and _density(Y) >= _DENSE_ENOUGH:

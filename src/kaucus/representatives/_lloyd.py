@@ -146,13 +146,18 @@ def _lloyd(
     rows, centers: Centers, assigner: Assigner, metric, weight, max_iter, tol, callback
 ) -> KMeansResult:
     """Iterate from given centres."""
-    squared = squared_norms(rows) if metric == "euclidean" else None
+    norms = squared_norms(rows)
+    squared = norms if metric == "euclidean" else None
     scale = _spread(rows, squared)
+    # A row without direction cannot be a centre on the sphere.
+    can_seed = weight > 0 if metric == "euclidean" else (weight > 0) & (norms > 0)
     state = _State(centers, assigner.assign(centers))
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
-            new, reseeded = _step(rows, state, assigner, metric, weight, squared)
+            new, reseeded = _step(
+                rows, state, assigner, metric, weight, squared, can_seed
+            )
         except KeyboardInterrupt:
             interrupted = True
             break
@@ -175,11 +180,11 @@ def _lloyd(
     )
 
 
-def _step(rows, state: _State, assigner: Assigner, metric, weight, squared):
+def _step(rows, state: _State, assigner: Assigner, metric, weight, squared, can_seed):
     """Move the centres to the means of their rows, and assign the rows again."""
     k = state.centers.values.shape[0]
     costs = costs_from_scores(state.assignment.scores, squared)
-    labels, n_reseeded = reseed_empty(state.assignment.labels, costs, weight, k)
+    labels, n_reseeded = reseed_empty(state.assignment.labels, costs, can_seed, k)
     sums, weights = cluster_sums(rows, labels, weight, k)
     centers = centers_from_sums(sums, weights, state.centers, metric)
     moved = _moved(centers.values, state.centers.values)
@@ -195,23 +200,24 @@ def _moved(new: Array, old: Array) -> Array:
 
 
 def reseed_empty(
-    labels: Array, costs: Array, weight: Array, n_clusters: int
+    labels: Array, costs: Array, can_seed: Array, n_clusters: int
 ) -> tuple[Array, int]:
     """Give each cluster without rows the worst represented row that can be spared.
 
-    Rows that cost nothing, or are alone in their cluster, are not taken.
+    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken.
 
     Returns
     -------
     labels, n_reseeded
     """
     xp = array_namespace(labels)
-    counts = np.bincount(to_numpy(labels), to_numpy(weight) > 0, minlength=n_clusters)
+    usable = to_numpy(can_seed)
+    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
     empty = np.flatnonzero(counts == 0)
     if not empty.size:
         return labels, 0
     new = np.array(to_numpy(labels))
-    loss = to_numpy(costs) * (to_numpy(weight) > 0)
+    loss = to_numpy(costs) * usable
     worst_first = iter(np.argsort(-loss, kind="stable"))
     n_reseeded = 0
     for cluster in empty:
