@@ -1,5 +1,15 @@
 """Arrays in, arrays out: scikit-learn transformers, for images first."""
 
+from kaucus.preprocessing._fourier import FourierFeatures
+from kaucus.preprocessing._patches import ImagePatches, iter_patches, patch_view
 from kaucus.preprocessing._scaling import UnitNormalizer
+from kaucus.preprocessing._window import GaussianWindow
 
-__all__ = ["UnitNormalizer"]
+__all__ = [
+    "UnitNormalizer",
+    "FourierFeatures",
+    "GaussianWindow",
+    "ImagePatches",
+    "iter_patches",
+    "patch_view",
+]

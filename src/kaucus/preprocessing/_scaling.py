@@ -5,6 +5,22 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 
+def unit_rows(X: np.ndarray) -> np.ndarray:
+    """Return (x − ⟨x⟩) / ‖x − ⟨x⟩‖ of each row; a constant row becomes zero.
+
+    Means and norms are taken in float64, the result has the precision of ``X``.
+    """
+    peaks = np.maximum(X.max(axis=1), -X.min(axis=1))
+    X = X - X.mean(axis=1, dtype=np.float64, keepdims=True).astype(X.dtype)
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    # What is left of a constant row is rounding, not a direction: compare it with
+    # the row as it came.
+    rounding = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
+    norms[norms <= 4 * rounding * peaks] = np.inf
+    X /= norms[:, None].astype(X.dtype)
+    return X
+
+
 class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take the mean off each row and scale it to unit norm.
 
@@ -62,14 +78,7 @@ class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             In the precision of ``X``.
         """
         X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        X = X - X.mean(axis=1, dtype=np.float64, keepdims=True).astype(X.dtype)
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-        # What is left of a constant row is rounding, not a direction.
-        size = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
-        flat = norms <= 4 * size * np.abs(X).max(axis=1, initial=0.0)
-        norms[(norms == 0) | flat] = np.inf
-        X /= norms[:, None].astype(X.dtype)
-        return X
+        return unit_rows(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

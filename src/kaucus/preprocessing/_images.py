@@ -1,0 +1,130 @@
+"""Rows that are flattened pictures: their shape, and what all transformers share.
+
+``image_shape`` names the axes in the order of the flattened row, the last one running
+fastest, so that ``row.reshape(image_shape)`` is the picture. The last two axes are
+height and width; axes before them are channels. Rows without a shape have one axis.
+"""
+
+import math
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+def resolve_image_shape(
+    image_shape: Sequence[int] | None, n_features: int
+) -> tuple[int, ...]:
+    """Return the shape as a tuple, or raise when it is none of ``n_features`` values.
+
+    >>> resolve_image_shape([28, 28], 784)
+    (28, 28)
+    >>> resolve_image_shape(None, 4)
+    (4,)
+    """
+    if image_shape is None:
+        return (n_features,)
+    shape = _as_sizes(image_shape)
+    if math.prod(shape) != n_features:
+        product = " * ".join(map(str, shape))
+        raise ValueError(
+            f"image_shape={image_shape!r} has {product} = {math.prod(shape)} values, "
+            f"but X has n_features={n_features}; pass the shape that each row had "
+            "before it was flattened, or None for rows that are no pictures."
+        )
+    _warn_of_channels_last(shape)
+    return shape
+
+
+def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return height and width, or the one axis that there is.
+
+    >>> spatial_shape((3, 32, 32))
+    (32, 32)
+    """
+    return image_shape[-2:]
+
+
+def is_integer(value: Any) -> bool:
+    """Tell integers of Python and NumPy from the rest; a bool is no integer here."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """Tell finite real numbers from the rest; a bool is no number here."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+def float_dtype(X: np.ndarray) -> type:
+    """Return the precision of the work: float32 stays, all else is float64."""
+    return np.float32 if X.dtype == np.float32 else np.float64
+
+
+def _as_sizes(image_shape: Any) -> tuple[int, ...]:
+    is_sequence = isinstance(image_shape, Sequence | np.ndarray)
+    sizes = tuple(image_shape) if is_sequence else ()
+    if not sizes or not all(is_integer(size) and size > 0 for size in sizes):
+        raise ValueError(
+            f"image_shape={image_shape!r} is not a shape; pass a tuple of positive "
+            "integers such as (28, 28) or (3, 32, 32), or None."
+        )
+    return tuple(int(size) for size in sizes)
+
+
+def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
+        height, width, channels = shape
+        warnings.warn(
+            f"image_shape={shape} is read as {height} channels of {width} x "
+            f"{channels} pixels. If the channels come last, put them first: "
+            f"X.reshape(-1, {height}, {width}, {channels}).transpose(0, 3, 1, 2)"
+            f".reshape(len(X), -1), with image_shape={(channels, height, width)}.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+class ImageTransformer(TransformerMixin, BaseEstimator):
+    """Base of transformers of flattened pictures: resolves ``image_shape``, no more."""
+
+    def fit(self, X, y=None):
+        """Check the data and the parameters; no value of the data is used.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Each row is a flattened picture.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        X = validate_data(self, X)
+        self.image_shape_ = resolve_image_shape(self.image_shape, X.shape[1])
+        self._prepare()
+        return self
+
+    def _prepare(self):
+        """Check the other parameters, and store what follows from the shape."""
+        raise NotImplementedError
+
+    def _validated(self, X):
+        """Return the rows to transform, in the type in which they came."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False)
+
+    def _input_names(self, input_features):
+        """Return the names of the pixels, checked as scikit-learn does."""
+        return OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
