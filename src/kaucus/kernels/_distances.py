@@ -25,6 +25,7 @@ from kaucus.backend import (
     Array,
     array_namespace,
     astype,
+    device_of,
     dtype_name,
     epsilon,
     is_numpy,
@@ -72,12 +73,10 @@ def squared_norms(X: Array) -> Array:
         return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
     xp = array_namespace(X)
     bytes_per_row = 8 * max(X.shape[1], 1)
-    blocks = row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK)
-    parts = [
-        xp.sum(astype(X[s, :], "float64") ** 2, axis=1, dtype=xp.float64)
-        for s in blocks
-    ]
-    return xp.concat(parts) if len(parts) > 1 else parts[0]
+    norms = xp.empty(X.shape[0], dtype=xp.float64, device=device_of(X))
+    for s in row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK):
+        norms[s] = xp.sum(astype(X[s, :], "float64") ** 2, axis=1)
+    return norms
 
 
 def mean_row(X: Array) -> Array | None:

@@ -80,12 +80,12 @@ def costs_from_scores(scores: Array, squared: Array | None) -> Array:
 def deviation(new: Array, old: Array, metric: str, scale: float) -> float:
     """Return how far the centres moved; the iteration stops below ``tol``.
 
-    cosine: the alignment deviation δ = 1 − mean⟨new, old⟩ (Andrecut 2020, eq. 27);
+    cosine: the alignment deviation δ = 1 − mean⟨new, old⟩ (Andrecut 2020, eq. 27), which
+    for unit rows is mean ‖new − old‖²/2 and keeps its digits in that form;
     euclidean: mean ‖new − old‖² over ``scale``, the mean squared distance of the rows
     from their mean.
     """
     xp = array_namespace(new)
     new, old = astype(new, "float64"), astype(old, "float64")
-    if metric == "cosine":
-        return 1 - float(xp.mean(xp.sum(new * old, axis=1)))
-    return float(xp.mean(xp.sum((new - old) ** 2, axis=1))) / max(scale, 1e-300)
+    moved = float(xp.mean(xp.sum((new - old) ** 2, axis=1)))
+    return moved / 2 if metric == "cosine" else moved / max(scale, 1e-300)

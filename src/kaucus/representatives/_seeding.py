@@ -73,6 +73,7 @@ def kmeans_plus_plus(
         best = int(np.argmin(weight @ new))
         chosen.append(int(candidates[best]))
         costs = new[:, best]
+        costs[chosen] = 0.0  # up to rounding it is; no row is drawn twice
     return np.array(chosen)
 
 
