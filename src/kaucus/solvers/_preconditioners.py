@@ -16,15 +16,21 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    add_to_diagonal,
     array_namespace,
     as_like,
     astype,
     cholesky_with_jitter,
     device_of,
+    diagonal,
     dtype_name,
+    epsilon,
     solve_triangular,
     to_numpy,
 )
+
+# What is left of a diagonal entry counts as 0 below this many units of rounding.
+_ROUNDINGS = 100.0
 
 
 def randomly_pivoted_cholesky(
@@ -57,14 +63,15 @@ def randomly_pivoted_cholesky(
     n r columns' entries, n r² multiplications, n r numbers of memory.
     """
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
-    enough = 1e-12 * left.sum()
+    # Less than this is rounding of the columns: it has no factor.
+    noise = _ROUNDINGS * epsilon(K_diagonal) * left
     F: Array | None = None
-    while (done := 0 if F is None else F.shape[1]) < rank and left.sum() > enough:
+    while (done := 0 if F is None else F.shape[1]) < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
         pivots = rng.choice(left.size, size=size, replace=False, p=left / left.sum())
         F, new = _append_block(F, columns, np.sort(pivots), K_diagonal)
-        gained = np.sum(to_numpy(astype(new, "float64")) ** 2, axis=1)
-        left = np.maximum(left - gained, 0.0)
+        left -= np.sum(to_numpy(astype(new, "float64")) ** 2, axis=1)
+        left[left <= noise] = 0.0
         left[pivots] = 0.0
     if F is None:
         xp = array_namespace(K_diagonal)
@@ -82,8 +89,15 @@ def _append_block(F: Array | None, columns, pivots: np.ndarray, like: Array):
     if F is not None:
         G = G - F @ xp.take(F, index, axis=0).T
     square = astype(xp.take(G, index, axis=0), "float64")
-    # Pivots that nearly repeat each other leave this block singular; the jitter only
-    # changes the preconditioner, never the solution.
-    L = cholesky_with_jitter((square + square.T) / 2, largest=1e-2).L
+    # Pivots that nearly repeat each other leave this block singular, and what is left
+    # of K in it may be no more than its rounding, which is indefinite: so the jitter
+    # begins with that rounding, and grows by the size of K. It only changes the
+    # preconditioner, never the solution.
+    size = float(xp.mean(like))
+    square = add_to_diagonal(
+        (square + square.T) / 2, len(pivots) * epsilon(like) * size
+    )
+    largest = 1e-2 * max(1.0, size / float(xp.mean(diagonal(square))))
+    L = cholesky_with_jitter(square, largest=largest, overwrite=True).L
     new = astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(G))
     return (new if F is None else xp.concat([F, new], axis=1)), new
