@@ -22,10 +22,15 @@ def to_device(x, device: str):
             f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "
             "use device=None, or install a CUDA build of torch."
         )
-    if isinstance(x, np.ndarray):
-        # A read-only array (a memory map, a pandas column) cannot be shared.
-        x = torch.from_numpy(x if x.flags.writeable else x.copy())
-    return x.to(target)
+    return (from_numpy(x) if isinstance(x, np.ndarray) else x).to(target)
+
+
+def from_numpy(x: np.ndarray):
+    """Return a tensor that shares the memory of ``x`` where torch can."""
+    # It can neither share a read-only array (a memory map, a pandas column) nor one
+    # that runs backwards.
+    shareable = x.flags.writeable and all(step >= 0 for step in x.strides)
+    return torch.from_numpy(x if shareable else x.copy())
 
 
 def cholesky(H):
