@@ -14,6 +14,7 @@ kernel, share of the plain product's speed, blocks in threads against one call:
 
 import contextlib
 import functools
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -73,9 +74,11 @@ def symmetric_tiles(n: int, tile: tuple[int, int]) -> list[tuple[slice, slice]]:
     """Return the tiles that cover a symmetric matrix on and above its diagonal.
 
     The first tile of each panel of rows begins with the square on the diagonal; no
-    other tile touches the diagonal.
+    other tile touches the diagonal. So a tile is at least as wide as high: one that is
+    higher becomes a square of no more entries.
     """
-    height, width = tile[0], max(tile)
+    height = min(tile[0], math.isqrt(tile[0] * tile[1]))
+    width = max(tile[1], height)
     panels = [slice(i, min(i + height, n)) for i in range(0, n, height)]
     return [
         (rows, slice(j, min(j + width, n)))
