@@ -15,6 +15,7 @@ kernel, share of the plain product's speed, blocks in threads against one call:
 import contextlib
 import functools
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -105,11 +106,28 @@ def n_workers(like: Array = None) -> int:
     return max((lib.num_threads or 1 for lib in _blas().lib_controllers), default=1)
 
 
+# BLAS has one number of threads for the whole process. Where several threads hold it
+# to one at a time, the first to come limits it and the last to go restores it.
+_holding = threading.Lock()
+_holders: list[object] = []
+_limit = contextlib.ExitStack()
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, and restore what it had."""
-    with _blas().limit(limits=1):
+    me = object()
+    with _holding:
+        if not _holders:
+            _limit.enter_context(_blas().limit(limits=1))
+        _holders.append(me)
+    try:
         yield
+    finally:
+        with _holding:
+            _holders.remove(me)
+            if not _holders:
+                _limit.close()
 
 
 def map_blocks(
