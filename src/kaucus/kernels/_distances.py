@@ -65,7 +65,8 @@ class Rows(NamedTuple):
 def squared_norms(X: Array) -> Array:
     """Return ‖x‖² of each row in float64, (n,)."""
     if is_sparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
+        X = astype(X, "float64")  # before the squares are rounded
+        return np.asarray(X.multiply(X).sum(axis=1)).reshape(-1)
     xp = array_namespace(X)
     bytes_per_row = 8 * max(X.shape[1], 1)
     blocks = row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK)
@@ -76,10 +77,8 @@ def squared_norms(X: Array) -> Array:
     return xp.concat(parts) if len(parts) > 1 else parts[0]
 
 
-def mean_row(X: Array) -> Array | None:
-    """Return the mean row in the precision of ``X``; None for CSR (it stays sparse)."""
-    if is_sparse(X):
-        return None
+def mean_row(X: Array) -> Array:
+    """Return the mean row of a dense ``X``, in its precision."""
     xp = array_namespace(X)
     return astype(xp.mean(X, axis=0), dtype_name(X))
 
