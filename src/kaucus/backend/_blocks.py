@@ -14,6 +14,8 @@ kernel, share of the plain product's speed, blocks in threads against one call:
 
 import contextlib
 import functools
+import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -75,9 +77,11 @@ def symmetric_tiles(n: int, tile: tuple[int, int]) -> list[tuple[slice, slice]]:
     """Return the tiles that cover a symmetric matrix on and above its diagonal.
 
     The first tile of each panel of rows begins with the square on the diagonal; no
-    other tile touches the diagonal.
+    other tile touches the diagonal. So a tile is at least as wide as high: one that is
+    higher becomes a square of no more entries.
     """
-    height, width = tile[0], max(tile)
+    height = min(tile[0], math.isqrt(tile[0] * tile[1]))
+    width = max(tile[1], height)
     panels = [slice(i, min(i + height, n)) for i in range(0, n, height)]
     return [
         (rows, slice(j, min(j + width, n)))
@@ -104,11 +108,28 @@ def n_workers(like: Array = None) -> int:
     return max((lib.num_threads or 1 for lib in _blas().lib_controllers), default=1)
 
 
+# BLAS has one number of threads for the whole process. Where several threads hold it
+# to one at a time, the first to come limits it and the last to go restores it.
+_holding = threading.Lock()
+_holders: list[object] = []
+_limit = contextlib.ExitStack()
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, and restore what it had."""
-    with _blas().limit(limits=1):
+    me = object()
+    with _holding:
+        if not _holders:
+            _limit.enter_context(_blas().limit(limits=1))
+        _holders.append(me)
+    try:
         yield
+    finally:
+        with _holding:
+            _holders.remove(me)
+            if not _holders:
+                _limit.close()
 
 
 def few_threads_for(n_rows: int) -> contextlib.AbstractContextManager[None]:

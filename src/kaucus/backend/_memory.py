@@ -27,16 +27,15 @@ def parse_bytes(size: int | float | str) -> int:
     >>> parse_bytes("1.5GiB")
     1610612736
     """
-    is_number = isinstance(size, int | float) and not isinstance(size, bool)
-    if is_number and 0 < float(size) < float("inf"):
-        return int(size)
+    number, unit = size, ""
     match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", str(size))
+    if isinstance(size, str) and match is not None:
+        number, unit = match[1], match[2].lower()
     try:
-        assert match is not None
-        n_bytes = int(float(match[1]) * _UNITS[match[2].lower()])
-    except (AssertionError, KeyError, ValueError):
+        n_bytes = 0 if isinstance(size, bool) else int(float(number) * _UNITS[unit])
+    except (KeyError, OverflowError, TypeError, ValueError):
         n_bytes = 0
-    if n_bytes <= 0:
+    if n_bytes < 1:
         raise ValueError(
             f"memory_budget={size!r} is not a size; pass a positive number of bytes, "
             "a text such as '4GiB' or '500MB', or None."

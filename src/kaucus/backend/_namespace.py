@@ -83,6 +83,10 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
         return x.to(device=like.device, dtype=wanted)
     if not is_torch(like) and not is_torch(x) and array_namespace(x) is xp:
         return x if wanted is None or x.dtype == wanted else xp.astype(x, wanted)
+    if is_torch(like):
+        from kaucus.backend import _torch
+
+        return _torch.from_numpy(to_numpy(x)).to(device=like.device, dtype=wanted)
     return xp.asarray(to_numpy(x), dtype=wanted, device=device_of(like))
 
 

@@ -11,16 +11,7 @@ import torch
 def to_device(x, device: str):
     """Move a tensor or NumPy array to ``device``."""
     target = known_device(device)
-    if isinstance(x, np.ndarray):
-        # A read-only array (a memory map, a pandas column) cannot be shared.
-        x = torch.from_numpy(x if x.flags.writeable else x.copy())
-    try:
-        return x.to(target)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(
-            f"device={device!r} cannot be used by torch {torch.__version__} here: "
-            f"{error}. Use device=None or another device."
-        ) from error
+    return (from_numpy(x) if isinstance(x, np.ndarray) else x).to(target)
 
 
 def known_device(device: str):
@@ -44,6 +35,14 @@ def device_name(device: str) -> str:
     """Return what the maker calls the device."""
     target = known_device(device)
     return torch.cuda.get_device_name(target) if target.type == "cuda" else device
+
+
+def from_numpy(x: np.ndarray):
+    """Return a tensor that shares the memory of ``x`` where torch can."""
+    # It can neither share a read-only array (a memory map, a pandas column) nor one
+    # that runs backwards.
+    shareable = x.flags.writeable and all(step >= 0 for step in x.strides)
+    return torch.from_numpy(x if shareable else x.copy())
 
 
 def cholesky(H):

@@ -14,6 +14,7 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     for_each_block,
+    is_sparse,
     n_workers,
     resolve_budget,
     symmetric_tiles,
@@ -135,7 +136,9 @@ class DistanceKernel(UnitDiagonalKernel):
     """A kernel that is a function of ‖x − y‖², and 1 where that is 0."""
 
     def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
-        shift = mean_row(X if Y is None else Y)
+        # A shift would fill a sparse matrix.
+        sparse = is_sparse(X) or is_sparse(Y)
+        shift = None if sparse else mean_row(X if Y is None else Y)
         x_rows = shifted_rows(X, shift)
         return x_rows, x_rows if Y is None else shifted_rows(Y, shift)
 

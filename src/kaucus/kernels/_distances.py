@@ -10,7 +10,8 @@ norms: two nearly equal rows far from the origin may even come out negative. Her
 1. a common shift (the mean row) is taken off first, so that the norms are of the
    size of the data's spread, wherever the data lies;
 2. every entry that has still lost more than half of its digits, that is
-   ‖x − y‖² < √ε (‖x‖² + ‖y‖²), is computed again from the differences.
+   ‖x − y‖² < √ε (‖x‖² + ‖y‖²), is computed again from the differences of the rows
+   as they were given: the shift rounds, and near rows far from the mean would show it.
 
 So each distance has a relative error of at most a small multiple of √ε, equal rows
 have the distance 0, and no distance is negative.
@@ -50,11 +51,17 @@ class Rows(NamedTuple):
     """The rows, shifted or scaled as the kernel needs them, (n, d)."""
     squared_norms: Array | None
     """Squared norms of ``values`` in float64, (n,), or None."""
+    given: Array | None = None
+    """The rows before they were shifted, (n, d), or None where they were not."""
 
     def block(self, rows: slice) -> "Rows":
         """Return the rows of a slice."""
-        norms = self.squared_norms
-        return Rows(self.values[rows, :], None if norms is None else norms[rows])
+        norms, given = self.squared_norms, self.given
+        return Rows(
+            self.values[rows, :],
+            None if norms is None else norms[rows],
+            None if given is None else given[rows, :],
+        )
 
 
 def squared_norms(X: Array) -> Array:
@@ -70,7 +77,8 @@ def squared_norms(X: Array) -> Array:
         In float64.
     """
     if is_sparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).reshape(-1)
+        X = astype(X, "float64")  # before the squares are rounded
+        return np.asarray(X.multiply(X).sum(axis=1)).reshape(-1)
     xp = array_namespace(X)
     bytes_per_row = 8 * max(X.shape[1], 1)
     norms = xp.empty(X.shape[0], dtype=xp.float64, device=device_of(X))
@@ -79,18 +87,18 @@ def squared_norms(X: Array) -> Array:
     return norms
 
 
-def mean_row(X: Array) -> Array | None:
-    """Return the mean row in the precision of ``X``; None for CSR (it stays sparse)."""
-    if is_sparse(X):
-        return None
+def mean_row(X: Array) -> Array:
+    """Return the mean row of a dense ``X``, in its precision."""
     xp = array_namespace(X)
     return astype(xp.mean(X, axis=0), dtype_name(X))
 
 
 def shifted_rows(X: Array, shift: Array | None) -> Rows:
     """Return ``X − shift`` with its squared norms."""
-    values = X if shift is None else X - shift[None, :]
-    return Rows(values, squared_norms(values))
+    if shift is None:
+        return Rows(X, squared_norms(X))
+    values = X - shift[None, :]
+    return Rows(values, squared_norms(values), X)
 
 
 def inner_products(X: Array, Y: Array) -> Array:
@@ -163,7 +171,8 @@ def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
 
 
 def _in_float64(rows: Rows) -> Rows:
-    return Rows(astype(rows.values, "float64"), rows.squared_norms)
+    given = None if rows.given is None else astype(rows.given, "float64")
+    return Rows(astype(rows.values, "float64"), rows.squared_norms, given)
 
 
 def _get_entries(D: Array, i: Array, j: Array) -> Array:
@@ -172,11 +181,12 @@ def _get_entries(D: Array, i: Array, j: Array) -> Array:
 
 
 def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
-    xp = array_namespace(X.values, Y.values)
-    bytes_per_row = max(X.values.shape[1], 1)
+    x = X.values if X.given is None else X.given
+    y = Y.values if Y.given is None else Y.given
+    xp = array_namespace(x, y)
     parts = []
-    for s in row_blocks(i.shape[0], bytes_per_row, _CHUNK):
-        difference = dense(take_rows(X.values, i[s])) - dense(take_rows(Y.values, j[s]))
+    for s in row_blocks(i.shape[0], max(x.shape[1], 1), _CHUNK):
+        difference = dense(take_rows(x, i[s])) - dense(take_rows(y, j[s]))
         parts.append(xp.sum(difference**2, axis=1))
     return xp.concat(parts) if len(parts) > 1 else parts[0]
 

@@ -80,8 +80,8 @@ def costs_from_scores(scores: Array, squared: Array | None) -> Array:
 def deviation(new: Array, old: Array, metric: str, scale: float) -> float:
     """Return how far the centres moved; the iteration stops below ``tol``.
 
-    cosine: the alignment deviation δ = 1 − mean⟨new, old⟩ (Andrecut 2020, eq. 27), which
-    for unit rows is mean ‖new − old‖²/2 and keeps its digits in that form;
+    cosine: the alignment deviation δ = 1 − mean⟨new, old⟩ (Andrecut 2020, eq. 27), for
+    unit rows the same as mean ‖new − old‖²/2, which keeps its digits;
     euclidean: mean ‖new − old‖² over ``scale``, the mean squared distance of the rows
     from their mean.
     """

@@ -67,21 +67,21 @@ def conjugate_gradient(
     while error > tol and n_iter < max_iter:
         try:
             AP = matvec(P)
+            # A column that is solved has P = 0: its step is 0 / 0, taken as 0.
+            alpha = _ratio(rz, xp.sum(P * AP, axis=0))
+            X, R, n_iter = X + alpha * P, R - alpha * AP, n_iter + 1
+            error = _backward_error(R, X, b_norms, operator_norm)
+            if callback is not None and callback(n_iter, error):
+                break
+            Z = precondition(R)
+            rz, rz_old = xp.sum(R * Z, axis=0), rz
+            P = Z + _ratio(rz, rz_old) * P
         except KeyboardInterrupt:
             if n_iter == 0:
                 raise
+            error = _backward_error(R, X, b_norms, operator_norm)
             interrupted = True
             break
-        n_iter += 1
-        # A column that is solved has P = 0: its step is 0 / 0, taken as 0.
-        alpha = _ratio(rz, xp.sum(P * AP, axis=0))
-        X, R = X + alpha * P, R - alpha * AP
-        error = _backward_error(R, X, b_norms, operator_norm)
-        if callback is not None and callback(n_iter, error):
-            break
-        Z = precondition(R)
-        rz, rz_old = xp.sum(R * Z, axis=0), rz
-        P = Z + _ratio(rz, rz_old) * P
     return CGResult(X, error, n_iter, error <= tol, interrupted)
 
 

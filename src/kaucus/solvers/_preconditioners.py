@@ -16,15 +16,21 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    add_to_diagonal,
     array_namespace,
     as_like,
     astype,
     cholesky_with_jitter,
     device_of,
+    diagonal,
     dtype_name,
+    epsilon,
     solve_triangular,
     to_numpy,
 )
+
+# What is left of a diagonal entry counts as 0 below this many units of rounding.
+_ROUNDINGS = 100.0
 
 
 def randomly_pivoted_cholesky(
@@ -61,28 +67,36 @@ def randomly_pivoted_cholesky(
     n = K_diagonal.shape[0]
     F = xp.empty((n, rank), dtype=K_diagonal.dtype, device=device_of(K_diagonal))
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
-    enough = 1e-12 * left.sum()
+    # Less than this is rounding of the columns: it has no factor.
+    noise = _ROUNDINGS * epsilon(K_diagonal) * left
     done = 0
-    while done < rank and left.sum() > enough:
+    while done < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
         pivots = rng.choice(n, size=size, replace=False, p=left / left.sum())
-        new = _next_columns(F[:, :done], columns, as_like(np.sort(pivots), K_diagonal))
+        new = _next_columns(F[:, :done], columns, np.sort(pivots), K_diagonal)
         F[:, done : done + size] = new
         done += size
         left -= to_numpy(xp.sum(new**2, axis=1, dtype=xp.float64))
-        left = np.maximum(left, 0.0)
+        left[left <= noise] = 0.0
         left[pivots] = 0.0
     return F[:, :done]
 
 
-def _next_columns(F: Array, columns, pivots: Array) -> Array:
+def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> Array:
     """Return the columns that ``pivots`` add to F, (n, m)."""
     xp = array_namespace(F)
-    G = columns(pivots)  # (n, m)
+    index = as_like(pivots, K_diagonal)
+    G = columns(index)  # (n, m)
     if F.shape[1]:
-        G = G - F @ xp.take(F, pivots, axis=0).T
-    square = astype(xp.take(G, pivots, axis=0), "float64")
-    # Pivots that nearly repeat each other leave this block singular; the jitter only
-    # changes the preconditioner, never the solution.
-    L = cholesky_with_jitter((square + square.T) / 2, largest=1e-2).L
+        G = G - F @ xp.take(F, index, axis=0).T
+    square = astype(xp.take(G, index, axis=0), "float64")
+    # Pivots that nearly repeat each other leave this block singular, and what is left
+    # of K in it may be no more than its rounding, which is indefinite: so the jitter
+    # begins with that rounding, and grows by the size of K. It only changes the
+    # preconditioner, never the solution.
+    size = float(xp.mean(K_diagonal))
+    rounding = len(pivots) * epsilon(K_diagonal) * size
+    square = add_to_diagonal((square + square.T) / 2, rounding)
+    largest = 1e-2 * max(1.0, size / float(xp.mean(diagonal(square))))
+    L = cholesky_with_jitter(square, largest=largest, overwrite=True).L
     return astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(F))

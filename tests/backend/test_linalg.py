@@ -1,0 +1,248 @@
+"""Each primitive's SciPy, torch and portable versions are one function."""
+
+import numpy as np
+import pytest
+
+from kaucus import backend
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    add_to_diagonal,
+    cho_solve,
+    cholesky,
+    cholesky_with_jitter,
+    diagonal,
+    dtype_name,
+    eigh,
+    exp,
+    is_torch,
+    jitter_steps,
+    restore_lower,
+    segment_sum,
+    solve_triangular,
+    sqrt,
+    to_numpy,
+)
+from kaucus.backend._linalg import _portable_cholesky, _portable_segment_sum
+from tests.arrays import EPS, array, assert_close, same_bits
+
+N = 17
+ORDERS = ["C", "F"]
+
+
+def positive_definite(rng, n=N):
+    A = rng.normal(size=(n, n))
+    return A @ A.T / n + np.eye(n)
+
+
+def tolerance(dtype):
+    return {"rtol": 300 * EPS[dtype], "atol": 300 * EPS[dtype]}
+
+
+@pytest.fixture
+def H(rng):
+    return positive_definite(rng)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_cholesky_factor_gives_back_the_matrix(xp, dtype, H, overwrite):
+    given = array(xp, H, dtype)
+    L = cholesky(given, overwrite=overwrite)
+    assert dtype_name(L) == dtype
+    L = np.tril(to_numpy(L))
+    assert_close(L @ L.T, H, **tolerance(dtype))
+    assert np.all(np.diag(L) > 0)
+    if not overwrite:
+        assert same_bits(given, H.astype(dtype))
+
+
+def test_cholesky_agrees_with_the_portable_version(xp, dtype, H):
+    given = array(xp, H, dtype)
+    L, portable = cholesky(given), _portable_cholesky(given)
+    assert_close(np.tril(to_numpy(L)), np.tril(to_numpy(portable)), **tolerance(dtype))
+
+
+def test_cholesky_reads_only_the_lower_triangle(xp, dtype, H, rng):
+    garbage = H + np.triu(rng.normal(size=H.shape), k=1)
+    L = cholesky(array(xp, garbage, dtype))
+    expected = cholesky(array(xp, H, dtype))
+    assert same_bits(np.tril(to_numpy(L)), np.tril(to_numpy(expected)))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_overwriting_cholesky_leaves_the_upper_triangle(dtype, H, order):
+    A = np.array(H, dtype=dtype, order=order)
+    before = np.triu(A, k=1)
+    L = cholesky(A, overwrite=True)
+    assert np.shares_memory(L, A)
+    assert same_bits(np.triu(A, k=1), before)
+    assert_close(np.tril(L) @ np.tril(L).T, H, **tolerance(dtype))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_cholesky_of_an_indefinite_matrix_is_none(xp, dtype, H, overwrite):
+    H[N // 2, N // 2] = -1.0
+    given = array(xp, H, dtype)
+    if not is_torch(given):  # torch has an error class of its own, and its own door
+        assert _portable_cholesky(given) is None
+    assert cholesky(given, overwrite=overwrite) is None
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("n", [1, 2, 17, 1100])
+def test_restore_lower_undoes_an_overwriting_cholesky(dtype, rng, order, n):
+    # 1100: more rows than one step of the restoration takes.
+    H = np.array(rng.normal(size=(n, n)), dtype=dtype)
+    H = np.array((H + H.T) / 2 + n * np.eye(n, dtype=dtype), order=order)
+    before, on_diagonal = H.copy(), diagonal(H)
+    assert cholesky(H, overwrite=True) is not None
+    assert not np.array_equal(H, before)
+    restore_lower(H, on_diagonal)
+    assert np.array_equal(H, before)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_cho_solve_solves(xp, dtype, H, rng, order):
+    B = rng.normal(size=(N, 3))
+    L = array(xp, np.linalg.cholesky(H), dtype)
+    if isinstance(L, np.ndarray):
+        L = np.asarray(L, order=order)
+    Z = cho_solve(L, array(xp, B, dtype))
+    assert dtype_name(Z) == dtype
+    assert_close(Z, np.linalg.solve(H, B), **tolerance(dtype))
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_solve_triangular_reads_the_lower_triangle_only(
+    xp, dtype, H, rng, transpose, order
+):
+    clean = np.linalg.cholesky(H)
+    L = array(xp, clean + np.triu(rng.normal(size=H.shape), k=1), dtype)
+    if isinstance(L, np.ndarray):
+        L = np.asarray(L, order=order)
+    B = rng.normal(size=(N, 3))
+    expected = np.linalg.solve(clean.T if transpose else clean, B)
+    Z = solve_triangular(L, array(xp, B, dtype), transpose=transpose)
+    assert dtype_name(Z) == dtype
+    assert_close(Z, expected, **tolerance(dtype))
+
+
+def test_eigh_is_ascending_orthonormal_and_complete(xp, dtype, H):
+    given = array(xp, H, dtype)
+    values, U = (to_numpy(part) for part in eigh(given))
+    assert np.all(np.diff(values) >= 0)
+    assert_close(U.T @ U, np.eye(N), **tolerance(dtype))
+    assert_close(U * values @ U.T, H, **tolerance(dtype))
+    assert same_bits(given, H.astype(dtype))
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_add_to_diagonal_changes_nothing_else(xp, dtype, H, rng, per_row):
+    value = rng.normal(size=N).astype(dtype) if per_row else 0.75
+    result = add_to_diagonal(
+        array(xp, H, dtype), array(xp, value) if per_row else value
+    )
+    expected = H.astype(dtype)
+    expected[np.arange(N), np.arange(N)] += value
+    assert same_bits(result, expected)
+
+
+def test_add_to_diagonal_works_in_place_where_it_can(dtype, H):
+    A = H.astype(dtype)
+    assert add_to_diagonal(A, 1.0) is A
+
+
+def test_diagonal_is_a_copy(xp, dtype, H):
+    given = array(xp, H, dtype)
+    d = diagonal(given)
+    assert same_bits(d, np.diag(H).astype(dtype))
+    d += 1
+    assert same_bits(given, H.astype(dtype))
+
+
+@pytest.mark.parametrize("version", [segment_sum, _portable_segment_sum])
+def test_segment_sum_equals_the_loop(xp, dtype, rng, version):
+    labels = rng.choice([0, 1, 3, 4, 6], size=50)  # 2, 5 and the last are empty
+    values = rng.normal(size=(50, 3))
+    expected = np.zeros((8, 3))
+    for label, row in zip(labels, values, strict=True):
+        expected[label] += row
+    sums = version(array(xp, values, dtype), array(xp, labels), 8)
+    assert dtype_name(sums) == dtype
+    assert_close(sums, expected, **tolerance(dtype))
+    assert np.all(to_numpy(sums)[[2, 5, 7]] == 0)
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt"])
+def test_elementwise_functions(xp, dtype, rng, name):
+    x = rng.uniform(0, 3, size=(4, 5)).astype(dtype)
+    result = {"exp": exp, "sqrt": sqrt}[name](array(xp, x))
+    assert dtype_name(result) == dtype
+    assert_close(result, getattr(np, name)(x), rtol=4 * EPS[dtype])
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_good_matrix_needs_no_jitter(xp, dtype, H, overwrite):
+    given = array(xp, H, dtype)
+    L, jitter = cholesky_with_jitter(given, overwrite=overwrite)
+    assert jitter == 0.0
+    L = np.tril(to_numpy(L))
+    assert_close(L @ L.T, H, **tolerance(dtype))
+    if not overwrite:
+        assert same_bits(given, H.astype(dtype))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_singular_matrix_gets_the_least_jitter_that_works(
+    xp, dtype, rng, overwrite, order
+):
+    # Exactly singular in any precision: a zero row and column, and small integers.
+    H = np.zeros((N, N))
+    H[1:, 1:] = 4 * np.eye(N - 1)
+    given = array(xp, H, dtype)
+    if isinstance(given, np.ndarray):
+        given = np.asarray(given, order=order)
+    L, jitter = cholesky_with_jitter(given, overwrite=overwrite)
+    steps = jitter_steps(array(xp, np.diag(H), dtype))
+    assert jitter == steps[1] > 0
+    L = np.tril(to_numpy(L)).astype(float)
+    assert_close(L @ L.T, H + jitter * np.eye(N), **tolerance(dtype))
+    if not overwrite:
+        assert same_bits(given, H.astype(dtype))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_jitter_grows_with_the_defect(xp, dtype, overwrite):
+    found = []
+    first = jitter_steps(array(xp, np.ones(N), dtype))[1]
+    for defect in (1e-7, 1e-6, 1e-5):
+        H = np.eye(N)
+        H[3, 3] = -defect
+        found.append(
+            cholesky_with_jitter(array(xp, H, dtype), overwrite=overwrite).jitter
+        )
+        assert defect < found[-1] <= 10.01 * max(defect, first)
+    assert found[0] < found[-1] / 5
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_indefinite_matrix_is_refused(xp, dtype, H, overwrite):
+    H[2, 2] = -1.0
+    given = array(xp, H, dtype)
+    with pytest.raises(NotPositiveDefiniteError, match=r"\(17, 17\) is not positive"):
+        cholesky_with_jitter(given, overwrite=overwrite)
+    # Even with overwrite, a failure leaves the matrix as it was.
+    assert same_bits(given, H.astype(dtype))
+
+
+def test_jitter_steps_grow_tenfold_up_to_the_largest(xp, dtype):
+    steps = jitter_steps(array(xp, np.full(100, 3.0), dtype), largest=1e-4)
+    assert steps[0] == 0.0
+    assert steps[1] <= 3 * 1e-5 * (1 + 1e-12)
+    assert_close(np.divide(steps[2:], steps[1:-1]), 10.0, rtol=1e-12)
+    assert 3 * 1e-5 < steps[-1] <= 3 * 1e-4 * (1 + 1e-12)
+
+
+def test_every_public_name_exists():
+    assert all(hasattr(backend, name) for name in backend.__all__)

@@ -1,0 +1,135 @@
+"""One temperature turns decision values into probabilities."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from kaucus.backend import dtype_name, to_numpy
+from kaucus.solvers import fit_temperature, softmax, sum_of_exponentials, two_columns
+from tests.arrays import EPS, array, assert_close
+
+decisions = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 8), st.integers(2, 5)),
+    elements=st.floats(-1e3, 1e3),
+)
+
+
+@given(decisions, st.floats(1e-3, 1e3))
+def test_softmax_is_a_distribution_that_keeps_the_order(decision, temperature):
+    p = softmax(decision, temperature)
+    assert_close(p.sum(axis=1), np.ones(len(p)), rtol=1e-14)
+    assert np.all(p >= 0)
+    rows = np.arange(len(p))
+    assert np.all(p[rows, np.argmax(decision, axis=1)] == p.max(axis=1))
+
+
+def test_softmax_on_every_library(xp, dtype, rng):
+    f = rng.normal(size=(6, 4))
+    p = softmax(array(xp, f, dtype), 0.5)
+    assert dtype_name(p) == dtype
+    expected = np.exp(2 * f) / np.exp(2 * f).sum(axis=1, keepdims=True)
+    assert_close(p, expected, rtol=50 * EPS[dtype])
+
+
+def test_two_columns_give_the_logistic_function(xp, rng):
+    f = rng.normal(size=(6, 1))
+    p = to_numpy(softmax(two_columns(array(xp, f)), 2.0))
+    assert_close(p[:, 1], 1 / (1 + np.exp(-f[:, 0] / 2)), rtol=1e-13)
+
+
+def labelled(rng, n, k, temperature):
+    decision = 3 * temperature * rng.normal(size=(n, k))
+    cumulated = np.cumsum(softmax(decision, temperature), axis=1)
+    return decision, np.sum(rng.random((n, 1)) > cumulated[:, :-1], axis=1)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("k", [2, 5])
+def test_finds_the_temperature_of_the_data(rng, temperature, k):
+    decision, labels = labelled(rng, 20_000, k, temperature)
+    assert fit_temperature(decision, labels) == pytest.approx(temperature, rel=0.05)
+
+
+@pytest.mark.parametrize("factor", [0.1, 7.0])
+def test_scales_with_the_decision_values(rng, factor):
+    decision, labels = labelled(rng, 300, 3, 1.0)
+    plain = fit_temperature(decision, labels)
+    scaled = fit_temperature(factor * decision, labels)
+    assert scaled == pytest.approx(factor * plain, rel=1e-4)
+
+
+def test_has_less_log_loss_than_its_neighbours(rng):
+    """On many rows the smoothing of the targets is small."""
+    decision, labels = labelled(rng, 20_000, 3, 1.0)
+    best = fit_temperature(decision, labels)
+
+    def loss(temperature):
+        p = softmax(decision, temperature)
+        return -np.mean(np.log(p[np.arange(len(p)), labels]))
+
+    assert loss(best) <= min(loss(0.95 * best), loss(1.05 * best))
+
+
+def test_separable_data_has_a_finite_temperature(rng):
+    labels = rng.integers(3, size=60)
+    decision = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    temperature = fit_temperature(decision, labels)
+    p = softmax(decision, temperature)[np.arange(60), labels]
+    assert 0.01 < temperature < 10
+    assert np.all((p > 0.8) & (p < 1))
+    # More rows, more certainty: Platt's targets come nearer to 1.
+    more = fit_temperature(np.tile(decision, (50, 1)), np.tile(labels, 50))
+    assert more < temperature
+
+
+def test_useless_decision_values_give_the_shares(rng):
+    """Where the values say nothing, all classes are about equally likely."""
+    decision, labels = rng.normal(size=(5000, 3)), rng.integers(3, size=5000)
+    p = softmax(decision, fit_temperature(decision, labels))
+    assert_close(p, np.full_like(p, 1 / 3), atol=0.1)
+
+
+def test_rows_of_weight_zero_and_unknown_values_are_passed_over(rng):
+    decision, labels = labelled(rng, 300, 3, 1.0)
+    expected = fit_temperature(decision, labels)
+    more = np.concatenate([decision, -100 * decision[:50]])
+    more_labels = np.concatenate([labels, labels[:50]])
+    weight = np.r_[np.ones(300), np.zeros(50)]
+    assert fit_temperature(more, more_labels, weight) == pytest.approx(expected)
+    more[300:] = np.nan
+    assert fit_temperature(more, more_labels) == pytest.approx(expected)
+    more[300:, 0] = np.inf
+    assert fit_temperature(more, more_labels) == pytest.approx(expected)
+
+
+def test_a_weight_counts_as_repeated_rows(rng):
+    decision, labels = labelled(rng, 300, 3, 1.0)
+    weight = rng.integers(0, 4, size=300)
+    repeated = fit_temperature(
+        np.repeat(decision, weight, axis=0), labels.repeat(weight)
+    )
+    weighted = fit_temperature(decision, labels, weight.astype(float))
+    assert weighted == pytest.approx(repeated, rel=1e-4)
+
+
+def test_no_known_rows_give_one():
+    assert fit_temperature(np.full((3, 2), np.nan), np.array([0, 1, 1])) == 1.0
+    assert fit_temperature(np.ones((2, 2)), np.array([0, 1]), np.zeros(2)) == 1.0
+
+
+def test_the_sum_of_exponentials_is_the_printed_formula(rng):
+    K, A, b = rng.random((4, 6)), rng.normal(size=(6, 3)), rng.normal(size=3)
+    expected = np.empty((4, 3))
+    for i in range(4):
+        for j in range(3):
+            expected[i, j] = sum(np.exp(K[i, n] * A[n, j] + b[j]) for n in range(6))
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert_close(sum_of_exponentials(K, A, b), expected, rtol=1e-12)
+
+
+def test_the_sum_of_exponentials_does_not_overflow():
+    p = sum_of_exponentials(np.full((2, 3), 1e4), np.ones((3, 2)), np.zeros(2))
+    assert_close(p, np.full((2, 2), 0.5))
