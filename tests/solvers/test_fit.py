@@ -232,8 +232,23 @@ def test_float32_is_kept_where_its_rounding_is_below_the_ridge():
     assert plan(1000, dtype="float64", C=1e-3).kernel_dtype == "float64"
 
 
+def test_many_steps_make_a_factorisation_the_cheaper_way():
+    assert plan(60_000, C=1.0).solver == "cg"
+    assert plan(60_000, C=1e4).solver == "cholesky"
+    # Unless there is no room for it.
+    assert plan(60_000, C=1e4, budget=2**30).solver == "cg"
+
+
+def test_a_float32_matrix_without_room_for_float64_is_factored_in_float32():
+    matrix = 4 * 60_000**2
+    choice = plan(60_000, dtype="float32", C=1e4, budget=matrix)
+    assert (choice.solver, choice.precision) == ("cholesky", "mixed")
+    choice = plan(60_000, dtype="float32", C=1e4, budget=3 * matrix)
+    assert (choice.solver, choice.precision) == ("cholesky", "auto")
+
+
 def test_mixed_precision_needs_room_for_a_copy():
     matrix = 8 * 1000**2
     assert plan(1000, budget=matrix).precision == "float64"
     assert plan(1000, budget=matrix * 3 // 2).precision == "auto"
-    assert plan(1000, dtype="float32", budget=matrix // 2).precision == "auto"
+    assert plan(1000, dtype="float32", budget=matrix * 3 // 2).precision == "auto"

@@ -69,20 +69,37 @@ def test_panels_of_the_triangle_give_the_same(monkeypatch):
     assert relative_difference(panels.dual_coef, whole.dual_coef) < 1e-12
 
 
-def test_an_ill_conditioned_matrix_is_factored_in_double(xp, dtype):
+def test_a_matrix_beyond_float32_is_factored_in_double(xp):
+    _, K, Y = problem(n=N)
+    Y, K = array(xp, Y), array(xp, K, "float64")
+    solution = solve_ls_svm(K, Y, C=1e9)
+    assert solution.info.precision == "float64"
+    expected = solve_ls_svm(K, Y, C=1e9, precision="float64")
+    assert relative_difference(solution.dual_coef, expected.dual_coef) < 1e-12
+
+
+def test_what_is_added_to_the_float32_factor_is_not_in_the_solution(xp, dtype):
+    """At this C the rounding of float32 is of the size of the ridge."""
     _, K, Y = problem(n=N)
     Y, K = array(xp, Y), array(xp, K, dtype)
-    C = 1e9 if dtype == "float64" else 1e5
-    solution = solve_ls_svm(K, Y, C=C)
-    assert solution.info.precision == "float64"
-    expected = solve_ls_svm(K, Y, C=C, precision="float64")
-    assert relative_difference(solution.dual_coef, expected.dual_coef) < 1e-12
+    C = 1e5
+    mixed = solve_ls_svm(K, Y, C=C, n_leave_one_out=N)
+    double = solve_ls_svm(K, Y, C=C, n_leave_one_out=N, precision="float64")
+    assert mixed.info.precision == "mixed"
+    assert mixed.info.converged
+    assert mixed.info.jitter == 0
+    assert relative_difference(mixed.dual_coef, double.dual_coef) < 1e-7
+    # Leave-one-out values are those of the factored system, a little smoother.
+    assert relative_difference(mixed.loo_decision, double.loo_decision) < 0.1
 
 
 @pytest.mark.parametrize("overwrite_K", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_failed_float32_factor_leaves_the_matrix_whole(rng, overwrite_K, order):
-    """1 + 1/C is 1 in float32: that factorisation fails half-way."""
+def test_a_failed_float32_factor_leaves_the_matrix_whole(
+    rng, overwrite_K, order, monkeypatch
+):
+    """1 + 1/C is 1 in float32: without anything added the factorisation fails."""
+    monkeypatch.setattr(_ls_svm, "_SAFE", np.inf)  # so that it is tried
     K = np.zeros((N, N), dtype="float32", order=order)
     K[:40, :40] = np.eye(40)
     K[40:, 40:] = 1.0
@@ -91,7 +108,6 @@ def test_a_failed_float32_factor_leaves_the_matrix_whole(rng, overwrite_K, order
     assert expected.info.jitter == 0
     given = K.copy(order="K")
     solution = solve_ls_svm(given, Y, C=1e9, precision="mixed", overwrite_K=overwrite_K)
-    assert solution.info.precision == "float64"
     assert solution.info.jitter == 0
     assert relative_difference(solution.dual_coef, expected.dual_coef) < 1e-6
     if not overwrite_K:

@@ -39,8 +39,8 @@ from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
 from kaucus.solvers._result import LSSVMSolution
 
-# On a CPU a factorisation of more rows takes longer than conjugate gradients.
-_CHOLESKY_ROWS_CPU = 25_000
+# Up to so many rows a factorisation is over in seconds, whatever C.
+_FEW_ROWS = 10_000
 # Rows whose unseen decision values the temperature of the probabilities is fitted on:
 # left out one by one where the factor gives that for nothing, else held out together.
 _LOO_ROWS = 2000
@@ -69,8 +69,23 @@ class FitResult(NamedTuple):
     plan: Plan
 
 
-def plan_ls_svm(X: Array, K_largest: float, C: float, solver: str, budget: int) -> Plan:
+def plan_ls_svm(
+    X: Array,
+    K_largest: float,
+    C: float,
+    solver: str,
+    budget: int,
+    *,
+    n_columns: int = 22,
+    tol: float = 1e-3,
+) -> Plan:
     """Choose solver and precision by size, conditioning and memory.
+
+    On a GPU, and up to 10,000 rows, a matrix that fits is factored. Else the cheaper
+    way is taken: n³/3 multiplications for a factorisation against s n² (2 c + d) for s
+    steps with c columns, where d counts only if the matrix cannot be kept, and products
+    with few columns run at half the speed of a factorisation. The number of steps is
+    guessed as √(C max k(x, x)) log(2/tol).
 
     Parameters
     ----------
@@ -81,6 +96,10 @@ def plan_ls_svm(X: Array, K_largest: float, C: float, solver: str, budget: int) 
     solver : {"auto", "cholesky", "cg"}
     budget : int
         Bytes.
+    n_columns : int, default=22
+        Right-hand sides of the conjugate gradients.
+    tol : float, default=1e-3
+        Of the conjugate gradients.
 
     Raises
     ------
@@ -100,17 +119,31 @@ def plan_ls_svm(X: Array, K_largest: float, C: float, solver: str, budget: int) 
             f"{n} rows, memory_budget allows {format_bytes(budget)}; use solver='cg', "
             "float32 data, fewer rows, or a larger memory_budget."
         )
-    on_gpu = is_torch(X) and device_of(X).type != "cpu"
-    small = n <= _CHOLESKY_ROWS_CPU or on_gpu
     size = f"{n} rows: the kernel matrix takes {format_bytes(needed)} in {dtype}"
-    if solver == "cholesky" or (solver == "auto" and fits and small):
-        # Mixed precision needs a float32 copy of a float64 matrix.
-        room_for_mixed = dtype == "float32" or needed * 3 // 2 <= budget
-        precision = "auto" if room_for_mixed else "float64"
+    direct = fits and (
+        n <= _FEW_ROWS
+        or (is_torch(X) and device_of(X).type != "cpu")
+        or n / 3 <= _cg_work(X, K_largest, C, needed <= 2 * budget, n_columns, tol)
+    )
+    if solver == "cholesky" or (solver == "auto" and direct):
+        precision = _precision(n, dtype, budget)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
     why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
     reason = f"{size}{why}; products with it are iterated (conjugate gradients)."
     return Plan("cg", dtype, "auto", reason)
+
+
+def _cg_work(X, K_largest: float, C: float, kept: bool, n_columns: int, tol: float):
+    """Return the multiplications of conjugate gradients over n²."""
+    steps = (C * K_largest) ** 0.5 * np.log(2 / tol)
+    return steps * (2 * n_columns + (0 if kept else X.shape[1]))
+
+
+def _precision(n: int, dtype: str, budget: int) -> str:
+    """Return the precision of a factorisation for which there is memory."""
+    if dtype == "float64":  # float32 needs a copy beside it
+        return "auto" if 12 * n * n <= budget else "float64"
+    return "auto" if 12 * n * n <= budget else "mixed"  # so does float64
 
 
 def _float32_is_enough(n: int, K_largest: float, C: float) -> bool:
@@ -173,7 +206,8 @@ def fit_ls_svm(
             f"The kernel of some row with itself is {K_largest} in {dtype_name(X)}; "
             "scale the data, for example with StandardScaler, or use float64."
         )
-    plan = plan_ls_svm(X, K_largest, C, solver, budget)
+    n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
+    plan = plan_ls_svm(X, K_largest, C, solver, budget, n_columns=n_columns, tol=tol)
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
     n = X.shape[0]

@@ -7,10 +7,12 @@
 eliminated: H η = 1, H ν = Y, b = 1ᵀν / 1ᵀη, A = ν − η b; see ``_scaling`` for weights
 and for the leave-one-out formula.
 
-Precision. A float32 factorisation takes half the time of a float64 one. It is used as
-the preconditioner of a few conjugate gradient steps on the float64 system, until the
-backward error is that of a float64 factorisation. Where H is too ill conditioned for
-that (‖H‖ C ε₃₂ is not small), the factorisation is in float64.
+Precision. A float32 factorisation takes half the time and memory of a float64 one. It
+is used as the preconditioner of a few conjugate gradient steps on the float64 system,
+until the backward error is that of a float64 factorisation. Where H is so ill
+conditioned that float32 could not factor it, a little is added to its diagonal: that
+makes the preconditioner worse, by C times what was added, but never changes the
+solution. Where it would take too many steps, the factorisation is in float64.
 """
 
 from collections.abc import Callable
@@ -46,9 +48,14 @@ from kaucus.solvers._scaling import (
 # Below this size a float64 factorisation is over before refinement pays. Measured
 # with 2 cores, 11 right-hand sides (benchmarks/mixed_precision.py).
 MIXED_FROM = 2000
-# Refinement contracts by about ‖H‖ ‖H⁻¹‖ ε₃₂ a step; ‖H⁻¹‖ ≤ C.
-_CONDITION_LIMIT = 0.05 / np.finfo(np.float32).eps
-_MAX_REFINEMENTS = 25
+_EPS32 = float(np.finfo(np.float32).eps)
+# Below this value of ‖H‖ ‖H⁻¹‖ ε₃₂ a float32 factorisation is safe as it is; above it,
+# this share of ‖H‖ ε₃₂ on the diagonal makes it so for most kernels.
+_SAFE = 0.05
+_JITTER = 0.3
+# The condition of the preconditioned system up to which refinement pays.
+_WORST_CONDITION = 30.0
+_MAX_REFINEMENTS = 200
 # Bytes of one float64 block in which a float32 matrix is multiplied.
 _BLOCK_BYTES = 64 * 2**20
 
@@ -60,7 +67,10 @@ class _Factored(NamedTuple):
     matvec: Callable[[Array], Array] | None
     precision: str
     jitter: float
+    """What was added to H itself, and is in the solution."""
     norm: float
+    preconditioner_jitter: float = 0.0
+    """What was added to the factored copy only; refinement takes it out again."""
 
 
 def solve_ls_svm(
@@ -124,20 +134,26 @@ def solve_ls_svm(
     Z, info = _solve(factored, B)
     eta = Z[:, :1]
     coef = eliminate_intercept(targets, eta, Z[:, 1:])
-    loo = None
+    dual_coef, intercept, loo = coef.dual_coef, coef.intercept, None
     if n_leave_one_out:
-        rows = _last_rows(n_leave_one_out, Y)
+        if factored.preconditioner_jitter:
+            # Of the factored system, so that coefficients and inverse fit together.
+            Z, C = (
+                _apply_factor(factored.L, B),
+                1 / (1 / C + factored.preconditioner_jitter),
+            )
+            eta, coef = Z[:, :1], eliminate_intercept(targets, Z[:, :1], Z[:, 1:])
         residuals = loo_residuals(
             coef,
             _last_of_inverse_diagonal(factored.L, n_leave_one_out),
             eta,
             targets,
             C=C,
-            rows=rows,
+            rows=_last_rows(n_leave_one_out, Y),
             left_out=left_out,
         )
         loo = astype(Y[-n_leave_one_out:, :], "float64") - residuals
-    return LSSVMSolution(coef.dual_coef, coef.intercept, loo, info)
+    return LSSVMSolution(dual_coef, intercept, loo, info)
 
 
 def _factor(H: Array, C: float, precision: str) -> _Factored:
@@ -149,9 +165,19 @@ def _factor(H: Array, C: float, precision: str) -> _Factored:
     product = _float64_product(H, on_diagonal)
     rng = np.random.default_rng(0)  # only an estimate of the norm hangs on it
     norm = operator_norm(product, on_diagonal[:, None], rng)
-    if precision == "auto" and norm * C > _CONDITION_LIMIT:
-        return _factor_float64(H, C)
-    return _factor_mixed(H, C, on_diagonal, norm) or _factor_float64(H, C)
+    for jitter in _float32_jitters(norm, C, any_number=precision == "mixed"):
+        if (mixed := _factor_mixed(H, C, on_diagonal, norm, jitter)) is not None:
+            return mixed
+    return _factor_float64(H, C)
+
+
+def _float32_jitters(norm: float, C: float, *, any_number: bool) -> list[float]:
+    """Return what to add to the diagonal of a float32 factorisation, in turn."""
+    rounding = norm * _EPS32
+    if rounding * C <= _SAFE:
+        return [0.0, _JITTER * rounding]
+    jitters = [_JITTER * rounding * 10.0**k for k in range(3)]
+    return [j for j in jitters if any_number or j * C <= _WORST_CONDITION]
 
 
 def _factor_float64(H: Array, C: float) -> _Factored:
@@ -160,13 +186,16 @@ def _factor_float64(H: Array, C: float) -> _Factored:
     return _Factored(L, None, "float64", jitter, 0.0)
 
 
-def _factor_mixed(H: Array, C: float, on_diagonal: Array, norm: float):
-    """Factor in float32, or return None, and H as it was, if that fails."""
+def _factor_mixed(
+    H: Array, C: float, on_diagonal: Array, norm: float, jitter: float
+) -> _Factored | None:
+    """Factor H + (1/C + jitter) I in float32, or return None, and H as it was."""
+    ridge = 1 / C + jitter
     if is_numpy(H) and dtype_name(H) == "float32":
         # One float32 matrix for both: the factor goes into the lower triangle, H
         # stays in the strict upper one.
         before = diagonal(H)
-        L = cholesky(add_to_diagonal(H, np.float32(1 / C)), overwrite=True)
+        L = cholesky(add_to_diagonal(H, np.float32(ridge)), overwrite=True)
         if L is None:
             restore_lower(H, before)
             return None
@@ -174,11 +203,11 @@ def _factor_mixed(H: Array, C: float, on_diagonal: Array, norm: float):
     else:
         xp = array_namespace(H)
         copy = xp.astype(H, xp.float32, copy=True)
-        L = cholesky(add_to_diagonal(copy, 1 / C), overwrite=True)
+        L = cholesky(add_to_diagonal(copy, ridge), overwrite=True)
         if L is None:
             return None
         product = _float64_product(H, on_diagonal)
-    return _Factored(L, product, "mixed", 0.0, norm)
+    return _Factored(L, product, "mixed", 0.0, norm, jitter)
 
 
 def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
@@ -216,6 +245,7 @@ def _solve(factored: _Factored, B: Array) -> tuple[Array, SolveInfo]:
         Z = cho_solve(factored.L, B)
         return Z, SolveInfo("cholesky", jitter=factored.jitter)
     assert factored.matvec is not None
+    # The backward error of a float64 factorisation, as LAPACK's dsposv has it.
     tol = B.shape[0] ** 0.5 * float(np.finfo(np.float64).eps)
     result = conjugate_gradient(
         factored.matvec,
@@ -223,9 +253,7 @@ def _solve(factored: _Factored, B: Array) -> tuple[Array, SolveInfo]:
         tol=tol,
         max_iter=_MAX_REFINEMENTS,
         operator_norm=factored.norm,
-        precondition=lambda R: astype(
-            cho_solve(factored.L, astype(R, "float32")), "float64"
-        ),
+        precondition=lambda R: _apply_factor(factored.L, R),
     )
     info = SolveInfo(
         "cholesky",
@@ -235,6 +263,11 @@ def _solve(factored: _Factored, B: Array) -> tuple[Array, SolveInfo]:
         converged=result.converged,
     )
     return result.x, info
+
+
+def _apply_factor(L: Array, B: Array) -> Array:
+    """Return (L Lᵀ)⁻¹ B in float64, computed in the precision of L."""
+    return astype(cho_solve(L, astype(B, dtype_name(L))), "float64")
 
 
 def _last_rows(m: int, like: Array) -> Array:
