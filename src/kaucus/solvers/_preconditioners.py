@@ -22,14 +22,13 @@ from kaucus.backend import (
     astype,
     cholesky_with_jitter,
     device_of,
-    diagonal,
     dtype_name,
     epsilon,
     solve_triangular,
     to_numpy,
 )
 
-# What is left of a diagonal entry counts as 0 below this many units of rounding.
+# What is left of the diagonal counts as 0 below this many roundings of its largest.
 _ROUNDINGS = 100.0
 
 
@@ -64,7 +63,7 @@ def randomly_pivoted_cholesky(
     """
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
     # Less than this is rounding of the columns: it has no factor.
-    noise = _ROUNDINGS * epsilon(K_diagonal) * left
+    noise = _ROUNDINGS * epsilon(K_diagonal) * left.max()
     F: Array | None = None
     while (done := 0 if F is None else F.shape[1]) < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
@@ -90,14 +89,10 @@ def _append_block(F: Array | None, columns, pivots: np.ndarray, like: Array):
         G = G - F @ xp.take(F, index, axis=0).T
     square = astype(xp.take(G, index, axis=0), "float64")
     # Pivots that nearly repeat each other leave this block singular, and what is left
-    # of K in it may be no more than its rounding, which is indefinite: so the jitter
-    # begins with that rounding, and grows by the size of K. It only changes the
-    # preconditioner, never the solution.
-    size = float(xp.mean(like))
-    square = add_to_diagonal(
-        (square + square.T) / 2, len(pivots) * epsilon(like) * size
-    )
-    largest = 1e-2 * max(1.0, size / float(xp.mean(diagonal(square))))
-    L = cholesky_with_jitter(square, largest=largest, overwrite=True).L
+    # of K in it may be no more than rounding, which is indefinite: so that rounding is
+    # added. It only changes the preconditioner, never the solution.
+    rounding = len(pivots) * epsilon(like) * float(xp.max(like))
+    square = add_to_diagonal((square + square.T) / 2, rounding)
+    L = cholesky_with_jitter(square, largest=1e-2, overwrite=True).L
     new = astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(G))
     return (new if F is None else xp.concat([F, new], axis=1)), new
