@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus import backend
 from kaucus.backend import (
     NotPositiveDefiniteError,
+    _linalg,
     add_to_diagonal,
     cho_solve,
     cholesky,
@@ -246,3 +248,35 @@ def test_jitter_steps_grow_tenfold_up_to_the_largest(xp, dtype):
 
 def test_every_public_name_exists():
     assert all(hasattr(backend, name) for name in backend.__all__)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n", [1, 7, 8, 23, 40])
+def test_a_factor_by_panels_is_the_factor(rng, dtype, n, order, monkeypatch):
+    """What is done beyond LAPACK's 46,340 rows."""
+    monkeypatch.setattr(_linalg, "_PANEL", 8)
+    monkeypatch.setattr(_linalg, "_PANEL_ROWS", 5)
+    G = rng.normal(size=(n, n))
+    H = np.array(G @ G.T + n * np.eye(n), dtype=dtype, order=order)
+    expected = np.linalg.cholesky(H.astype("float64"))
+    monkeypatch.setattr(_linalg, "_LAPACK_ROWS", 0)
+    given = H.copy(order="K")
+    L = cholesky(given)
+    tolerance = 1e-5 if dtype == "float32" else 1e-13
+    assert_allclose(np.tril(L), expected, rtol=tolerance, atol=tolerance * n)
+    assert_array_equal(given, H)
+    room = np.array(H, order="C")
+    L = cholesky(room, overwrite=True)
+    assert L is room
+    assert_array_equal(np.triu(room, k=1), np.triu(H, k=1))
+
+
+def test_a_factor_by_panels_fails_where_it_must(rng, monkeypatch):
+    monkeypatch.setattr(_linalg, "_LAPACK_ROWS", 0)
+    monkeypatch.setattr(_linalg, "_PANEL", 8)
+    H = np.eye(30)
+    H[20, 20] = -1.0
+    room = H.copy()
+    assert cholesky(room, overwrite=True) is None
+    restore_lower(room, np.diagonal(H))
+    assert_array_equal(room, H)

@@ -143,3 +143,17 @@ def test_manhattan_distances(xp, dtype, rng):
     D = manhattan_distances(array(xp, X), array(xp, Y))
     assert dtype_name(D) == dtype
     assert_close(D, expected, rtol=8 * EPS[dtype])
+
+
+def test_the_shift_saves_the_work_of_differences(xp, rng, monkeypatch):
+    """Far from zero, only the pairs that are near each other are computed again."""
+    counts = []
+    original = distances._distances_from_differences
+    monkeypatch.setattr(
+        distances,
+        "_distances_from_differences",
+        lambda X, Y, i, j: counts.append(i.shape[0]) or original(X, Y, i, j),
+    )
+    X = array(xp, rng.normal(size=(50, 3)) + 1e6)
+    all_distances(X, X)
+    assert counts == [50]  # the diagonal

@@ -86,6 +86,17 @@ def test_the_preconditioner_saves_steps():
     assert steps[0] > 3 * steps[2]
 
 
+def test_the_preconditioner_serves_the_held_out_problem_too():
+    _, K, Y = problem(n=150)
+    for rank in (10, 40):
+        F = low_rank_factor(K, rank)
+        options = {"C": 1e2, "low_rank_factor": F, "tol": 1e-8}
+        plain = solve_ls_svm_cg(lambda V: K @ V, Y, **options)
+        rows = np.arange(0, 150, 20)
+        both = solve_ls_svm_cg(lambda V: K @ V, Y, held_out=rows, **options)
+        assert both.info.n_iter <= 1.5 * plain.info.n_iter
+
+
 def test_a_float32_factor_preconditions_a_float64_system(xp):
     _, K, Y = problem(n=60)
     matrix = array(xp, K)

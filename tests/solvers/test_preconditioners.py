@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kaucus.backend import dtype_name, to_numpy
-from kaucus.kernels import Gaussian
+from kaucus.kernels import Gaussian, Polynomial
 from kaucus.solvers import randomly_pivoted_cholesky
 from tests.arrays import EPS, array, assert_close
 
@@ -71,6 +71,18 @@ def test_rounding_is_not_factored(dtype, gamma, scale, seed):
     left = np.linalg.eigvalsh(K - F @ F.T)
     assert left[0] >= -1e4 * EPS[dtype] * scale
     assert np.trace(K - F @ F.T) <= 200 * 1e4 * EPS[dtype] * scale
+
+
+@pytest.mark.parametrize("block_size", [8, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_very_different_size(dtype, seed, block_size):
+    """What is left of small rows is less than the rounding of large ones."""
+    X = np.random.default_rng(seed).normal(size=(300, 2)).astype(dtype)
+    for kernel in (Polynomial(degree=4, coef0=1.0), Polynomial(degree=6)):
+        K = kernel(X).astype(float)
+        F = factor(np, kernel(X), 300, dtype, seed=seed, block_size=block_size)
+        left = np.linalg.eigvalsh(K - F.astype(float) @ F.T.astype(float))
+        assert np.max(np.abs(left)) <= 1e4 * EPS[dtype] * np.max(K)
 
 
 def test_zero_has_no_columns(xp, dtype):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from kaucus.backend._blocks import for_each_block, n_workers
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -23,6 +24,11 @@ from kaucus.backend._namespace import (
     is_sparse,
     is_torch,
 )
+
+# SciPy's LAPACK counts entries in 32 bits, and crashes above this many rows.
+_LAPACK_ROWS = 46_340
+# Columns factored at a time beyond it, and rows of a block below them.
+_PANEL, _PANEL_ROWS = 1024, 2048
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -56,15 +62,48 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
 
 
 def _scipy_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
+    if H.shape[0] <= _LAPACK_ROWS:
+        return _lapack_cholesky(H, overwrite=overwrite)
+    return _blocked_cholesky(H if overwrite and H.flags.c_contiguous else H.copy("C"))
+
+
+def _lapack_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
     # LAPACK wants column-major storage: a row-major lower triangle is a
     # column-major upper one, so neither order needs a copy.
-    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (H,))
     row_major = H.flags.c_contiguous
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (H,))
     A = H.T if row_major else H
     L, info = potrf(A, lower=not row_major, overwrite_a=overwrite, clean=False)
     if info:
         return None
     return L.T if row_major else L
+
+
+def _blocked_cholesky(A: np.ndarray) -> np.ndarray | None:
+    """Factor a row-major matrix in place, a panel of columns at a time.
+
+    Left-looking: each panel takes in all columns to its left by one long product, in
+    blocks of rows in threads, so nearly all work is matrix products.
+    """
+    n = A.shape[0]
+    for start in range(0, n, _PANEL):
+        panel = slice(start, min(start + _PANEL, n))
+        left = A[panel, :start]  # (width, start), done before
+        square = A[panel, panel] - left @ left.T
+        L = _lapack_cholesky(square, overwrite=True)
+        if L is None:
+            return None
+        L = np.tril(L)
+        A[panel, panel] = np.triu(A[panel, panel], k=1) + L
+
+        def take_in(rows: slice, panel=panel, left=left, L=L) -> None:
+            below = A[rows, panel] - A[rows, : panel.start] @ left.T
+            A[rows, panel] = solve_triangular(L, below.T).T
+
+        starts = range(panel.stop, n, _PANEL_ROWS)
+        blocks = [slice(row, min(row + _PANEL_ROWS, n)) for row in starts]
+        for_each_block(take_in, blocks, workers=n_workers(A))
+    return A
 
 
 def _portable_cholesky(H: Array) -> Array | None:

@@ -22,14 +22,13 @@ from kaucus.backend import (
     astype,
     cholesky_with_jitter,
     device_of,
-    diagonal,
     dtype_name,
     epsilon,
     solve_triangular,
     to_numpy,
 )
 
-# What is left of a diagonal entry counts as 0 below this many units of rounding.
+# What is left of the diagonal counts as 0 below this many roundings of its largest.
 _ROUNDINGS = 100.0
 
 
@@ -68,7 +67,7 @@ def randomly_pivoted_cholesky(
     F = xp.empty((n, rank), dtype=K_diagonal.dtype, device=device_of(K_diagonal))
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
     # Less than this is rounding of the columns: it has no factor.
-    noise = _ROUNDINGS * epsilon(K_diagonal) * left
+    noise = _ROUNDINGS * epsilon(K_diagonal) * left.max()
     done = 0
     while done < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
@@ -91,12 +90,9 @@ def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> A
         G = G - F @ xp.take(F, index, axis=0).T
     square = astype(xp.take(G, index, axis=0), "float64")
     # Pivots that nearly repeat each other leave this block singular, and what is left
-    # of K in it may be no more than its rounding, which is indefinite: so the jitter
-    # begins with that rounding, and grows by the size of K. It only changes the
-    # preconditioner, never the solution.
-    size = float(xp.mean(K_diagonal))
-    rounding = len(pivots) * epsilon(K_diagonal) * size
+    # of K in it may be no more than rounding, which is indefinite: so that rounding is
+    # added. It only changes the preconditioner, never the solution.
+    rounding = len(pivots) * epsilon(K_diagonal) * float(xp.max(K_diagonal))
     square = add_to_diagonal((square + square.T) / 2, rounding)
-    largest = 1e-2 * max(1.0, size / float(xp.mean(diagonal(square))))
-    L = cholesky_with_jitter(square, largest=largest, overwrite=True).L
+    L = cholesky_with_jitter(square, largest=1e-2, overwrite=True).L
     return astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(F))
