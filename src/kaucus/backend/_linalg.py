@@ -225,17 +225,26 @@ def cholesky_with_jitter(
     xp = array_namespace(H)
     on_diagonal = diagonal(H)
     steps = jitter_steps(on_diagonal, largest=largest)
-    in_place = overwrite and is_numpy(H)
     for jitter in steps:
-        A = add_to_diagonal(H if in_place else xp.asarray(H, copy=True), jitter)
+        A = add_to_diagonal(H if overwrite else xp.asarray(H, copy=True), jitter)
         if (L := cholesky(A, overwrite=True)) is not None:
             return CholeskyFactor(L, jitter)
-        if in_place:
-            restore_lower(H, on_diagonal)
+        if overwrite:
+            _undo(H, on_diagonal)
     raise NotPositiveDefiniteError(
         f"The matrix of shape {tuple(H.shape)} is not positive definite: even "
         f"{steps[-1]:.1e} on its diagonal does not make it so."
     )
+
+
+def _undo(H: Array, on_diagonal: Array) -> None:
+    """Bring back a matrix whose diagonal was changed and whose factoring failed."""
+    if is_numpy(H):
+        restore_lower(H, on_diagonal)
+    elif is_torch(H):  # which did not factor in place
+        from kaucus.backend import _torch
+
+        _torch.set_diagonal(H, on_diagonal)
 
 
 def restore_lower(H: np.ndarray, on_diagonal: np.ndarray) -> None:

@@ -69,6 +69,11 @@ def add_to_diagonal(H, value):
     return H
 
 
+def set_diagonal(H, values):
+    """Write the diagonal, in place."""
+    H.diagonal().copy_(values)
+
+
 def segment_sum(values, labels, n_segments: int):
     """Sum the rows of ``values`` that share a label."""
     if values.device.type != "cpu":

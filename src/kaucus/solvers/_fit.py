@@ -35,7 +35,7 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel, KernelOperator
 from kaucus.solvers._iterative import solve_ls_svm_cg
-from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._ls_svm import MIXED_FROM, solve_ls_svm
 from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
 from kaucus.solvers._result import LSSVMSolution
 
@@ -110,8 +110,12 @@ def plan_ls_svm(
     dtype = dtype_name(X)
     if dtype == "float32" and not _float32_is_enough(n, K_largest, C):
         dtype = "float64"
-    itemsize = np.dtype(dtype).itemsize
-    needed = itemsize * n * n
+    matrix = np.dtype(dtype).itemsize * n * n
+    needed = matrix
+    if is_torch(X):  # which does not factor in place
+        needed = 2 * matrix
+    elif dtype == "float32" and n < MIXED_FROM:  # factored in a float64 copy
+        needed = 3 * matrix
     fits = needed <= budget
     if solver == "cholesky" and not fits:
         raise MemoryError(
@@ -119,14 +123,15 @@ def plan_ls_svm(
             f"{n} rows, memory_budget allows {format_bytes(budget)}; use solver='cg', "
             "float32 data, fewer rows, or a larger memory_budget."
         )
-    size = f"{n} rows: the kernel matrix takes {format_bytes(needed)} in {dtype}"
+    size = f"{n} rows: the kernel matrix takes {format_bytes(matrix)} in {dtype}"
+    on_gpu = is_torch(X) and device_of(X).type != "cpu"
     direct = fits and (
         n <= _FEW_ROWS
-        or (is_torch(X) and device_of(X).type != "cpu")
-        or n / 3 <= _cg_work(X, K_largest, C, needed <= 2 * budget, n_columns, tol)
+        or on_gpu
+        or n / 3 <= _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     )
     if solver == "cholesky" or (solver == "auto" and direct):
-        precision = _precision(n, dtype, budget)
+        precision = _precision(n, dtype, budget, on_gpu)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
     why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
     reason = f"{size}{why}; products with it are iterated (conjugate gradients)."
@@ -139,8 +144,12 @@ def _cg_work(X, K_largest: float, C: float, kept: bool, n_columns: int, tol: flo
     return steps * (2 * n_columns + (0 if kept else X.shape[1]))
 
 
-def _precision(n: int, dtype: str, budget: int) -> str:
+def _precision(n: int, dtype: str, budget: int, on_gpu: bool) -> str:
     """Return the precision of a factorisation for which there is memory."""
+    if on_gpu and 20 * n * n <= budget:
+        # Data-centre GPUs multiply as fast in float64: 60,000 rows took 2.1 s in
+        # float64 and 2.4 s in float32 with refinement on an H200.
+        return "float64"
     if dtype == "float64":  # float32 needs a copy beside it
         return "auto" if 12 * n * n <= budget else "float64"
     return "auto" if 12 * n * n <= budget else "mixed"  # so does float64
@@ -268,7 +277,8 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     operator = KernelOperator(kernel, X, memory_budget=rest)
 
     def matvec(V: Array) -> Array:
-        # In the kernel's own precision: twice as fast in float32, and X.
+        # In the kernel's own precision: twice as fast in float32, and a relative
+        # residual of 1e-3 needs no more.
         return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
 
     return matvec, factor
