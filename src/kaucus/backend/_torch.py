@@ -85,7 +85,11 @@ def segment_sum(values, labels, n_segments: int):
 
 
 def free_memory(x) -> int | None:
-    """Return the free bytes of the tensor's CUDA device; ``None`` on the CPU."""
+    """Return the free bytes of the tensor's CUDA device; ``None`` on the CPU.
+
+    What torch holds in reserve from tensors that are gone is free for new ones.
+    """
     if x.device.type != "cuda":
         return None
-    return torch.cuda.mem_get_info(x.device)[0]
+    held = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
+    return torch.cuda.mem_get_info(x.device)[0] + held

@@ -159,13 +159,15 @@ def bench_lssvm(
 
 
 def run_contender(name: str, n: int, data_home: Any) -> dict[str, Any]:
-    """Run one contender in a process of its own; a missing library is recorded."""
+    """Run one contender in a process of its own; one that cannot run is recorded."""
     head = {"rows": n, "contender": name, "dtype": CONTENDERS[name].dtype}
     try:
         imports = CONTENDERS[name].imports
         run = run_isolated(measure_contender, name, n, data_home, imports=imports)
     except ModuleNotFoundError as error:
         return {**head, "skipped": str(error)}
+    except RuntimeError as error:  # its process died: a crash of its library, or memory
+        return {**head, "skipped": f"crashed: {error}"}
     return {**head, **run.result}
 
 

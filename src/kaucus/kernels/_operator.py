@@ -84,7 +84,8 @@ class KernelOperator:
         budget = resolve_budget(memory_budget, X)
         self._rows, self._columns = kernel.prepare_pair(X, Y)
         self.shape = (X.shape[0], self._columns.values.shape[0])
-        # An eighth for the tiles at work, the rest for those that are kept.
+        # An eighth for the tiles at work, another for the products in flight, the rest
+        # for tiles that are kept.
         tile = tile_shape(X, self.shape[1], max(budget // 8, 1))
         blocks = (
             symmetric_tiles(self.shape[0], tile)
@@ -92,7 +93,7 @@ class KernelOperator:
             else tiles(self.shape, tile)
         )
         self._panels = _by_rows(blocks)
-        room = budget - budget // 8 if store else 0
+        room = budget - budget // 4 if store else 0
         self._kept: dict[tuple[int, int], Array | None] = dict.fromkeys(
             _first_that_fit(blocks, room // itemsize(X))
         )

@@ -73,6 +73,8 @@ def conjugate_gradient(
             error = _backward_error(R, X, b_norms, operator_norm)
             if callback is not None and callback(n_iter, error):
                 break
+            if error <= tol:  # before another use of the preconditioner
+                break
             Z = precondition(R)
             rz, rz_old = xp.sum(R * Z, axis=0), rz
             P = Z + _ratio(rz, rz_old) * P

@@ -33,6 +33,8 @@ from kaucus.backend import (
     dtype_name,
     inverse_diagonal,
     is_numpy,
+    map_blocks,
+    n_workers,
     restore_lower,
     row_blocks,
 )
@@ -57,7 +59,7 @@ _JITTER = 0.3
 _WORST_CONDITION = 30.0
 _MAX_REFINEMENTS = 200
 # Bytes of one float64 block in which a float32 matrix is multiplied.
-_BLOCK_BYTES = 64 * 2**20
+_BLOCK_BYTES = 32 * 2**20
 
 
 class _Factored(NamedTuple):
@@ -162,9 +164,8 @@ def _factor(H: Array, C: float, precision: str) -> _Factored:
         return _factor_float64(H, C)
     # The diagonal stays in float64: 1/C may be less than the rounding of K's.
     on_diagonal = astype(diagonal(H), "float64") + 1 / C
-    product = _float64_product(H, on_diagonal)
     rng = np.random.default_rng(0)  # only an estimate of the norm hangs on it
-    norm = operator_norm(product, on_diagonal[:, None], rng)
+    norm = operator_norm(lambda v: H @ v, diagonal(H)[:, None], rng) + 1 / C
     for jitter in _float32_jitters(norm, C, any_number=precision == "mixed"):
         if (mixed := _factor_mixed(H, C, on_diagonal, norm, jitter)) is not None:
             return mixed
@@ -225,15 +226,23 @@ def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
 
 def _upper_product(H: np.ndarray, on_diagonal: np.ndarray):
     """Return V -> H V in float64, reading only the strict upper triangle of H."""
+    n = H.shape[0]
+    panels = list(row_blocks(n, 8 * n, _BLOCK_BYTES))
 
     def product(V: np.ndarray) -> np.ndarray:
-        out = on_diagonal[:, None] * V
-        for s in row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES):
-            panel = H[s, s.start :].astype(np.float64)  # (height, n - start)
-            height = s.stop - s.start
+        def panel_product(rows: slice):
+            panel = H[rows, rows.start :].astype(np.float64)  # (height, n - start)
+            height = rows.stop - rows.start
             panel[:, :height] = np.triu(panel[:, :height], k=1)
-            out[s] += panel @ V[s.start :]
-            out[s.start :] += panel.T @ V[s]
+            return rows, panel @ V[rows.start :], panel.T @ V[rows]
+
+        out = on_diagonal[:, None] * V
+        # In threads, because NumPy widens numbers in one.
+        for rows, right, below in map_blocks(
+            panel_product, panels, workers=n_workers()
+        ):
+            out[rows] += right
+            out[rows.start :] += below
         return out
 
     return product
