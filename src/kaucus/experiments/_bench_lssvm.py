@@ -265,7 +265,8 @@ def contender_rows(records: Sequence[dict]) -> list[list[str]]:
     for record in records:
         head = [f"{record['rows']:,}", record["contender"]]
         if "skipped" in record:
-            rows.append([*head, f"skipped: {record['skipped']}", *[""] * 6])
+            reason = record["skipped"].split(":")[0]  # the rest is in the JSON file
+            rows.append([*head, f"skipped: {reason}", *[""] * 6])
             continue
         reference = ours.get((record["rows"], record["dtype"]), {})
         rows.append([*head, *_values(record), *_ratios(record, reference)])

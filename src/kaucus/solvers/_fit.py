@@ -81,12 +81,12 @@ def plan_ls_svm(
 ) -> Plan:
     """Choose solver and precision by size, conditioning and memory.
 
-    On a GPU, and up to 10,000 rows, a matrix that fits is factored. Else the cheaper way
-    is taken: n³/3 operations for a factorisation against s n² (8 c + d) for s steps of
-    conjugate gradients with c columns. A step has 2 n² c operations, but runs at a
-    quarter of the speed; d counts only if the matrix cannot be kept. The number of steps
-    is guessed as 1.5 √(C max k(x, x)) log(2/tol). Measured on 20,000 digits, C = 100,
-    c = 22, 2 cores: 114 steps of 0.40 s, a factorisation in 14 s.
+    On a GPU, and up to 10,000 rows, a matrix that fits is factored. Else the cheaper
+    way is taken: n³/3 operations for a factorisation against s n² (8 c + d) for s steps
+    of conjugate gradients with c columns. A step has 2 n² c operations, but runs at a
+    quarter of the speed; d counts only if the matrix cannot be kept. The number of
+    steps is guessed as 1.5 √(C max k(x, x)) log(2/tol). Measured on 20,000 digits,
+    C = 100, c = 22, 2 cores: 114 steps of 0.40 s, a factorisation in 14 s.
 
     Parameters
     ----------
