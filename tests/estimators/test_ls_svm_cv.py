@@ -1,0 +1,138 @@
+"""C and gamma by leave-one-out: the same as refitting, without refitting."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_moons
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+
+from kaucus import (
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+)
+
+CS = [0.1, 10.0, 1000.0]
+
+
+@pytest.fixture
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::4], y[::4]
+
+
+@pytest.fixture
+def waves(rng):
+    X = rng.uniform(-3, 3, size=(40, 1))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+
+
+def test_classifier_scores_are_those_of_n_refits(iris):
+    X, y = iris
+    model = LSSVMClassifierCV(CS, gamma=0.3).fit(X, y)
+    refits = [
+        cross_val_predict(LSSVMClassifier(C, gamma=0.3), X, y, cv=LeaveOneOut())
+        for C in CS
+    ]
+    assert_allclose(model.loo_scores_[0], [np.mean(p == y) for p in refits])
+    assert model.best_score_ == model.loo_scores_.max()
+
+
+def test_regressor_scores_are_those_of_n_refits(waves):
+    X, y = waves
+    model = LSSVMRegressorCV(CS, gamma=1.0).fit(X, y)
+    refits = [
+        cross_val_predict(LSSVMRegressor(C, gamma=1.0), X, y, cv=LeaveOneOut())
+        for C in CS
+    ]
+    errors = [np.mean((p - y) ** 2) for p in refits]
+    assert_allclose(-model.loo_scores_[0], errors, rtol=1e-6)
+    assert CS[int(np.argmin(errors))] == model.C_
+
+
+def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
+    X, y = iris
+    chosen = LSSVMClassifierCV(CS, gammas=[0.01, 0.3, 5.0], random_state=0).fit(X, y)
+    given = LSSVMClassifier(chosen.C_, gamma=chosen.gamma_, random_state=0).fit(X, y)
+    assert chosen.loo_scores_.shape == (3, 3)
+    assert chosen.gamma_ in (0.01, 0.3, 5.0)
+    assert chosen.solver_ == "eigh"
+    assert_allclose(chosen.decision_function(X), given.decision_function(X), atol=1e-7)
+    assert_allclose(chosen.temperature_, given.temperature_, rtol=1e-3)
+
+
+def test_gammas_auto_are_multiples_of_gamma(iris):
+    X, y = iris
+    model = LSSVMClassifierCV([1.0], gammas="auto", gamma=0.5).fit(X, y)
+    assert_allclose(model.gammas_, 0.5 * 4.0 ** np.arange(-3, 4))
+
+
+def test_a_useless_width_is_not_chosen(rng):
+    X, y = make_moons(120, noise=0.1, random_state=0)
+    model = LSSVMClassifierCV(gammas=[1e-6, 2.0, 1e6]).fit(X, y)
+    assert model.gamma_ == 2.0
+    assert model.best_score_ > 0.98
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+def test_a_weight_of_two_is_a_repeated_row_for_the_choice_too(iris, scoring):
+    X, y = iris
+    weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    repeated = np.repeat(np.arange(len(y)), weight.astype(int))
+    a = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X, y, weight)
+    b = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X[repeated], y[repeated])
+    assert_allclose(a.loo_scores_, b.loo_scores_, rtol=1e-6)
+    assert_allclose(a.temperature_, b.temperature_, rtol=1e-4)
+
+
+def test_more_rows_than_max_samples_choose_on_some_and_fit_all(iris):
+    X, y = iris
+    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    assert model.X_fit_.shape[0] == len(y)
+    assert model.solver_ == "cholesky"
+    same = LSSVMClassifier(model.C_, gamma=model.gamma_).fit(X, y)
+    assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-9)
+    again = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    assert_array_equal(model.loo_scores_, again.loo_scores_)
+
+
+def test_every_class_is_among_the_rows_that_choose(rng):
+    X = rng.normal(size=(200, 2))
+    y = np.r_[np.zeros(190), np.ones(8), np.full(2, 2)].astype(int)
+    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    rows = model._rows_for_search(200, y)
+    assert set(y[rows]) == {0, 1, 2}
+    assert np.bincount(y[rows]).min() >= 2
+
+
+def test_several_outputs_share_one_choice(waves):
+    X, y = waves
+    both = LSSVMRegressorCV(CS, gamma=1.0).fit(X, np.c_[y, -2 * y])
+    assert both.predict(X).shape == (40, 2)
+    assert_allclose(both.predict(X)[:, 1], -2 * both.predict(X)[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("cls", [LSSVMClassifierCV, LSSVMRegressorCV])
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"Cs": []}, "Cs=.* non-empty sequence of positive"),
+        ({"Cs": [1.0, -1.0]}, "Cs=.* positive"),
+        ({"Cs": "many"}, "Cs='many' must be a sequence"),
+        ({"gammas": [0.0]}, "gammas=.* positive"),
+        ({"gammas": [1.0], "kernel": "linear"}, "named kernel that has a gamma"),
+        ({"scoring": "luck"}, "scoring='luck' must be one of"),
+        ({"max_samples": 0}, "max_samples=0 must be a whole number"),
+    ],
+)
+def test_bad_parameters_are_named(iris, cls, params, text):
+    X, y = iris
+    with pytest.raises(ValueError, match=text):
+        cls(**params).fit(X, y)
+
+
+def test_a_decomposition_that_does_not_fit_is_refused(iris):
+    X, y = iris
+    with pytest.raises(MemoryError, match="max_samples="):
+        LSSVMClassifierCV(memory_budget="10KiB").fit(X, y)
