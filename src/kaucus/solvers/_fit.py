@@ -41,6 +41,8 @@ from kaucus.solvers._result import LSSVMSolution
 
 # Up to so many rows a factorisation is over in seconds, whatever C.
 _FEW_ROWS = 10_000
+# Blocks of float64 as large as the right-hand sides that conjugate gradients hold.
+_CG_VECTORS = 12
 # Rows whose unseen decision values the temperature of the probabilities is fitted on:
 # left out one by one where the factor gives that for nothing, else held out together.
 _LOO_ROWS = 2000
@@ -227,7 +229,9 @@ def fit_ls_svm(
         with few_threads_for(n):
             solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
     else:
-        operator, factor = _operator_and_factor(kernel, X, K_diagonal, budget, rng)
+        # What conjugate gradients hold beside K: measured, about a dozen blocks.
+        room = budget - _CG_VECTORS * 8 * n * n_columns
+        operator, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
         solution = solve_ls_svm_cg(
             operator,
             Y,
@@ -264,7 +268,7 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     """Return V -> K V and a low-rank factor, together within the budget."""
     n = X.shape[0]
     bytes_per_column = np.dtype(dtype_name(X)).itemsize * n
-    rank = min(preconditioner_rank(n), budget // 4 // bytes_per_column)
+    rank = min(preconditioner_rank(n), max(budget, 0) // 4 // bytes_per_column)
 
     def columns(rows: Array) -> Array:
         return kernel(X, take_rows(X, rows))
@@ -273,7 +277,7 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     if rank > 0:
         K_diagonal = astype(K_diagonal, dtype_name(X))
         factor = randomly_pivoted_cholesky(columns, K_diagonal, rank=rank, rng=rng)
-    rest = budget - rank * bytes_per_column
+    rest = max(budget - rank * bytes_per_column, 1)  # however little: tile by tile
     operator = KernelOperator(kernel, X, memory_budget=rest)
 
     def matvec(V: Array) -> Array:
