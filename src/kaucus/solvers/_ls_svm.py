@@ -47,9 +47,10 @@ from kaucus.solvers._scaling import (
     scale_targets,
 )
 
-# Below this size a float64 factorisation is over before refinement pays. Measured
-# with 2 cores, 11 right-hand sides (benchmarks/mixed_precision.py).
-MIXED_FROM = 2000
+# Below this size a float64 factorisation is over before refinement pays. Measured with
+# 2 cores (benchmarks/mixed_precision.py): it pays from about 4,000 rows on for a float32
+# K, from 8,000 on for a float64 one.
+MIXED_FROM = 4000
 _EPS32 = float(np.finfo(np.float32).eps)
 # Below this value of ‖H‖ ‖H⁻¹‖ ε₃₂ a float32 factorisation is safe as it is; above it,
 # this share of ‖H‖ ε₃₂ on the diagonal makes it so for most kernels.
