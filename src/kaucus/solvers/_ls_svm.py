@@ -48,8 +48,8 @@ from kaucus.solvers._scaling import (
 )
 
 # Below this size a float64 factorisation is over before refinement pays. Measured with
-# 2 cores (benchmarks/mixed_precision.py): it pays from about 4,000 rows on for a float32
-# K, from 8,000 on for a float64 one.
+# 2 cores (benchmarks/mixed_precision.py): it pays from about 4,000 rows on if K is
+# float32, from 8,000 on if it is float64.
 MIXED_FROM = 4000
 _EPS32 = float(np.finfo(np.float32).eps)
 # Below this value of ‖H‖ ‖H⁻¹‖ ε₃₂ a float32 factorisation is safe as it is; above it,
