@@ -7,10 +7,8 @@ bits), never on the number of threads.
 Why threads over blocks rather than BLAS's own: a kernel is a matrix product followed
 by elementwise functions, and NumPy runs those on one core. With one BLAS thread per
 worker both parts use all cores, and a block is still in cache when its elementwise
-part begins. Measured with 2 cores on a 6,000 × 6,000 Gaussian kernel of the same
-arithmetic, as a share of the plain product's speed: 0.88 in blocks against 0.81 in one
-call for 784 features, 0.51 against 0.22 for 20. The kernels of this package spend part
-of that gain on distances that keep their digits (``benchmarks/blocks.py``).
+part begins. The kernels of this package spend part of that gain on distances that keep
+their digits: ``benchmarks/blocks.py`` shows them beside one careless call.
 """
 
 import contextlib

@@ -22,7 +22,7 @@ from kaucus.preprocessing._images import (
     is_real,
     spatial_shape,
 )
-from kaucus.preprocessing._scaling import unit_rows
+from kaucus.preprocessing._scaling import centred_unit_rows
 
 FFTS = ("1d", "2d", "nd")
 
@@ -247,12 +247,12 @@ def fourier_features(
     out = np.empty((len(X), d * concatenate + n_frequencies), dtype=dtype)
 
     def fill(rows: slice) -> None:
-        x = unit_rows(X[rows].astype(dtype))  # (15), (18)
+        x = centred_unit_rows(X[rows].astype(dtype))  # (15), (18)
         f = fourier_modulus(x, image_shape, fft=fft, power=power)  # (16)
         if one_transform:
             # Zero, as the mean is off; a small power would magnify the rounding.
             f[:, 0] = 0
-        f = unit_rows(f)  # (17), (19)
+        f = centred_unit_rows(f)  # (17), (19)
         if concatenate:  # (20)
             np.multiply(x, math.sqrt(0.5), out=out[rows, :d])
             f *= math.sqrt(0.5)

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 
-def unit_rows(X: np.ndarray) -> np.ndarray:
+def centred_unit_rows(X: np.ndarray) -> np.ndarray:
     """Return (x − ⟨x⟩) / ‖x − ⟨x⟩‖ of each row; a constant row becomes zero.
 
     Means and norms are taken in float64, the result has the precision of ``X``.
@@ -78,7 +78,7 @@ class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             In the precision of ``X``.
         """
         X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return unit_rows(X)
+        return centred_unit_rows(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
