@@ -3,7 +3,7 @@
 import importlib
 import inspect
 
-from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 # Where users import from.
 PUBLIC_MODULES = [
@@ -61,6 +61,23 @@ def predictors():
 
 def transformers():
     return [e for e in estimators() if hasattr(e, "transform")]
+
+
+def having(found, *parameters):
+    """Return those estimators that have all these parameters."""
+    return [e for e in found if set(parameters) <= set(e.get_params(deep=False))]
+
+
+def without_rows(found):
+    """Return those that take a kernel matrix in place of rows."""
+    return [
+        e
+        for e in having(found, "kernel")
+        if clone(e)
+        .set_params(kernel="precomputed")
+        .__sklearn_tags__()
+        .input_tags.pairwise
+    ]
 
 
 def name_of(estimator):

@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "KMeansKernelClassifier",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "PatchVotingClassifier",
     "SphericalKMeans",
 ]
 
 if TYPE_CHECKING:
     from kaucus.estimators import (
+        KMeansKernelClassifier,
         LSSVMClassifier,
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
+        PatchVotingClassifier,
         SphericalKMeans,
     )
 

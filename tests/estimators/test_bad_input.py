@@ -13,7 +13,14 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from kaucus import LSSVMClassifier, LSSVMRegressor
-from tests.discovery import classifiers, name_of, predictors, regressors
+from tests.discovery import (
+    classifiers,
+    having,
+    name_of,
+    predictors,
+    regressors,
+    without_rows,
+)
 
 X_GOOD, Y_GOOD = (part[::3] for part in load_iris(return_X_y=True))
 N = len(X_GOOD)
@@ -21,6 +28,12 @@ K_GOOD = X_GOOD @ X_GOOD.T
 
 each_predictor = pytest.mark.parametrize("estimator", predictors(), ids=name_of)
 each_classifier = pytest.mark.parametrize("estimator", classifiers(), ids=name_of)
+each_kernel_predictor = pytest.mark.parametrize(
+    "estimator", having(predictors(), "kernel"), ids=name_of
+)
+each_pairwise = pytest.mark.parametrize(
+    "estimator", without_rows(predictors()), ids=name_of
+)
 each_regressor = pytest.mark.parametrize("estimator", regressors(), ids=name_of)
 
 
@@ -32,7 +45,11 @@ def no_work(monkeypatch):
         pytest.fail("the solver was reached with bad input")
 
     for module in estimator_modules():
-        for name in ("fit_ls_svm", "search_by_leave_one_out"):
+        for name in (
+            "fit_ls_svm",
+            "search_by_leave_one_out",
+            "represent_classes",
+        ):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, reached)
 
@@ -231,7 +248,7 @@ def test_the_message_names_the_value_and_a_remedy(no_work):
 
 
 @pytest.mark.parametrize("value", ["a", 1.5, -1, [1], True])
-@each_predictor
+@pytest.mark.parametrize("estimator", having(predictors(), "random_state"), ids=name_of)
 def test_random_state(estimator, value, no_work):
     bad = clone(estimator).set_params(random_state=value)
     refused(bad, r"random_state=.* cannot seed a generator; pass None, an int of 0")
@@ -252,7 +269,9 @@ def test_random_state(estimator, value, no_work):
     ],
     ids=str,
 )
-@each_classifier
+@pytest.mark.parametrize(
+    "estimator", having(classifiers(), "class_weight"), ids=name_of
+)
 def test_class_weight(estimator, value, match, no_work):
     refused(clone(estimator).set_params(class_weight=value), match)
 
@@ -303,12 +322,12 @@ def indefinite():
     ],
     ids=["not square", "not symmetric", "negative", "indefinite", "nan"],
 )
-@each_predictor
+@each_pairwise
 def test_a_precomputed_matrix(estimator, K, match, no_work):
     refused(clone(estimator).set_params(kernel="precomputed"), match, K)
 
 
-@each_predictor
+@each_pairwise
 def test_a_sparse_precomputed_matrix(estimator, no_work):
     bad = clone(estimator).set_params(kernel="precomputed")
     K = scipy.sparse.csr_array(K_GOOD)
@@ -327,7 +346,7 @@ def test_a_polynomial_that_is_no_kernel(estimator):
     refused(bad, r"indefinite.*'poly' with coef0 of zero or more")
 
 
-@each_predictor
+@each_pairwise
 def test_a_precomputed_row_of_the_wrong_width(estimator):
     K = K_GOOD + np.eye(N)
     fitted = clone(estimator).set_params(kernel="precomputed").fit(K, Y_GOOD)
@@ -367,7 +386,7 @@ def not_a_number(X, Y):
         (not_a_number, r"returned NaN or infinity; every entry must be finite"),
     ],
 )
-@each_predictor
+@each_kernel_predictor
 def test_a_function_that_is_no_kernel(estimator, function, match, no_work):
     refused(clone(estimator).set_params(kernel=function), match)
 

@@ -17,6 +17,7 @@ from kaucus.backend._blocks import (
     tiles,
 )
 from kaucus.backend._elementwise import exp, sqrt
+from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._linalg import (
     CholeskyFactor,
     NotPositiveDefiniteError,
@@ -43,6 +44,7 @@ from kaucus.backend._namespace import (
     array_namespace,
     as_like,
     astype,
+    concat_rows,
     device_name,
     device_of,
     dtype_name,
@@ -65,6 +67,7 @@ __all__ = [
     "array_namespace",
     "as_like",
     "astype",
+    "concat_rows",
     "device_name",
     "device_of",
     "dtype_name",
@@ -84,6 +87,7 @@ __all__ = [
     # linear algebra
     "CholeskyFactor",
     "NotPositiveDefiniteError",
+    "add_gram",
     "add_to_diagonal",
     "cho_solve",
     "cholesky",
@@ -92,9 +96,11 @@ __all__ = [
     "eigh",
     "inverse_diagonal",
     "jitter_steps",
+    "mirror_lower",
     "restore_lower",
     "segment_sum",
     "solve_triangular",
+    "zero_gram",
     # blocks and memory
     "few_threads_for",
     "for_each_block",

@@ -151,6 +151,17 @@ def take_rows(X: Array, rows: Array) -> Array:
     return array_namespace(X).take(X, rows, axis=0)
 
 
+def concat_rows(X: Array, Y: Array) -> Array:
+    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is."""
+    if is_sparse(X) or is_sparse(Y):
+        return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
+    return array_namespace(X, Y).concat([X, Y], axis=0)
+
+
+def _csr(X: Array) -> Array:
+    return scipy.sparse.csr_array(X)
+
+
 def set_columns(X: Array, columns: Array, values: Array) -> None:
     """Write ``values``, (n, m), into the columns of ``X`` with the given numbers."""
     try:

@@ -74,6 +74,13 @@ def set_diagonal(H, values):
     H.diagonal().copy_(values)
 
 
+def add_gram(G, A):
+    """Add AᵀA to a float64 ``G``, in place."""
+    if A.dtype == G.dtype:
+        return G.addmm_(A.mT, A)
+    return G.add_(A.mT @ A)
+
+
 def segment_sum(values, labels, n_segments: int):
     """Sum the rows of ``values`` that share a label."""
     if values.device.type != "cpu":

@@ -1,13 +1,17 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
+from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
+    "KMeansKernelClassifier",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "PatchVotingClassifier",
     "SphericalKMeans",
 ]

@@ -63,13 +63,16 @@ class LSSVMBase(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""
+        self._check_kernel_parameters()
+        check_positive("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        check_choice("solver", self.solver, SOLVERS)
+
+    def _check_kernel_parameters(self) -> None:
         if not isinstance(self.gamma, str):
             check_positive("gamma", self.gamma, remedy="Or pass 'scale' or 'auto'.")
         check_count("degree", self.degree)
         check_finite("coef0", self.coef0)
-        check_positive("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_choice("solver", self.solver, SOLVERS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
@@ -161,6 +164,10 @@ class LSSVMBase(BaseEstimator):
         if not self._precomputed:
             self.X_fit_ = X
 
+    def _support_rows(self):
+        """Return the rows whose kernel columns the model is made of."""
+        return self.X_fit_
+
     def _decision_values(self, X) -> np.ndarray:
         """Return f(x) for every right-hand side, (n, t), in the precision of ``X``."""
         check_is_fitted(self, "dual_coef_")
@@ -168,7 +175,12 @@ class LSSVMBase(BaseEstimator):
         if self._precomputed:
             values = X @ self.dual_coef_ + self.intercept_
             return values.astype(X.dtype, copy=False)
-        rows, fitted = on_device(X, self.device), on_device(self.X_fit_, self.device)
+        values = self._values_on_device(on_device(X, self.device))
+        return values.astype(X.dtype, copy=False)
+
+    def _values_on_device(self, rows) -> np.ndarray:
+        """Return f(x), (n, t), of checked rows where they are."""
+        fitted = on_device(self._support_rows(), self.device)
         operator = KernelOperator(
             self.kernel_,
             rows,
@@ -177,8 +189,7 @@ class LSSVMBase(BaseEstimator):
             store=False,
         )
         products = operator.matmul(beside(rows, self.dual_coef_))
-        values = to_numpy(products) + self.intercept_
-        return values.astype(X.dtype, copy=False)
+        return to_numpy(products) + self.intercept_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

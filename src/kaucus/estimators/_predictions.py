@@ -114,7 +114,11 @@ class ClassifierPredictions(ClassifierMixin):
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
             block = X[rows]
-            K = block if self._precomputed else self.kernel_(block, self.X_fit_)
+            K = (
+                block
+                if self._precomputed
+                else self.kernel_(block, self._support_rows())
+            )
             parts.append(sum_of_exponentials(K, coef, np.ravel(intercept)))
         return np.concatenate(parts).astype(X.dtype, copy=False)
 

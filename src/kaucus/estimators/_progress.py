@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 from collections.abc import Callable
 
 _WIDTH = 24
@@ -26,6 +27,29 @@ def step_reporter(
         print(
             f"\r[kaucus] {bar} step {step}, residual {residual:.1e} (tol {tol:.0e})",
             end=end,
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return report
+
+
+def share_reporter(verbose: int, what: str) -> Callable[[int, int], None] | None:
+    """Return a callback ``(n_done, n_total)`` that draws a bar and the time left.
+
+    None where there is nobody to see it.
+    """
+    if not verbose or not sys.stderr.isatty():
+        return None
+    start = time.monotonic()
+
+    def report(n_done: int, n_total: int) -> None:
+        filled = _WIDTH * n_done // max(n_total, 1)
+        bar = "█" * filled + "·" * (_WIDTH - filled)
+        left = (time.monotonic() - start) * (n_total - n_done) / max(n_done, 1)
+        print(
+            f"\r[kaucus] {bar} {what} {n_done} of {n_total}, {left:.0f} s left  ",
+            end="\n" if n_done >= n_total else "",
             file=sys.stderr,
             flush=True,
         )

@@ -95,6 +95,47 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     return classes, indices
 
 
+def check_known_labels(y, classes, known) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of a stream, and the number of each row's class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+    classes : array-like of shape (k,) or None
+        What the caller says the classes are; needed where ``known`` is None.
+    known : array of shape (k,) or None
+        The classes of earlier calls.
+
+    Raises
+    ------
+    ValueError
+        If the classes are missing, change, or do not have a label of ``y``.
+    """
+    y = column_or_1d(y, warn=True)
+    if known is None and classes is None:
+        raise ValueError(
+            "partial_fit needs classes=, all labels that will ever come, at its first "
+            "call; for example classes=np.unique(y_all)."
+        )
+    given = known if classes is None else np.unique(np.asarray(classes))
+    if known is not None and not np.array_equal(given, known):
+        raise ValueError(
+            f"classes={given.tolist()} is not what it was at the first call, "
+            f"{known.tolist()}. Pass None, or fit anew."
+        )
+    if len(given) < 2:
+        raise ValueError(
+            f"classes={given.tolist()}; a classifier needs at least two classes."
+        )
+    new = np.setdiff1d(y, given)
+    if new.size:
+        raise ValueError(
+            f"y has the labels {new.tolist()[:5]}, which are not among the classes "
+            f"{given.tolist()}; name all classes at the first call of partial_fit."
+        )
+    return given, np.searchsorted(given, y)
+
+
 def _check_label_types(labels: Iterable) -> None:
     kinds = sorted({_label_type(label) for label in labels})
     if len(kinds) < 2:
@@ -185,12 +226,20 @@ def left_out_shares(sample_weight: np.ndarray | None) -> np.ndarray | None:
     return 1.0 / np.maximum(sample_weight, 1.0)
 
 
-def weights_with_classes(
-    sample_weight: np.ndarray | None, class_weight, classes: np.ndarray, indices
-) -> np.ndarray | None:
-    """Multiply row weights by class weights; rows of each class must remain.
+_IN_WORDS = {1: "one", 2: "two"}
 
-    ``"balanced"`` counts rows with their weights.
+
+def weights_with_classes(
+    sample_weight: np.ndarray | None,
+    class_weight,
+    classes: np.ndarray,
+    indices,
+    *,
+    at_least: int = 2,
+) -> np.ndarray | None:
+    """Multiply row weights by class weights; rows of some classes must remain.
+
+    ``"balanced"`` counts rows with their weights. ``at_least`` is how many classes.
     """
     weight = sample_weight
     if class_weight is not None:
@@ -204,11 +253,11 @@ def weights_with_classes(
         weight = by_class if weight is None else weight * by_class
     if weight is not None:
         present = np.bincount(indices, weights=weight, minlength=len(classes)) > 0
-        if present.sum() < 2:
+        if present.sum() < at_least:
             raise ValueError(
                 f"Of the classes {classes.tolist()} only {classes[present].tolist()} "
-                "have rows of positive weight; a classifier needs at least two "
-                "classes. Check sample_weight and class_weight."
+                f"have rows of positive weight; at least {_IN_WORDS[at_least]} must. "
+                "Check sample_weight and class_weight."
             )
     return weight
 

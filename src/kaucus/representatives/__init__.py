@@ -6,18 +6,26 @@ Seeding and k-means in the cosine and the euclidean geometry; nothing is predict
 from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
 from kaucus.representatives._lloyd import KMeansResult, kmeans, reseed_empty
+from kaucus.representatives._per_class import (
+    KMeansOptions,
+    Representatives,
+    represent_classes,
+)
 from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
 
 __all__ = [
     "METRICS",
     "Assigner",
     "Assignment",
+    "KMeansOptions",
     "KMeansResult",
+    "Representatives",
     "cluster_sums",
     "kmeans",
     "kmeans_plus_plus",
     "make_centers",
     "prepare_rows",
     "random_seeds",
+    "represent_classes",
     "reseed_empty",
 ]

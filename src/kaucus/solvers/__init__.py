@@ -12,6 +12,7 @@ from kaucus.solvers._calibration import (
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._iterative import solve_ls_svm_cg
+from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
@@ -42,6 +43,7 @@ __all__ = [
     "solve_at",
     "solve_ls_svm",
     "solve_ls_svm_cg",
+    "solve_on_representatives",
     "sum_of_exponentials",
     "two_columns",
 ]

@@ -18,6 +18,8 @@ class SolveInfo(NamedTuple):
     """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides, where known."""
     jitter: float = 0.0
     """What had to be added to the diagonal of H to factor it."""
+    relative_jitter: float = 0.0
+    """The same over the mean of the diagonal."""
     converged: bool = True
     """Whether the accuracy that was asked for was reached."""
     interrupted: bool = False

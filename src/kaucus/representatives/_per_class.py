@@ -1,0 +1,263 @@
+"""A few representatives for each class: k-means within the classes.
+
+Each class is clustered by itself (Andrecut 2020, Sec. 5), and its centres stand for
+it. What the paper is silent on: a class with no more rows than representatives gives
+all of them, and a centre that stands for no row is left out.
+
+Representatives carry the weight of the rows that they stand for. So new rows can join
+later: they are clustered together with the old representatives, which count as so many
+rows, from where the old representatives are.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    concat_rows,
+    dtype_name,
+    is_sparse,
+    n_workers,
+    one_blas_thread,
+    resolve_budget,
+    segment_sum,
+    take_rows,
+    to_numpy,
+)
+from kaucus.kernels import squared_norms
+from kaucus.representatives._lloyd import kmeans
+
+
+class Representatives(NamedTuple):
+    """Points that stand for classes of rows."""
+
+    points: Array
+    """(m, d), dense, class by class."""
+    labels: np.ndarray
+    """The number of the class of each, (m,)."""
+    weights: np.ndarray
+    """Total weight of the rows each stands for, (m,)."""
+    n_iter: int
+    """Most steps that a class needed."""
+    n_reseeded: int
+    converged: bool
+    interrupted: bool
+
+
+class _OneClass(NamedTuple):
+    points: Array
+    weights: np.ndarray
+    n_iter: int = 0
+    n_reseeded: int = 0
+    converged: bool = True
+    interrupted: bool = False
+
+
+class _Job(NamedTuple):
+    """The rows of one class, and how many are to stand for them."""
+
+    rows: np.ndarray
+    n_representatives: int
+
+
+class KMeansOptions(NamedTuple):
+    """How each class is clustered, as :func:`kmeans` takes it."""
+
+    metric: str = "euclidean"
+    init: str = "random"
+    n_init: int = 1
+    max_iter: int = 300
+    tol: float = 1e-6
+
+
+def represent_classes(
+    X: Array,
+    labels: np.ndarray,
+    n_representatives: Sequence[int],
+    *,
+    options: KMeansOptions,
+    sample_weight: np.ndarray | None = None,
+    old: Representatives | None = None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> Representatives:
+    """Choose representatives of every class.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    labels : integer array of shape (n,)
+        The number of each row's class.
+    n_representatives : sequence of int
+        How many each class is to have at most.
+    options : KMeansOptions
+    sample_weight : array of shape (n,), default=None
+        Rows of weight zero are passed over.
+    old : Representatives, default=None
+        Of earlier rows. They move to where the new rows draw them, and a class that
+        has fewer than its number gets more.
+    rng : numpy.random.Generator
+    memory_budget : int, str or None, default=None
+    callback : callable, default=None
+        ``callback(n_done, n_classes)`` after each class.
+
+    Notes
+    -----
+    Classes are clustered in parallel where none of them is more than a thread's share
+    of the work; else one by one, with all threads on each. The result is the same. An
+    interrupt ends each class after its current step.
+    """
+    budget = resolve_budget(memory_budget, X)
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    jobs = [
+        _Job(np.flatnonzero((labels == c) & (weight > 0)), k)
+        for c, k in enumerate(n_representatives)
+    ]
+    rngs = rng.spawn(len(jobs))
+    workers = _parallel_classes(jobs, n_workers(X))
+    stop, n_done = threading.Event(), 0
+
+    def represent(c: int) -> _OneClass:
+        nonlocal n_done
+        rows, w = _class_rows(X, weight, jobs[c].rows, old, c)
+        result = _represent(
+            rows,
+            w,
+            jobs[c].n_representatives,
+            n_old=0 if old is None else int(np.sum(old.labels == c)),
+            options=options,
+            rng=rngs[c],
+            budget=budget // workers,
+            stop=stop,
+        )
+        n_done += 1
+        if callback is not None:
+            callback(n_done, len(jobs))
+        return result
+
+    return _join(_map_classes(represent, len(jobs), workers, stop), stop)
+
+
+def _parallel_classes(jobs: list[_Job], workers: int) -> int:
+    """Return how many classes to cluster at a time."""
+    work = [len(job.rows) * job.n_representatives for job in jobs]
+    balanced = max(work) * workers <= 1.25 * sum(work)
+    return min(workers, len(jobs)) if balanced else 1
+
+
+def _map_classes(function, n_classes: int, workers: int, stop: threading.Event):
+    """Call a function on every class; an interrupt lets each end early."""
+    if workers <= 1:
+        return [function(c) for c in range(n_classes)]
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(function, c) for c in range(n_classes)]
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            stop.set()
+        return [future.result() for future in futures]
+
+
+def _class_rows(X, weight: np.ndarray, rows: np.ndarray, old, c: int):
+    """Return the rows of a class, after its old representatives, and their weights."""
+    new = X[rows] if is_sparse(X) else take_rows(X, as_like(rows, X))
+    if old is None or not np.any(old.labels == c):
+        return new, weight[rows]
+    which = np.flatnonzero(old.labels == c)
+    points = astype(take_rows(old.points, as_like(which, old.points)), dtype_name(X))
+    return concat_rows(points, new), np.concatenate([old.weights[which], weight[rows]])
+
+
+def _represent(
+    rows: Array,
+    weight: np.ndarray,
+    k: int,
+    *,
+    n_old: int,
+    options: KMeansOptions,
+    rng: np.random.Generator,
+    budget: int,
+    stop: threading.Event,
+) -> _OneClass:
+    """Return at most k points for rows; the first ``n_old`` are the old points."""
+    n = rows.shape[0]
+    if n <= k or n == n_old:
+        return _OneClass(rows.toarray() if is_sparse(rows) else rows, weight)
+    like = rows[:1].toarray() if is_sparse(rows) else rows
+    init = options.init if n_old == 0 else _grown_seeds(rows, n_old, k, rng)
+    result = kmeans(
+        rows,
+        k,
+        metric=options.metric,
+        init=init,
+        n_init=options.n_init if n_old == 0 else 1,
+        max_iter=options.max_iter,
+        tol=options.tol,
+        sample_weight=as_like(weight, like),
+        rng=rng,
+        memory_budget=budget,
+        callback=lambda step, moved: stop.is_set(),
+    )
+    if result.interrupted:
+        stop.set()
+    points, weights = _with_norms(rows, result, as_like(weight, like), options.metric)
+    return _OneClass(
+        points,
+        weights,
+        result.n_iter,
+        result.n_reseeded,
+        result.converged,
+        result.interrupted or stop.is_set(),
+    )
+
+
+def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> Array:
+    """Return the old representatives and, where there is room, random new rows."""
+    n_new = max(k - n_old, 0)
+    chosen = n_old + rng.permutation(rows.shape[0] - n_old)[:n_new]
+    which = np.concatenate([np.arange(min(n_old, k)), chosen])
+    if is_sparse(rows):
+        return rows[which].toarray()
+    return take_rows(rows, as_like(which, rows))
+
+
+def _with_norms(rows, result, weight: Array, metric: str) -> tuple[Array, np.ndarray]:
+    """Return the centres that have rows, as long as these are, and their weights.
+
+    Centres on the sphere are directions. A representative has the mean norm of its
+    rows, which is 1 for unit rows as in the paper.
+    """
+    xp = array_namespace(weight)
+    k = result.centers.shape[0]
+    weights = segment_sum(weight[:, None], result.labels, k)[:, 0]
+    alive = to_numpy(weights) > 0
+    points = result.centers
+    if metric == "cosine":
+        norms = xp.sqrt(squared_norms(rows))
+        sums = segment_sum((weight * norms)[:, None], result.labels, k)[:, 0]
+        means = sums / xp.where(weights > 0, weights, xp.ones_like(weights))
+        points = points * astype(means, dtype_name(points))[:, None]
+    points = take_rows(points, as_like(np.flatnonzero(alive), weight))
+    return points, to_numpy(weights)[alive]
+
+
+def _join(parts: list[_OneClass], stop: threading.Event) -> Representatives:
+    xp = array_namespace(*(part.points for part in parts))
+    sizes = [part.points.shape[0] for part in parts]
+    return Representatives(
+        xp.concat([part.points for part in parts], axis=0),
+        np.repeat(np.arange(len(parts)), sizes),
+        np.concatenate([part.weights for part in parts]),
+        max(part.n_iter for part in parts),
+        sum(part.n_reseeded for part in parts),
+        all(part.converged for part in parts),
+        stop.is_set() or any(part.interrupted for part in parts),
+    )

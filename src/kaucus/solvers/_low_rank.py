@@ -1,0 +1,269 @@
+"""Least squares of all rows on the kernel columns of a few representatives.
+
+With representatives z_1 .. z_m, f(x) = Σ_q a_q k(x, z_q) + b is fitted to n rows by
+
+    min  ½ aᵀ K_mm a + ½ C Σ_i s_i (y_i − f(x_i))²,
+
+the least-squares SVM among the functions of the representatives; where these are all
+rows, it is the least-squares SVM. With the weighted means k̄ and ȳ, and σ = Σ_i s_i,
+
+    (K_mn S K_nm − σ k̄ k̄ᵀ + K_mm / C) a = K_mn S Y − σ k̄ ȳᵀ,    b = ȳ − k̄ᵀ a.
+
+The left side is a sum over rows: one pass over blocks of K_nm, of which none but one
+need exist at a time, and which may as well be the parts of a memory map or of a
+cluster. A block is computed in the precision of the rows, and summed in float64.
+
+The columns are taken less a fixed k₀ near their means, which moves k₀ᵀa from f to b and
+leaves the rest as it is: wide kernels are nearly constant, and K_mn S K_nm − σ k̄ k̄ᵀ
+would lose their digits.
+
+Leave-one-out: with A this matrix, c_i = k_i − k̄ and h_i = s_i (c_iᵀ A⁻¹ c_i + 1/σ),
+
+    y_i − f⁽⁻ⁱ⁾(x_i) = (y_i − f(x_i)) / (1 − p_i h_i),
+
+with p_i the share of its weight that is left out of row i.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    CholeskyFactor,
+    add_gram,
+    array_namespace,
+    as_like,
+    astype,
+    cho_solve,
+    cholesky_with_jitter,
+    device_of,
+    diagonal,
+    dtype_name,
+    format_bytes,
+    is_sparse,
+    itemsize,
+    mirror_lower,
+    resolve_budget,
+    row_blocks,
+    solve_triangular,
+    take_rows,
+    zero_gram,
+)
+from kaucus.kernels import Kernel
+from kaucus.solvers._result import LSSVMSolution, SolveInfo
+
+# Blocks of K_nm: high enough that adding a Gram matrix costs little beside making it.
+_BLOCK_BYTES = 512 * 2**20
+
+
+class NormalEquations(NamedTuple):
+    """What one block of rows, or all of them, add to the system; in float64."""
+
+    gram: Array
+    """Σ s (k − k₀)(k − k₀)ᵀ, (m, m), of which the lower triangle is defined."""
+    cross: Array
+    """Σ s (k − k₀) [yᵀ, 1], (m, t + 1)."""
+    target_sum: Array
+    """Σ s y, (t,)."""
+    weight: float
+    """Σ s."""
+
+
+def solve_on_representatives(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    Z: Array,
+    *,
+    C: float,
+    sample_weight: Array | None = None,
+    left_out: Array | None = None,
+    loo_rows: np.ndarray | None = None,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> LSSVMSolution:
+    """Fit f(x) = Σ_q a_q k(x, z_q) + b to all rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (n, t)
+        Targets, in the library of ``X`` (NumPy for CSR).
+    Z : array of shape (m, d)
+        The representatives.
+    C : float
+    sample_weight : array of shape (n,), default=None
+    left_out : array of shape (n,), default=None
+        Share p_i of each row's weight that its leave-one-out value leaves out.
+    loo_rows : integer array, default=None
+        Rows whose leave-one-out decision values are wanted as ``loo_decision``.
+    memory_budget : int, str or None, default=None
+        Holds one block of K_nm and four matrices of m × m.
+    callback : callable, default=None
+        ``callback(n_rows_done, n)`` after each block.
+
+    Returns
+    -------
+    LSSVMSolution
+        ``dual_coef`` has one row for each representative.
+
+    Raises
+    ------
+    MemoryError
+        If the matrices of m × m do not fit into the budget.
+
+    Notes
+    -----
+    n m d + n m²/2 multiplications, and m³/6 for the solution. An interrupt solves with
+    the rows seen so far, and says so in ``info``.
+    """
+    step = _block_bytes(Z.shape[0], resolve_budget(memory_budget, Y), Z)
+    K_mm = kernel(astype(Z, "float64"))
+    shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
+    equations, interrupted = _sum_equations(
+        kernel, X, Y, Z, shift, sample_weight, step, callback
+    )
+    factor, relative_jitter, coef, mean = _solve(equations, K_mm, C)
+    intercept = equations.target_sum / equations.weight - mean @ coef
+    loo = None
+    if loo_rows is not None and len(loo_rows):
+        loo = _leave_one_out(
+            *_some_rows(X, Y, sample_weight, left_out, loo_rows),
+            columns=lambda rows: astype(kernel(rows, Z), "float64") - shift - mean,
+            factor=factor,
+            coef=coef,
+            target_mean=equations.target_sum / equations.weight,
+            total=equations.weight,
+        )
+    info = SolveInfo(
+        "normal_equations",
+        precision=dtype_name(X),
+        n_iter=1,
+        jitter=factor.jitter,
+        relative_jitter=relative_jitter,
+        converged=not interrupted,
+        interrupted=interrupted,
+    )
+    return LSSVMSolution(coef, intercept - shift @ coef, loo, info)
+
+
+def _block_bytes(m: int, budget: int, Z: Array) -> int:
+    """Return the size of a block of K_nm, or raise where the rest does not fit."""
+    needed = (3 * 8 + itemsize(Z)) * m * m
+    rest = budget - needed
+    if rest < m * itemsize(Z):
+        raise MemoryError(
+            f"{m} representatives need {format_bytes(needed)} for the least squares of "
+            f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
+            "representatives, fit_on='representatives', or a larger memory_budget."
+        )
+    return min(_BLOCK_BYTES, rest // 3)  # a kernel's temporaries beside its block
+
+
+def _sum_equations(
+    kernel, X, Y, Z, shift, weight, block_bytes: int, callback
+) -> tuple[NormalEquations, bool]:
+    """Sum the normal equations over blocks of rows; tell whether that was cut short."""
+    n, m, t = X.shape[0], Z.shape[0], Y.shape[1]
+    xp, device = array_namespace(Y), device_of(Y)
+    total = NormalEquations(
+        zero_gram(m, Y),
+        xp.zeros((m, t + 1), dtype=xp.float64, device=device),
+        xp.zeros(t, dtype=xp.float64, device=device),
+        0.0,
+    )
+    shift = astype(shift, dtype_name(X))[None, :]
+    for rows in row_blocks(n, m * itemsize(Z), block_bytes):
+        try:
+            K = kernel(X[rows] if is_sparse(X) else X[rows, :], Z)
+        except KeyboardInterrupt:
+            if total.weight == 0:
+                raise
+            return total, True
+        K -= shift
+        w = None if weight is None else weight[rows]
+        total = add_block(total, K, Y[rows, :], w)
+        if callback is not None:
+            callback(rows.stop, n)
+    return total, False
+
+
+def add_block(
+    total: NormalEquations, K: Array, Y: Array, weight: Array | None
+) -> NormalEquations:
+    """Add one block of rows to the equations.
+
+    Parameters
+    ----------
+    total : NormalEquations
+        Its ``gram`` is used up.
+    K : array of shape (b, m)
+        Shifted kernel columns; overwritten where there are weights.
+    Y : array of shape (b, t)
+    weight : array of shape (b,) or None
+    """
+    xp = array_namespace(K)
+    ones = xp.ones((Y.shape[0], 1), dtype=Y.dtype, device=device_of(Y))
+    targets = xp.concat([Y, ones], axis=1)
+    s = float(K.shape[0])
+    if weight is not None:
+        root = xp.sqrt(astype(weight, "float64"))[:, None]
+        K *= astype(root, dtype_name(K))
+        targets, s = targets * root, float(xp.sum(root**2))
+        Y = Y * root**2
+    return NormalEquations(
+        add_gram(total.gram, K),
+        total.cross + astype(K.T @ astype(targets, dtype_name(K)), "float64"),
+        total.target_sum + xp.sum(astype(Y, "float64"), axis=0),
+        total.weight + s,
+    )
+
+
+def _solve(
+    equations: NormalEquations, K_mm: Array, C: float
+) -> tuple[CholeskyFactor, float, Array, Array]:
+    """Return the factor of A, its jitter, the coefficients a, and the mean of k − k₀.
+
+    Where the representatives' columns depend on each other, as with a linear kernel of
+    few features, A is singular and so many a give the same f: a jitter of the size of
+    rounding picks a short one.
+    """
+    total = equations.weight
+    mean = equations.cross[:, -1] / total
+    A = mirror_lower(equations.gram)
+    A -= total * (mean[:, None] @ mean[None, :])
+    A += K_mm / C
+    right = equations.cross[:, :-1] - mean[:, None] @ equations.target_sum[None, :]
+    scale = float(array_namespace(A).mean(diagonal(A)))
+    factor = cholesky_with_jitter(A, overwrite=True)
+    relative = factor.jitter / max(scale, 1e-300)
+    return factor, relative, cho_solve(factor.L, right), mean
+
+
+def _some_rows(X, Y, weight, left_out, rows: np.ndarray):
+    """Return the given rows, their targets, weights and shares."""
+    xp = array_namespace(Y)
+    there = as_like(rows, Y)
+    ones = xp.ones(len(rows), dtype=xp.float64, device=device_of(Y))
+    return (
+        take_rows(X, rows if is_sparse(X) else there),
+        astype(xp.take(Y, there, axis=0), "float64"),
+        ones if weight is None else astype(xp.take(weight, there), "float64"),
+        ones if left_out is None else astype(xp.take(left_out, there), "float64"),
+    )
+
+
+def _leave_one_out(
+    X, Y, weight, share, *, columns, factor, coef, target_mean, total: float
+) -> Array:
+    """Return the decision values of rows by models fitted without them, (r, t)."""
+    xp = array_namespace(Y)
+    centred = columns(X)  # c_i, (r, m)
+    residuals = Y - target_mean[None, :] - centred @ coef
+    half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
+    leverage = weight * (xp.sum(half**2, axis=0) + 1 / total)
+    kept = xp.maximum(1 - share * leverage, xp.asarray(1e-12, dtype=xp.float64))
+    return Y - residuals / kept[:, None]
