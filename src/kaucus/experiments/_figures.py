@@ -74,11 +74,19 @@ def select_curves(
     curves: dict[str, list[tuple[float, Row]]] = {}
     for row in rows:
         x = row.cell.value_of(figure.x)
-        wanted = all(row.cell.value_of(k) == v for k, v in figure.select.items())
+        wanted = all(
+            _matches(row.cell.value_of(key), value)
+            for key, value in figure.select.items()
+        )
         if wanted and x is not None and row.mean is not None:
             name = str(row.cell.value_of(figure.by))
             curves.setdefault(name, []).append((x, row))
     return {name: sorted(p, key=lambda xr: xr[0]) for name, p in curves.items()}
+
+
+def _matches(value: Any, wanted: Any) -> bool:
+    """Tell whether a value is the wanted one, or one of a list of wanted ones."""
+    return value in wanted if isinstance(wanted, list) else value == wanted
 
 
 def _colours():

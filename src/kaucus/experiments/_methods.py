@@ -8,6 +8,15 @@ from typing import Any
 # or a function of the parameters that returns the estimator.
 METHODS: dict[str, str | Callable[..., Any]] = {
     "ls-svm": "kaucus:LSSVMClassifier",
+    "kmeans-kernel": "kaucus.experiments._digit_methods:raw",
+    "kmeans-kernel, all rows": "kaucus.experiments._digit_methods:raw",
+    "FFT, kmeans-kernel": "kaucus.experiments._digit_methods:fourier",
+    "FFT, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:fourier",
+    "patches, kmeans-kernel": "kaucus.experiments._digit_methods:patches",
+    "patches, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:patches",
+    "patches of 26 x 26, kmeans-kernel, all rows": (
+        "kaucus.experiments._digit_methods:patches"
+    ),
 }
 
 
@@ -51,19 +60,25 @@ def build_method(
         When the method is unknown, or has no such device or budget.
     """
     estimator = find_method(method, methods)(**params)
-    known = estimator.get_params(deep=False)
-    if "random_state" in known and "random_state" not in params:
-        estimator.set_params(random_state=seed)
+    if "random_state" not in params:
+        _set_everywhere(estimator, "random_state", seed)
     for name, value in (("device", device), ("memory_budget", memory_budget)):
         if value is None:
             continue
-        if name not in known:
+        if not _set_everywhere(estimator, name, value):
             raise ValueError(
                 f"{name}={value!r} was asked for, but method {method!r} has no such "
                 f"parameter; leave the {name} out for it."
             )
-        estimator.set_params(**{name: value})
     return _normalized(estimator, normalize)
+
+
+def _set_everywhere(estimator: Any, name: str, value: Any) -> bool:
+    """Set a parameter of an estimator and of those inside it; tell if any has it."""
+    known = estimator.get_params(deep=True)
+    found = [key for key in known if key == name or key.endswith(f"__{name}")]
+    estimator.set_params(**dict.fromkeys(found, value))
+    return bool(found)
 
 
 def check_method(method: str, methods: Mapping[str, Any] = METHODS) -> None:

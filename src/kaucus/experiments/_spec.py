@@ -102,7 +102,8 @@ class Figure:
     by : str
         Field or parameter that tells one curve from the next.
     select : mapping
-        Fields or parameters, and the values that a cell must have to be drawn.
+        Fields or parameters, and the values that a cell must have to be drawn; a
+        list of values admits each of them.
     log_x : bool
         Whether the horizontal axis is logarithmic.
     """

@@ -227,6 +227,8 @@ def _solve(
 ) -> tuple[CholeskyFactor, float, Array, Array]:
     """Return the factor of A, its jitter, the coefficients a, and the mean of k − k₀.
 
+    ``K_mm`` and the equations' Gram matrix are used up.
+
     Where the representatives' columns depend on each other, as with a linear kernel of
     few features, A is singular and so many a give the same f: a jitter of the size of
     rounding picks a short one.
@@ -235,7 +237,8 @@ def _solve(
     mean = equations.cross[:, -1] / total
     A = mirror_lower(equations.gram)
     A -= total * (mean[:, None] @ mean[None, :])
-    A += K_mm / C
+    K_mm /= C
+    A += K_mm
     right = equations.cross[:, :-1] - mean[:, None] @ equations.target_sum[None, :]
     scale = float(array_namespace(A).mean(diagonal(A)))
     factor = cholesky_with_jitter(A, overwrite=True)

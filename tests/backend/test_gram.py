@@ -1,0 +1,55 @@
+"""Gram matrices summed over blocks."""
+
+import numpy as np
+
+from kaucus.backend import add_gram, concat_rows, mirror_lower, to_numpy, zero_gram
+from tests.arrays import EPS, array, assert_close
+
+
+def test_blocks_sum_to_the_whole(xp, dtype, rng):
+    A = rng.normal(size=(50, 7)).astype(dtype)
+    G = zero_gram(7, array(xp, A))
+    for block in (A[:20], A[20:21], A[21:]):
+        G = add_gram(G, array(xp, block))
+    whole = mirror_lower(G)
+    exact = A.astype(float).T @ A.astype(float)
+    assert_close(whole, exact, atol=100 * EPS[dtype])
+    assert_close(whole, to_numpy(whole).T)
+
+
+def test_float32_sums_are_short(rng):
+    """One float32 product sums all rows; here no float32 sum is longer than 256."""
+    A = rng.uniform(size=(20_000, 40)).astype(np.float32)
+    exact = A.astype(float).T @ A.astype(float)
+    G = mirror_lower(add_gram(zero_gram(40, A), A))
+    careless = A.T @ A
+    assert np.abs(G - exact).max() < 0.5 * np.abs(careless - exact).max()
+
+
+def test_the_block_is_not_changed(xp, dtype, rng):
+    A = array(xp, rng.normal(size=(5, 3)), dtype)
+    before = np.array(to_numpy(A))
+    add_gram(zero_gram(3, A), A)
+    assert_close(A, before, rtol=0)
+
+
+def test_sums_are_in_float64(xp):
+    """A float32 sum of 1 and 2⁻³⁰ would be 1."""
+    G = zero_gram(1, array(xp, [[1.0]]))
+    for value in (1.0, 2.0**-15):
+        G = add_gram(G, array(xp, [[value]], "float32"))
+    assert float(G[0, 0]) == 1.0 + 2.0**-30
+
+
+def test_concat_rows_keeps_the_library(xp):
+    both = concat_rows(array(xp, [[1.0, 2.0]]), array(xp, [[3.0, 4.0]]))
+    assert_close(both, [[1, 2], [3, 4]])
+
+
+def test_concat_rows_of_a_dense_and_a_sparse_one():
+    import scipy.sparse
+
+    both = concat_rows(np.array([[1.0, 0.0]]), scipy.sparse.csr_array([[0.0, 2.0]]))
+    assert scipy.sparse.issparse(both)
+    assert both.format == "csr"
+    assert_close(both.toarray(), [[1, 0], [0, 2]])

@@ -1,0 +1,206 @@
+"""Laws of the least squares of all rows on a few representatives."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaucus.backend import to_numpy
+from kaucus.kernels import Gaussian, Linear, Polynomial
+from kaucus.solvers import _low_rank, solve_on_representatives
+from tests.arrays import array, assert_close
+from tests.reference import low_rank as reference
+from tests.reference.ls_svm import solve_bordered
+from tests.solvers.problems import problem, weights
+
+KERNEL = Gaussian(gamma=0.5)
+TOL = {"float32": 2e-3, "float64": 1e-8}
+
+
+def decide(kernel, X, Z, solution):
+    return kernel(X, Z) @ to_numpy(solution.dual_coef) + to_numpy(solution.intercept)
+
+
+def expected(p, Z, C, weight=None, kernel=KERNEL):
+    K_nm, K_mm = kernel(p.X, Z), kernel(Z)
+    a, b = reference.solve_on_representatives(K_nm, K_mm, p.Y, C, weight)
+    return K_nm @ a + b
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_the_direct_minimum(xp, dtype, weighted):
+    p = problem(n=40, t=3)
+    weight = weights(1, 40) if weighted else None
+    Z = p.X[:7] + 0.1
+    solution = solve_on_representatives(
+        KERNEL,
+        array(xp, p.X, dtype),
+        array(xp, p.Y),
+        array(xp, Z, dtype),
+        C=10.0,
+        sample_weight=None if weight is None else array(xp, weight),
+    )
+    got = decide(KERNEL, p.X, Z, solution)
+    assert_close(got, expected(p, Z, 10.0, weight), atol=TOL[dtype])
+
+
+@given(seed=st.integers(0, 10**6), C=st.floats(1e-2, 1e3))
+def test_with_every_row_as_representative_it_is_the_ls_svm(seed, C):
+    p = problem(seed, n=20)
+    weight = weights(seed, 20)
+    solution = solve_on_representatives(
+        KERNEL, p.X, p.Y, p.X, C=C, sample_weight=weight
+    )
+    exact = solve_bordered(p.K, p.Y, C, weight)
+    got = decide(KERNEL, p.X, p.X, solution)
+    assert_close(got, p.K @ exact.dual_coef + exact.intercept, atol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 60))
+def test_the_size_of_the_blocks_changes_nothing(seed, size):
+    p = problem(seed, n=50)
+    Z = p.X[::8]
+    whole = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_low_rank, "_BLOCK_BYTES", size * 8 * len(Z))
+        blocks = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
+    assert_close(blocks.dual_coef, whole.dual_coef, rtol=1e-6, atol=1e-8)
+    assert_close(blocks.intercept, whole.intercept, rtol=1e-6, atol=1e-8)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_a_weight_of_two_is_two_equal_rows(seed):
+    p = problem(seed, n=25)
+    repeats = np.random.default_rng(seed).integers(0, 3, size=25)
+    repeats[0] = 1
+    Z = p.X[:5]
+    by_weight = solve_on_representatives(
+        KERNEL, p.X, p.Y, Z, C=3.0, sample_weight=repeats.astype(float)
+    )
+    X, Y = np.repeat(p.X, repeats, axis=0), np.repeat(p.Y, repeats, axis=0)
+    by_rows = solve_on_representatives(KERNEL, X, Y, Z, C=3.0)
+    assert_close(by_weight.dual_coef, by_rows.dual_coef, rtol=1e-6, atol=1e-8)
+    assert_close(by_weight.intercept, by_rows.intercept, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_equals_refitting(xp, weighted):
+    p = problem(n=25)
+    weight = np.maximum(weights(3, 25), 0.25) if weighted else None
+    share = np.linspace(0.2, 1, 25) if weighted else None
+    Z = p.X[:6]
+    solution = solve_on_representatives(
+        KERNEL,
+        array(xp, p.X),
+        array(xp, p.Y),
+        array(xp, Z),
+        C=4.0,
+        sample_weight=None if weight is None else array(xp, weight),
+        left_out=None if share is None else array(xp, share),
+        loo_rows=np.arange(25)[::-1].copy(),
+    )
+    refitted = reference.leave_one_out(
+        KERNEL(p.X, Z), KERNEL(Z), p.Y, 4.0, weight, share
+    )
+    assert_close(solution.loo_decision, refitted[::-1], rtol=1e-6, atol=1e-7)
+
+
+@given(seed=st.integers(0, 10**6), shift=st.floats(-1e3, 1e3))
+def test_a_constant_added_to_the_targets_is_added_to_the_intercept(seed, shift):
+    p = problem(seed)
+    Z = p.X[:6]
+    before = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=2.0)
+    after = solve_on_representatives(KERNEL, p.X, p.Y + shift, Z, C=2.0)
+    assert_close(after.dual_coef, before.dual_coef, atol=1e-6 * (1 + abs(shift)))
+    assert_close(
+        after.intercept, before.intercept + shift, atol=1e-6 * (1 + abs(shift))
+    )
+
+
+def test_a_wide_float32_kernel_keeps_its_digits():
+    """Nearly constant columns: their mean must be off before they are multiplied."""
+    p = problem(n=400, t=1)
+    kernel = Gaussian(gamma=1e-3)
+    Z = p.X[:3]
+    y = p.X[:, :1] + 0.5
+    rows = p.X.astype(np.float32)
+    solution = solve_on_representatives(
+        kernel, rows, y.astype(np.float32), Z.astype(np.float32), C=1e4
+    )
+    q = p._replace(Y=y)
+    got = decide(kernel, p.X, Z, solution)
+    want = expected(q, Z, 1e4, kernel=kernel)
+    assert np.abs(got - want).max() < 0.02 * want.std()
+
+
+def test_more_representatives_than_dimensions_is_no_harm():
+    """A linear kernel of three features has rank 3, whatever the representatives."""
+    p = problem(n=60)
+    solution = solve_on_representatives(Linear(), p.X, p.Y, p.X[:30], C=1.0)
+    few = solve_on_representatives(Linear(), p.X, p.Y, p.X[:3], C=1.0)
+    got = decide(Linear(), p.X, p.X[:30], solution)
+    assert_close(got, decide(Linear(), p.X, p.X[:3], few), atol=1e-4)
+    assert 0 < solution.info.relative_jitter < 1e-9
+
+
+def test_sparse_rows_are_their_dense_ones():
+    p = problem(n=40)
+    X = np.where(np.abs(p.X) > 0.8, p.X, 0.0)
+    kernel = Polynomial(degree=2, gamma=1.0, coef0=1.0)
+    dense = solve_on_representatives(kernel, X, p.Y, X[:5], C=1.0)
+    sparse = solve_on_representatives(
+        kernel,
+        scipy.sparse.csr_array(X),
+        p.Y,
+        X[:5],
+        C=1.0,
+        loo_rows=np.arange(3),
+    )
+    assert_close(sparse.dual_coef, dense.dual_coef, rtol=1e-7, atol=1e-9)
+    assert sparse.loo_decision.shape == (3, 2)
+
+
+def test_nothing_that_is_passed_is_changed():
+    p = problem(n=30)
+    weight = weights(0, 30)
+    before = [a.copy() for a in (p.X, p.Y, weight)]
+    solve_on_representatives(
+        Linear(), p.X, p.Y, p.X[:4], C=1.0, sample_weight=weight, loo_rows=np.arange(5)
+    )
+    for value, old in zip((p.X, p.Y, weight), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+def test_matrices_that_do_not_fit_are_refused_with_a_remedy():
+    p = problem(n=50)
+    with pytest.raises(MemoryError, match=r"40 representatives need .*use fewer"):
+        solve_on_representatives(
+            KERNEL, p.X, p.Y, p.X[:40], C=1.0, memory_budget="10KiB"
+        )
+
+
+def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
+    p = problem(n=50)
+    Z = p.X[:5]
+    monkeypatch.setattr(_low_rank, "_BLOCK_BYTES", 10 * 8 * len(Z))
+    seen = []
+
+    class Impatient(Gaussian):
+        def __call__(self, X, Y=None):
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+            return super().__call__(X, Y)
+
+    solution = solve_on_representatives(
+        Impatient(gamma=0.5),
+        p.X,
+        p.Y,
+        Z,
+        C=1.0,
+        callback=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(10, 50), (20, 50), (30, 50)]
+    assert solution.info.interrupted
+    first = solve_on_representatives(KERNEL, p.X[:30], p.Y[:30], Z, C=1.0)
+    assert_close(solution.dual_coef, first.dual_coef, rtol=1e-9, atol=1e-12)
