@@ -3,7 +3,7 @@
 import pytest
 
 from kaucus.experiments import Figure, MissingPackageError, draw_curve
-from kaucus.experiments._figures import select_curves
+from kaucus.experiments._figures import _matches, _readable_labels, select_curves
 from kaucus.experiments._report import Row
 from tests.experiments.standins import make_cell
 
@@ -51,3 +51,15 @@ def test_without_matplotlib_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"pip install 'kaucus\[plot\]'"):
         draw_curve(FIGURE, ROWS, tmp_path / "f.png")
+
+
+def test_ticks_too_near_each_other_are_not_labelled():
+    labels = _readable_labels([100, 1000, 2300, 2500])
+    assert labels == ["100", "1,000", "", "2,500"]
+    assert _readable_labels([7]) == ["7"]
+
+
+def test_a_list_selects_each_of_its_values():
+    assert _matches("a", ["a", "b"])
+    assert not _matches("c", ["a", "b"])
+    assert _matches(3, 3)

@@ -60,6 +60,8 @@ def reproduce(args: Namespace) -> int:
 
 def bench(args: Namespace) -> int:
     """Run a benchmark and print its tables."""
+    if args.name == "kmeans-kernel":
+        return _bench_kmeans_kernel(args)
     from kaucus.experiments import _bench_lssvm as lssvm
 
     default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
@@ -77,22 +79,40 @@ def bench(args: Namespace) -> int:
     return 0
 
 
+def _bench_kmeans_kernel(args: Namespace) -> int:
+    """Run the k-means kernel classifier against its peers and print the tables."""
+    from kaucus.experiments import _bench_kmeans_kernel as kmeans_kernel
+
+    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
+    content = kmeans_kernel.bench_kmeans_kernel(
+        output, quick=args.quick, data_home=args.data_home
+    )
+    for title, headers, rows in kmeans_kernel.bench_tables(content):
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
 def _list(name: str | None) -> int:
     """Print the papers, or the cells of one."""
     if name is None:
         for known in list_papers():
             print(f"{known}  {load_paper(known).title}")
         return 0
+    from kaucus.experiments import make_labels
+
+    cells = load_paper(name).cells
     rows = [
         [
-            cell.label,
+            label,
             cell.metric,
             cell.published,
             cell.tolerance,
             "--full" if cell.full else "",
             cell.source,
         ]
-        for cell in load_paper(name).cells
+        for label, cell in zip(make_labels(cells), cells, strict=True)
     ]
     print_table(("cell", "metric", "published", "tolerance", "", "source"), rows)
     return 0

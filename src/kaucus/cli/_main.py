@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm",)
+_BENCHES = ("lssvm", "kmeans-kernel")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["reproduce", "--list"])
-    lssvm  Exact LS-SVM: the system behind Andrecut's randomized solvers
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    kaucus ...
     0
     """
     try:
@@ -111,7 +111,7 @@ def _add_bench(commands) -> None:
         metavar="N",
         help="numbers of training rows (default: 5000 20000)",
     )
-    add("--quick", action="store_true", help="2000 rows only, unless --sizes is given")
+    add("--quick", action="store_true", help="few rows: a look in a minute")
     add("--memory", action="store_true", help="also 60,000 rows under 2 GiB (minutes)")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add(

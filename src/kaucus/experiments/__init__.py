@@ -8,6 +8,7 @@ from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._progress import make_progress
 from kaucus.experiments._report import (
     HEADERS,
+    make_labels,
     markdown_report,
     report_lines,
     report_rows,
@@ -48,6 +49,7 @@ __all__ = [
     "load_paper",
     "load_paper_file",
     "load_split",
+    "make_labels",
     "make_progress",
     "markdown_report",
     "replace_file",

@@ -1,5 +1,6 @@
 """Curves of a metric over a parameter, with the published points, as PNG files."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,18 @@ def _label_axes(axes, figure: Figure, curves) -> None:
     if figure.log_x:
         axes.set_xscale("log")
         axes.minorticks_off()
-        axes.set_xticks(xs, [f"{x:,}" for x in xs])
+        axes.set_xticks(xs, _readable_labels(xs))
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.25)
     axes.legend()
+
+
+def _readable_labels(xs: Sequence[float]) -> list[str]:
+    """Label the ticks of a logarithmic axis; of those too near each other, the last."""
+    room = (math.log(xs[-1] / xs[0]) or 1.0) / 11
+    labels, left = [], math.inf
+    for x in reversed(xs):
+        far = left == math.inf or math.log(left / x) >= room
+        labels.append(f"{x:,}" if far else "")
+        left = x if far else left
+    return labels[::-1]

@@ -1,0 +1,424 @@
+"""Speed, memory and error of the k-means kernel classifier, in one run.
+
+MNIST, pixels of unit norm, the kernel ⟨x, x'⟩⁴. Each contender runs in a process of
+its own, one after the other, so that none meets another's memory or threads.
+"""
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from kaucus.evaluation import (
+    describe_machine,
+    format_bytes,
+    format_seconds,
+    markdown_table,
+    peak_memory,
+    run_isolated,
+    timed,
+)
+from kaucus.experiments import _digit_methods
+from kaucus.experiments._bench_lssvm import load_mnist_split
+from kaucus.experiments._data import load_split
+from kaucus.experiments._figures import COLOURS, STYLE, new_figure
+from kaucus.experiments._optional import MissingPackageError, require
+from kaucus.experiments._progress import make_progress
+from kaucus.experiments._store import replace_file
+
+N_ROWS, QUICK_ROWS = 60_000, 6_000
+STEPS = 10
+ABOUT = (
+    "MNIST, rows minus their mean and divided by their norm, kernel ⟨x, x'⟩⁴, "
+    "C = 10⁶, k-means from random rows. Whole job: features, clustering, solution, "
+    "prediction of 10,000 rows. Clustering: each class by itself, from the same rows, "
+    "the same number of steps, float32. Each in its own process. Ratios: theirs / "
+    "kaucus."
+)
+HEADERS = (
+    "contender",
+    "points",
+    "whole job",
+    "fit",
+    "predict",
+    "error %",
+    "memory",
+    "model",
+    "whole ×",
+)
+CLUSTER_HEADERS = ("contender", "steps", "seconds", "mean cosine", "×")
+GROWTH_HEADERS = ("fit on", "rows", "Q", "fit", "predict a row")
+
+
+class Contender(NamedTuple):
+    """How to make a model, what it imports, and its precision."""
+
+    make: Callable[[int], Any]
+    imports: tuple[str, ...]
+    dtype: str = "float32"
+
+
+def _ours(fit_on: str) -> Callable[[int], Any]:
+    def make(n_representatives: int) -> Any:
+        model = _digit_methods.raw(n_representatives, fit_on=fit_on)
+        model[-1].set_params(random_state=0)
+        return model
+
+    return make
+
+
+def _plain(n_representatives: int) -> Any:
+    from tests.reference.kmeans_kernel import PlainKMeansKernel
+
+    return PlainKMeansKernel(n_representatives)
+
+
+def _nystroem(n_representatives: int) -> Any:
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import RidgeClassifier
+    from sklearn.pipeline import make_pipeline
+
+    from kaucus.preprocessing import UnitNormalizer
+
+    columns = Nystroem(
+        kernel="poly",
+        degree=4,
+        gamma=1.0,
+        coef0=0.0,
+        n_components=10 * n_representatives,
+        random_state=0,
+    )
+    return make_pipeline(UnitNormalizer(), columns, RidgeClassifier(alpha=1e-6))
+
+
+KAUCUS = "kaucus, representatives"
+CONTENDERS = {
+    KAUCUS: Contender(_ours("representatives"), ("kaucus",)),
+    "kaucus, all rows": Contender(_ours("all"), ("kaucus",)),
+    "plain NumPy, float64": Contender(
+        _plain, ("tests.reference.kmeans_kernel",), "float64"
+    ),
+    "Nystroem + RidgeClassifier": Contender(_nystroem, ("sklearn",)),
+}
+
+
+def bench_kmeans_kernel(
+    output: str | Path,
+    *,
+    quick: bool = False,
+    data_home: str | Path | None = None,
+    stream: TextIO | None = None,
+) -> dict[str, Any]:
+    """Run the comparisons; write ``bench.json``, ``bench.md`` and a figure.
+
+    Parameters
+    ----------
+    output : path
+        Folder for the files.
+    quick : bool, default=False
+        Whether 6,000 rows and 100 representatives a class will do (a minute).
+    data_home : path, default=None
+        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
+    stream : text stream, default=None
+        Where progress goes; None is the standard error.
+
+    Returns
+    -------
+    dict
+        ``machine``, ``contenders``, ``clustering`` and ``growth``; a contender whose
+        library is missing has ``skipped`` and the reason.
+    """
+    n = QUICK_ROWS if quick else N_ROWS
+    load_split("mnist", n_train=10, data_home=data_home)  # missing data: say so at once
+    jobs = contests(quick)
+    growth = growth_jobs(n, quick)
+    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
+    content |= {"contenders": [], "clustering": [], "growth": []}
+    with make_progress(len(jobs) + len(CLUSTERERS) + len(growth), stream) as progress:
+
+        def collect(key: str, label: str, function, *args, imports=()) -> None:
+            progress.begin(label)
+            record = _isolated(function, *args, imports=imports)
+            content[key].append({"contender": label, **record})
+            progress.advance(label)
+
+        for name, q in jobs:
+            args = (name, q, n, data_home)
+            imports = CONTENDERS[name].imports
+            collect("contenders", name, measure_job, *args, imports=imports)
+        q = 100 if quick else 1000
+        for name, (_, module) in CLUSTERERS.items():
+            args = (name, q, n, data_home)
+            collect("clustering", name, measure_clustering, *args, imports=(module,))
+        for job in growth:
+            collect("growth", f"fit on {job[0]}", measure_growth, *job, data_home)
+    _write(Path(output), content)
+    return content
+
+
+def contests(quick: bool) -> list[tuple[str, int]]:
+    """List who runs with how many representatives of each class."""
+    jobs = [(name, 100) for name in CONTENDERS]
+    if not quick:
+        # Nystroem decomposes its landmarks' matrix: 10,000 of them take too long.
+        jobs += [(name, 300) for name in CONTENDERS if "NumPy" not in name]
+        jobs += [(name, 1000) for name in CONTENDERS if "Nystroem" not in name]
+    return jobs
+
+
+def growth_jobs(n: int, quick: bool) -> list[tuple[str, int, int]]:
+    """List what to fit to see how time grows: fit_on, rows, Q."""
+    sizes = [n // 8, n // 4, n // 2, n]
+    numbers = [50, 100, 200] if quick else [100, 200, 400, 800]
+    q = numbers[1]
+    jobs = [(on, size, q) for on in ("representatives", "all") for size in sizes[:-1]]
+    return jobs + [(on, n, k) for on in ("representatives", "all") for k in numbers]
+
+
+def _isolated(function, *args, imports=()) -> dict[str, Any]:
+    """Run in a process of its own; what cannot run is recorded with the reason."""
+    try:
+        return run_isolated(function, *args, imports=imports).result
+    except ModuleNotFoundError as error:
+        return {"skipped": str(error)}
+    except RuntimeError as error:  # its process died: a crash of its library, or memory
+        return {"skipped": f"crashed: {error}"}
+
+
+def measure_job(name: str, q: int, n: int, data_home: Any) -> dict[str, Any]:
+    """Fit and predict once, from pixels; meant for a process of its own."""
+    contender = CONTENDERS[name]
+    split = load_split("mnist", n_train=n, dtype=contender.dtype, data_home=data_home)
+    model = contender.make(q)
+    with peak_memory() as memory:
+        _, fit_seconds = timed(model.fit, split.X_train, split.y_train)
+        predicted, predict_seconds = timed(model.predict, split.X_test)
+    return {
+        "points": 10 * q,
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "error_percent": float(100 * np.mean(predicted != split.y_test)),
+        "memory": memory.rise,
+        "model_bytes": len(pickle.dumps(model)),
+    }
+
+
+def measure_growth(fit_on: str, n: int, q: int, data_home: Any) -> dict[str, Any]:
+    """Time one fit and one prediction of 10,000 rows."""
+    split = load_mnist_split(n, "float32", data_home)
+    model = _ours(fit_on)(q)[-1]
+    model.fit(split.X_train[: n // 10], split.y_train[: n // 10])  # warm
+    _, seconds = timed(model.fit, split.X_train, split.y_train)
+    _, predict_seconds = timed(model.predict, split.X_test)
+    per_row = predict_seconds / len(split.X_test)
+    return {
+        "fit_on": fit_on,
+        "rows": n,
+        "q": q,
+        "fit_seconds": seconds,
+        "predict_seconds_per_row": per_row,
+    }
+
+
+# ---- clustering alone ----------------------------------------------------------------
+
+
+def _cluster_kaucus(X: np.ndarray, first: np.ndarray) -> np.ndarray:
+    from kaucus.representatives import kmeans
+
+    rng = np.random.default_rng(0)
+    options = {"max_iter": STEPS, "tol": 1e-300, "rng": rng}
+    return kmeans(X, len(first), metric="cosine", init=first, **options).centers
+
+
+def _cluster_sklearn(X: np.ndarray, first: np.ndarray) -> np.ndarray:
+    import warnings
+
+    from sklearn.cluster import KMeans
+
+    model = KMeans(len(first), init=first, n_init=1, max_iter=STEPS, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has not converged: that is meant
+        return model.fit(X).cluster_centers_
+
+
+def _cluster_faiss(X: np.ndarray, first: np.ndarray) -> np.ndarray:
+    import faiss
+
+    model = faiss.Kmeans(
+        X.shape[1],
+        len(first),
+        niter=STEPS,
+        spherical=True,
+        max_points_per_centroid=len(X),
+        min_points_per_centroid=1,
+    )
+    model.train(X, init_centroids=first)
+    return model.centroids
+
+
+CLUSTERERS = {
+    "kaucus": (_cluster_kaucus, "kaucus"),
+    "sklearn KMeans": (_cluster_sklearn, "sklearn"),
+    "faiss.Kmeans(spherical=True)": (_cluster_faiss, "faiss"),
+}
+
+
+def measure_clustering(name: str, q: int, n: int, data_home: Any) -> dict[str, Any]:
+    """Cluster each class from the same first centres; meant for its own process."""
+    split = load_mnist_split(n, "float32", data_home)
+    rng, cluster = np.random.default_rng(0), CLUSTERERS[name][0]
+    parts = [split.X_train[split.y_train == c] for c in range(10)]
+    firsts = [part[rng.choice(len(part), q, replace=False)] for part in parts]
+    cluster(parts[0], firsts[0])  # threads and pages are there before the clock
+    seconds, cosines = 0.0, []
+    for part, first in zip(parts, firsts, strict=True):
+        centers, elapsed = timed(cluster, part, first)
+        seconds += elapsed
+        unit = centers / np.linalg.norm(centers, axis=1, keepdims=True)
+        cosines.append(np.max(part @ unit.T, axis=1))
+    mean = float(np.mean(np.concatenate(cosines)))
+    return {"steps": STEPS, "seconds": seconds, "mean_cosine": mean}
+
+
+# ---- tables and the figure -----------------------------------------------------------
+
+
+def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
+    """List each table of the benchmark as title, headers and rows."""
+    return [
+        ("Whole job", HEADERS, job_rows(content["contenders"])),
+        ("Clustering alone", CLUSTER_HEADERS, cluster_rows(content["clustering"])),
+        ("How fit time grows", GROWTH_HEADERS, growth_rows(content["growth"])),
+    ]
+
+
+def job_rows(records: Sequence[dict]) -> list[list[str]]:
+    """Write the records for :data:`HEADERS`, times over ours at the same points."""
+    ours = {r["points"]: _whole(r) for r in records if r["contender"] == KAUCUS}
+    rows = []
+    for r in records:
+        if "skipped" in r:
+            rows.append([r["contender"], "", f"skipped: {r['skipped']}", *[""] * 6])
+            continue
+        values = [_whole(r), r["fit_seconds"], r["predict_seconds"]]
+        rows.append(
+            [
+                r["contender"],
+                f"{r['points']:,}",
+                *map(format_seconds, values),
+                f"{r['error_percent']:.2f}",
+                format_bytes(r["memory"]),
+                format_bytes(r["model_bytes"]),
+                f"{_whole(r) / ours[r['points']]:.2f}" if r["points"] in ours else "–",
+            ]
+        )
+    return rows
+
+
+def _whole(record: dict) -> float:
+    return record["fit_seconds"] + record["predict_seconds"]
+
+
+def cluster_rows(records: Sequence[dict]) -> list[list[str]]:
+    """Write the records for :data:`CLUSTER_HEADERS`."""
+    ours = next((r["seconds"] for r in records if r["contender"] == "kaucus"), None)
+    return [
+        [r["contender"], "", f"skipped: {r['skipped']}", "", ""]
+        if "skipped" in r
+        else [
+            r["contender"],
+            str(r["steps"]),
+            format_seconds(r["seconds"]),
+            f"{r['mean_cosine']:.4f}",
+            f"{r['seconds'] / ours:.2f}" if ours else "–",
+        ]
+        for r in records
+    ]
+
+
+def growth_rows(records: Sequence[dict]) -> list[list[str]]:
+    """Write the records for :data:`GROWTH_HEADERS`."""
+    return [
+        [
+            r["fit_on"],
+            f"{r['rows']:,}",
+            f"{r['q']:,}",
+            format_seconds(r["fit_seconds"]),
+            format_seconds(r["predict_seconds_per_row"]),
+        ]
+        for r in records
+        if "skipped" not in r
+    ]
+
+
+def fitted_exponent(x: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return p of the power law seconds ∝ xᵖ of least squares in logarithms.
+
+    >>> round(fitted_exponent([1, 2, 4], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(x), np.log(seconds), 1)[0])
+
+
+def draw_growth(records: Sequence[dict], path: Path) -> Path:
+    """Draw fit time over rows and over Q, with the fitted exponents."""
+    require("matplotlib", extra="plot")
+    from matplotlib import rc_context
+
+    done = [r for r in records if "skipped" not in r]
+    largest = max(r["rows"] for r in done)
+    fixed = min(r["q"] for r in done if r["rows"] < largest)
+    panels = (
+        ("rows", "training rows", [r for r in done if r["q"] == fixed]),
+        (
+            "q",
+            "representatives of each class, Q",
+            [r for r in done if r["rows"] == largest],
+        ),
+    )
+    with rc_context(STYLE):
+        canvas = new_figure(10.0, 4.5)
+        for i, (key, label, chosen) in enumerate(panels):
+            axes = canvas.add_subplot(1, 2, i + 1)
+            _draw_panel(axes, key, label, chosen)
+        canvas.savefig(path)
+    return path
+
+
+def _draw_panel(axes, key: str, label: str, records: Sequence[dict]) -> None:
+    for colour, on in zip(COLOURS, ("representatives", "all"), strict=False):
+        points = sorted(
+            (r[key], r["fit_seconds"]) for r in records if r["fit_on"] == on
+        )
+        x, seconds = zip(*points, strict=True)
+        power = fitted_exponent(x, seconds)
+        text = f"fit on {on}: exponent {power:.2f}"
+        axes.plot(x, seconds, marker="o", lw=2, color=colour, label=text)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    xs = sorted({r[key] for r in records})
+    axes.set_xticks(xs, [f"{value:,}" for value in xs])
+    axes.set_xlabel(label)
+    axes.set_ylabel("fit time (s)")
+    axes.grid(alpha=0.25)
+    axes.legend()
+
+
+def _write(output: Path, content: dict[str, Any]) -> None:
+    """Write the files; the figure where matplotlib is there."""
+    replace_file(output / "bench.json", json.dumps(content, indent=1))
+    parts = ["# The k-means kernel classifier and its peers", ABOUT]
+    for title, headers, rows in bench_tables(content):
+        parts += [f"## {title}", markdown_table(headers, rows)]
+    machine = content["machine"]
+    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
+    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    try:
+        draw_growth(content["growth"], output / "growth.png")
+    except MissingPackageError as error:
+        print(f"no figure: {error}")
