@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(commands) -> None:
-    text = "compare LSSVMClassifier with SVC and draw a picture (under 30 s)"
+    text = "compare our classifiers with SVC and draw a picture (under 30 s)"
     parser = commands.add_parser("demo", help=text, description=text)
     parser.add_argument(
         "--output",

@@ -348,7 +348,7 @@ def growth_rows(records: Sequence[dict]) -> list[list[str]]:
             f"{r['rows']:,}",
             f"{r['q']:,}",
             format_seconds(r["fit_seconds"]),
-            format_seconds(r["predict_seconds_per_row"]),
+            f"{1e6 * r['predict_seconds_per_row']:.0f} µs",
         ]
         for r in records
         if "skipped" not in r

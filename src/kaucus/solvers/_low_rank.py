@@ -41,6 +41,7 @@ from kaucus.backend import (
     device_of,
     diagonal,
     dtype_name,
+    few_threads_for,
     format_bytes,
     is_sparse,
     itemsize,
@@ -121,6 +122,16 @@ def solve_on_representatives(
     the rows seen so far, and says so in ``info``.
     """
     step = _block_bytes(Z.shape[0], resolve_budget(memory_budget, Y), Z)
+    with few_threads_for(max(X.shape[0], Z.shape[0])):
+        return _solve_in_blocks(
+            kernel, X, Y, Z, C, sample_weight, left_out, loo_rows, step, callback
+        )
+
+
+def _solve_in_blocks(
+    kernel, X, Y, Z, C, sample_weight, left_out, loo_rows, step, callback
+) -> LSSVMSolution:
+    """Sum the equations, solve them, and leave out some rows."""
     K_mm = kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
     equations, interrupted = _sum_equations(
