@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
@@ -15,6 +16,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kaucus.estimators import (
+        KernelKMeans,
         LSSVMClassifier,
         LSSVMClassifierCV,
         LSSVMRegressor,

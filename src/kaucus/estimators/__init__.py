@@ -1,10 +1,12 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
+    "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",

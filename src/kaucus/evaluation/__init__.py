@@ -1,5 +1,6 @@
 """Predictions in; metrics, timings, tables and figures out."""
 
+from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_bytes,
@@ -23,6 +24,7 @@ __all__ = [
     "MemoryUse",
     "Stopwatch",
     "best_of",
+    "clustering_accuracy",
     "describe_machine",
     "format_bytes",
     "format_seconds",

@@ -12,6 +12,7 @@ from kaucus.kernels._exponential import Exponential
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
+from kaucus.kernels._median import median_gamma
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
@@ -39,6 +40,7 @@ __all__ = [
     "inner_products",
     "kernel_names",
     "kernels_with_gamma",
+    "median_gamma",
     "resolve_gamma",
     "resolve_kernel",
     "squared_norms",
