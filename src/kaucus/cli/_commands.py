@@ -60,6 +60,8 @@ def reproduce(args: Namespace) -> int:
 
 def bench(args: Namespace) -> int:
     """Run a benchmark and print its tables."""
+    if args.name == "kernel-kmeans":
+        return _bench_kernel_kmeans(args)
     from kaucus.experiments import _bench_lssvm as lssvm
 
     default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
@@ -71,6 +73,22 @@ def bench(args: Namespace) -> int:
         data_home=args.data_home,
     )
     for title, headers, rows in lssvm.bench_tables(content):
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
+def _bench_kernel_kmeans(args: Namespace) -> int:
+    """Run kernel k-means against its peers and print the tables."""
+    from kaucus.experiments import _bench_kernel_kmeans as kernel_kmeans
+
+    default = kernel_kmeans.QUICK_SIZES if args.quick else kernel_kmeans.SIZES
+    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
+    content = kernel_kmeans.bench_kernel_kmeans(
+        output, sizes=args.sizes or default, memory=args.memory, device=args.device
+    )
+    for title, headers, rows in kernel_kmeans.bench_tables(content):
         print_table(headers, rows, title=title)
         print()
     _print_end([content["about"]], [output / "bench.json", output / "bench.md"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm",)
+_BENCHES = ("lssvm", "kernel-kmeans")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> main(["reproduce", "--list"])
+    kernel-kmeans  Kernel k-means: Tables 1-3 and Fig. 1-2 of Maia & Ara
     lssvm  Exact LS-SVM: the system behind Andrecut's randomized solvers
     0
     """
@@ -112,7 +113,13 @@ def _add_bench(commands) -> None:
         help="numbers of training rows (default: 5000 20000)",
     )
     add("--quick", action="store_true", help="2000 rows only, unless --sizes is given")
-    add("--memory", action="store_true", help="also 60,000 rows under 2 GiB (minutes)")
+    add(
+        "--memory",
+        action="store_true",
+        help="also the large fit: lssvm 60,000 rows under 2 GiB, kernel-kmeans a "
+        "million rows (minutes)",
+    )
+    add("--device", metavar="D", help="where kernel-kmeans makes its large fit")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add(
         "--output",

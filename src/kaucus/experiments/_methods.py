@@ -8,6 +8,8 @@ from typing import Any
 # or a function of the parameters that returns the estimator.
 METHODS: dict[str, str | Callable[..., Any]] = {
     "ls-svm": "kaucus:LSSVMClassifier",
+    "kernel-kmeans-runs": "kaucus.experiments._clustering:ClusterRuns",
+    "picked-kernel": "kaucus.experiments._clustering:PickedKernel",
 }
 
 

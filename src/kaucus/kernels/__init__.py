@@ -14,6 +14,7 @@ from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
 from kaucus.kernels._median import median_gamma
 from kaucus.kernels._operator import KernelOperator
+from kaucus.kernels._path import path_kernel
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._resolve import (
@@ -41,6 +42,7 @@ __all__ = [
     "kernel_names",
     "kernels_with_gamma",
     "median_gamma",
+    "path_kernel",
     "resolve_gamma",
     "resolve_kernel",
     "squared_norms",

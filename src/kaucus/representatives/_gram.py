@@ -112,23 +112,27 @@ class StoredGram(Gram):
             out[rows, :] = astype(self.K[rows, :], "float64") @ V
 
         blocks = list(row_blocks(self.n_rows, 8 * self.n_rows, _block_bytes(self.K)))
-        for_each_block(multiply, blocks, workers=n_workers(self.K))
+        for_each_block(multiply, blocks, workers=self._workers(blocks))
         return out
 
     def columns_product(self, rows: Array, V: Array) -> Array:
-        xp, out = array_namespace(V), self._empty(V.shape[1])
+        out = self._empty(V.shape[1])
 
         def multiply(columns: slice) -> None:
             # K is symmetric, and gathering rows reads memory in order.
-            gathered = xp.take(self.K[:, columns], rows, axis=0)
+            gathered = take_rows(self.K[:, columns], rows)
             out[columns, :] = astype(gathered, "float64").T @ V
 
         blocks = list(row_blocks(self.n_rows, 1, _GATHER_COLUMNS))
-        for_each_block(multiply, blocks, workers=n_workers(self.K))
+        for_each_block(multiply, blocks, workers=self._workers(blocks))
         return out
 
     def columns(self, rows: Array) -> Array:
-        return array_namespace(self.K).take(self.K, rows, axis=0).T
+        return take_rows(self.K, rows).T
+
+    def _workers(self, blocks: list[slice]) -> int:
+        # To start threads for one block would take longer than the block.
+        return n_workers(self.K) if len(blocks) > 1 else 1
 
     def _empty(self, n_columns: int) -> Array:
         xp = array_namespace(self.K)

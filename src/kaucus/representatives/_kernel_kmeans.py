@@ -29,6 +29,7 @@ from kaucus.backend import (
     as_like,
     astype,
     device_of,
+    few_threads_for,
     resolve_budget,
     segment_sum,
     to_numpy,
@@ -156,9 +157,18 @@ def kernel_kmeans(
     budget = resolve_budget(memory_budget, gram.like)
     per_start = _SUMS_HELD * 8 * gram.n_rows * n_clusters
     at_a_time = max(1, min(n_init, budget // 4 // per_start))
-    generators = rng.spawn(n_init)
+    with few_threads_for(gram.n_rows):
+        return _starts(
+            problem, init, rng.spawn(n_init), at_a_time, max_iter, tol, callback
+        )
+
+
+def _starts(
+    problem: _Problem, init, generators, at_a_time: int, max_iter, tol, callback
+) -> list[KernelKMeansResult]:
+    """Run the starts, so many side by side."""
     results: list[KernelKMeansResult] = []
-    for first in range(0, n_init, at_a_time):
+    for first in range(0, len(generators), at_a_time):
         try:
             labels = [
                 _first_labels(problem, init, g)
@@ -221,9 +231,15 @@ def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
     return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
 
 
-def _ids(labels: Array, n_clusters: int) -> Array:
+def _ids(labels: Array, n: int) -> Array:
     xp = array_namespace(labels)
-    return xp.arange(n_clusters, dtype=labels.dtype, device=device_of(labels))
+    return xp.arange(n, dtype=labels.dtype, device=device_of(labels))
+
+
+def _in_column(values: Array, labels: Array) -> Array:
+    """Return the entry of each row in the column of its label, (n,)."""
+    xp, (n, k) = array_namespace(values), values.shape
+    return xp.take(xp.reshape(values, (-1,)), _ids(labels, n) * k + labels)
 
 
 def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
@@ -267,9 +283,10 @@ def _begin(problem: _Problem, starts: Sequence[Array]) -> list[_Run]:
 
 def _state(problem: _Problem, labels: Array, sums: Array) -> _Run:
     xp, k = array_namespace(sums), problem.n_clusters
-    members = indicator(labels, problem.weight, k)
-    weights = segment_sum(problem.weight[:, None], labels, k)[:, 0]
-    squares = xp.sum(members * sums, axis=0)  # Q
+    weight = problem.weight
+    inside = weight * _in_column(sums, labels)  # w_i S_ic of the row's own cluster
+    totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
+    weights, squares = totals[:, 0], totals[:, 1]  # s and Q
     explained = xp.sum(xp.where(weights > 0, squares / _safe(weights), weights))
     return _Run(labels, sums, weights, squares, problem.total - float(explained))
 
@@ -319,9 +336,8 @@ def _propose(problem: _Problem, run: _Run) -> _Proposal:
     safe = _safe(run.weights)
     offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
     scores = run.sums * (2 / safe)[None, :] - offsets[None, :]  # K_ii − D
-    best, nearest = xp.max(scores, axis=1), xp.argmax(scores, axis=1)
-    member = run.labels[:, None] == _ids(run.labels, k)[None, :]
-    own = xp.max(xp.where(member, scores, xp.full_like(scores, -xp.inf)), axis=1)
+    nearest = xp.argmax(scores, axis=1)
+    best, own = _in_column(scores, nearest), _in_column(scores, run.labels)
     labels = xp.where(best > own + problem.tie, nearest, run.labels)
     held = segment_sum(problem.weight[:, None], labels, k)[:, 0]
     n_reseeded = 0
