@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kaucus import KernelKMeans
 from kaucus.backend import to_numpy
 from kaucus.datasets import load_shapes, load_uci, make_cassini, make_rings, make_smiley
+from kaucus.estimators import _kernel_input
 from kaucus.estimators import _kernel_kmeans as module
 from kaucus.evaluation import clustering_accuracy
 from kaucus.kernels import Gaussian
@@ -115,6 +116,39 @@ def test_float32_stays_float32_and_finds_the_same(X):
     model = fitted(X.astype(np.float32))
     assert model.transform(X.astype(np.float32)).dtype == np.float32
     assert clustering_accuracy(model.labels_, fitted(X).labels_) == 1
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"approximation": "nystrom"}, {"approximation": "nystrom", "device": "cpu"}],
+)
+def test_tensors_inside_give_the_same(X, monkeypatch, params):
+    """What a GPU does, on the host: the rows are tensors from the device on."""
+    torch = pytest.importorskip("torch")
+    params = {"gamma": 0.1, "init": np.arange(200) % 4, "landmarks": "uniform"} | params
+    expected = fitted(X, **params)
+    monkeypatch.setattr(_kernel_input, "to_device", lambda X, _: torch.tensor(X))
+    model = fitted(X, **params)
+    assert_array_equal(model.labels_, expected.labels_)
+    assert_allclose(model.inertia_, expected.inertia_, rtol=1e-9)
+    for name in ("labels_", "center_coef_", "center_norms_", "X_fit_"):
+        assert isinstance(getattr(model, name), np.ndarray)
+    assert_allclose(model.transform(X), expected.transform(X), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.gpu
+def test_the_gpu_finds_the_same(X):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    for approximation in (None, "nystrom"):
+        params = {"gamma": 0.1, "init": np.arange(200) % 4, "landmarks": "uniform"}
+        a, b = (
+            fitted(X, approximation=approximation, device=device, **params)
+            for device in (None, "cuda")
+        )
+        assert_array_equal(a.labels_, b.labels_)
+        assert_allclose(a.inertia_, b.inertia_, rtol=1e-6)
 
 
 def test_a_small_budget_changes_nothing_but_the_memory(X):

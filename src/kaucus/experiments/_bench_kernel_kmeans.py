@@ -7,6 +7,8 @@ other, so that none meets another's memory or threads.
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -157,7 +159,7 @@ def bench_kernel_kmeans(
         and the reason where a library is missing), ``approximate`` and, if asked for,
         ``large``.
     """
-    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
+    content: dict[str, Any] = {"about": ABOUT, "machine": _machine()}
     content |= {"contenders": [], "approximate": []}
     with make_progress(len(sizes) * len(CONTENDERS) + 1 + memory, stream) as progress:
         for n in sizes:
@@ -354,6 +356,15 @@ def _values(record: dict) -> list[str]:
         f"{record['objective']:.2f}",
         format_bytes(record["memory"]),
     ]
+
+
+def _machine() -> dict[str, Any]:
+    """Describe the machine, with the peer's version where it is installed."""
+    machine = describe_machine()
+    with suppress(PackageNotFoundError):
+        peer = {"tslearn": version("tslearn")}
+        machine["versions"] = {**machine["versions"], **peer}
+    return machine
 
 
 def _line(record: dict) -> str:

@@ -37,8 +37,8 @@ from kaucus.kernels import Kernel, KernelOperator, Precomputed
 # A block of a stored matrix is in cache when it is multiplied; a GPU wants more.
 _BLOCK_BYTES_CPU = 8 * 2**20
 _BLOCK_BYTES_GPU = 256 * 2**20
-# Columns of a block of gathered rows.
-_GATHER_COLUMNS = 2048
+# Entries of a block of gathered rows: fewer are not worth a thread.
+_GATHERED = 2**21
 
 
 class Gram(ABC):
@@ -123,7 +123,7 @@ class StoredGram(Gram):
             gathered = take_rows(self.K[:, columns], rows)
             out[columns, :] = astype(gathered, "float64").T @ V
 
-        blocks = list(row_blocks(self.n_rows, 1, _GATHER_COLUMNS))
+        blocks = list(row_blocks(self.n_rows, int(rows.shape[0]), _GATHERED))
         for_each_block(multiply, blocks, workers=self._workers(blocks))
         return out
 
