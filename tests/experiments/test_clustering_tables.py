@@ -43,7 +43,7 @@ def test_a_grid_is_its_cells():
         ('[[0.1, 0.2], [0.3, ""]]', "[[0.1], [0.3]]", "2 rows of 2 numbers"),
         ('["a", "b"]', "[]", "datasets must be a list"),
         ("{ b =", "{ c =", r"notes on \['c'\]"),
-        ("tolerance = 0.01", "tolerence = 0.01", "grid 1, cell 1: unknown key"),
+        ("tolerance = 0.01", "tolerant = 0.01", "grid 1, cell 1: unknown key"),
     ],
 )
 def test_mistakes_in_a_grid_name_the_place(old, new, match):

@@ -12,7 +12,8 @@ The objective Σ w_i D(x_i, m_c(i)) is Σ w_i K_ii − Σ Q_c / s_c.
 
 After each step S is corrected by the columns of K of the rows that have moved, which
 are few after the first steps; now and then it is computed anew, so that rounding does
-not build up. Several starts go side by side: K is read once for all of them.
+not build up. Several starts go side by side: while many rows move, K is read once for
+all of them.
 
 With w the degrees of a graph's nodes and K = σ D⁻¹ + D⁻¹ A D⁻¹ the objective is the
 normalised cut up to a constant (I. S. Dhillon, Y. Guan, B. Kulis, KDD 2004).
@@ -350,23 +351,26 @@ def _propose(problem: _Problem, run: _Run) -> _Proposal:
 
 
 def _moved_sums(problem: _Problem, runs: list[_Run], proposals) -> list[Array]:
-    """Return S of the proposed clusters, from the columns of the rows that moved."""
-    xp, k = array_namespace(problem.weight), problem.n_clusters
-    anywhere = proposals[0].moved
-    for proposal in proposals[1:]:
-        anywhere = anywhere | proposal.moved
-    (rows,) = xp.nonzero(anywhere)
+    """Return S of the proposed clusters: anew where many rows moved, in one product."""
     refresh = (runs[0].n_iter + 1) % _REFRESH == 0
-    if refresh or rows.shape[0] > _MANY * problem.gram.n_rows:
-        return _full_sums(problem, [proposal.labels for proposal in proposals])
+    limit = -1.0 if refresh else _MANY * problem.gram.n_rows
+    rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
+    anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
+    full = _full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
+    sums: dict[int, Array] = dict(zip(anew, full, strict=True))
+    for i in range(len(runs)):
+        if i not in sums:
+            sums[i] = _corrected(problem, runs[i], proposals[i], rows[i])
+    return [sums[i] for i in range(len(runs))]
+
+
+def _corrected(problem: _Problem, run: _Run, proposal: _Proposal, rows: Array) -> Array:
+    """Return S after some rows have moved, from their columns of K."""
+    xp, k = array_namespace(problem.weight), problem.n_clusters
     weight = xp.take(problem.weight, rows)
-    changes = [
-        indicator(xp.take(proposal.labels, rows), weight, k)
-        - indicator(xp.take(run.labels, rows), weight, k)
-        for run, proposal in zip(runs, proposals, strict=True)
-    ]
-    added = problem.gram.columns_product(rows, xp.concat(changes, axis=1))
-    return [run.sums + added[:, i * k : (i + 1) * k] for i, run in enumerate(runs)]
+    change = indicator(xp.take(proposal.labels, rows), weight, k)
+    change = change - indicator(xp.take(run.labels, rows), weight, k)
+    return run.sums + problem.gram.columns_product(rows, change)
 
 
 def _full_sums(problem: _Problem, starts: Sequence[Array]) -> list[Array]:
