@@ -63,7 +63,7 @@ REPEATED_ROWS = (
     "a row of weight 2 and two equal rows are different draws of first centres; "
     "scikit-learn's own KMeans is excused for the same reason"
 )
-SEEDED_FROM_ROWS = {"SphericalKMeans"}
+SEEDED_FROM_ROWS = {"KernelKMeans", "SphericalKMeans"}
 
 
 def excused(estimator):

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "KMeansKernelClassifier",
+    "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
@@ -17,6 +18,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kaucus.estimators import (
+        KernelKMeans,
         KMeansKernelClassifier,
         LSSVMClassifier,
         LSSVMClassifierCV,

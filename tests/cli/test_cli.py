@@ -184,6 +184,34 @@ def test_bench_passes_its_arguments(monkeypatch, tmp_path, argv, sizes):
     assert seen["memory"] is False
 
 
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], {"sizes": (5000, 20000), "memory": False, "device": None}),
+        (["--quick"], {"sizes": (2000,), "memory": False, "device": None}),
+        (
+            ["--sizes", "7", "--memory", "--device", "cuda"],
+            {"sizes": [7], "memory": True, "device": "cuda"},
+        ),
+    ],
+)
+def test_bench_kernel_kmeans_passes_its_arguments(
+    monkeypatch, capsys, tmp_path, argv, expected
+):
+    from kaucus.experiments import _bench_kernel_kmeans as bench
+
+    seen = {}
+
+    def fake(output, **arguments):
+        seen.update(arguments)
+        return {"about": "what it is", "contenders": [], "approximate": []}
+
+    monkeypatch.setattr(bench, "bench_kernel_kmeans", fake)
+    assert main(["bench", "kernel-kmeans", "--output", str(tmp_path), *argv]) == 0
+    assert seen == expected
+    assert "what it is" in capsys.readouterr().out
+
+
 def test_demo_without_matplotlib_shows_the_table_and_the_remedy(
     capsys, monkeypatch, tmp_path
 ):

@@ -146,8 +146,8 @@ def itemsize(x: Array) -> int:
 
 def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix."""
-    if is_sparse(X):
-        return X[rows]
+    if is_sparse(X) or is_numpy(X):
+        return X[rows]  # numpy.take would first copy the whole of a view
     return array_namespace(X).take(X, rows, axis=0)
 
 

@@ -60,38 +60,53 @@ def reproduce(args: Namespace) -> int:
 
 def bench(args: Namespace) -> int:
     """Run a benchmark and print its tables."""
-    if args.name == "kmeans-kernel":
-        return _bench_kmeans_kernel(args)
-    from kaucus.experiments import _bench_lssvm as lssvm
-
-    default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
     output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
-    content = lssvm.bench_lssvm(
+    content, tables = _BENCHES[args.name](args, output)
+    for title, headers, rows in tables:
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
+def _bench_lssvm(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_lssvm as bench
+
+    content = bench.bench_lssvm(
         output,
-        sizes=args.sizes or default,
+        sizes=args.sizes or (bench.QUICK_SIZES if args.quick else bench.SIZES),
         memory=args.memory,
         data_home=args.data_home,
     )
-    for title, headers, rows in lssvm.bench_tables(content):
-        print_table(headers, rows, title=title)
-        print()
-    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
-    return 0
+    return content, bench.bench_tables(content)
 
 
-def _bench_kmeans_kernel(args: Namespace) -> int:
-    """Run the k-means kernel classifier against its peers and print the tables."""
-    from kaucus.experiments import _bench_kmeans_kernel as kmeans_kernel
+def _bench_kmeans_kernel(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_kmeans_kernel as bench
 
-    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
-    content = kmeans_kernel.bench_kmeans_kernel(
+    content = bench.bench_kmeans_kernel(
         output, quick=args.quick, data_home=args.data_home
     )
-    for title, headers, rows in kmeans_kernel.bench_tables(content):
-        print_table(headers, rows, title=title)
-        print()
-    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
-    return 0
+    return content, bench.bench_tables(content)
+
+
+def _bench_kernel_kmeans(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_kernel_kmeans as bench
+
+    content = bench.bench_kernel_kmeans(
+        output,
+        sizes=args.sizes or (bench.QUICK_SIZES if args.quick else bench.SIZES),
+        memory=args.memory,
+        device=args.device,
+    )
+    return content, bench.bench_tables(content)
+
+
+_BENCHES = {
+    "lssvm": _bench_lssvm,
+    "kmeans-kernel": _bench_kmeans_kernel,
+    "kernel-kmeans": _bench_kernel_kmeans,
+}
 
 
 def _list(name: str | None) -> int:

@@ -1,5 +1,6 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
@@ -8,6 +9,7 @@ from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
     "KMeansKernelClassifier",
+    "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",

@@ -4,62 +4,28 @@ import sys
 import warnings
 
 import numpy as np
-import scipy.sparse
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import (
-    NotPositiveDefiniteError,
-    as_like,
-    generator_from,
-    parse_bytes,
-    to_device,
-    to_numpy,
+from kaucus.backend import NotPositiveDefiniteError, generator_from, to_numpy
+from kaucus.estimators._kernel_input import (
+    KernelInputMixin,
+    beside,
+    in_precision_of,
+    on_device,
 )
 from kaucus.estimators._progress import step_reporter
-from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
-    check_finite,
-    check_positive,
-    check_precomputed,
-)
-from kaucus.kernels import KernelOperator, Precomputed, resolve_gamma, resolve_kernel
+from kaucus.estimators._validation import check_choice, check_count, check_positive
+from kaucus.kernels import KernelOperator
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
 SOLVERS = ("auto", "cholesky", "cg")
 
 
-class LSSVMBase(BaseEstimator):
+class LSSVMBase(KernelInputMixin, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are."""
-
-    def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        """Return ``X`` (and ``y``) as float arrays, CSR where they were sparse."""
-        if self._precomputed and not reset:
-            self._check_width(X)
-        return validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse=False if self._precomputed else "csr",
-            dtype=(np.float64, np.float32),
-            **options,
-        )
-
-    def _check_width(self, K) -> None:
-        width = np.shape(K)[1:]
-        if len(width) == 1 and width[0] != self.n_features_in_:
-            raise ValueError(
-                f"kernel='precomputed' needs k(X_new, X_fit), one column for each of "
-                f"the {self.n_features_in_} training rows, got shape {np.shape(K)}."
-            )
-
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""
@@ -67,31 +33,6 @@ class LSSVMBase(BaseEstimator):
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_choice("solver", self.solver, SOLVERS)
-
-    def _check_kernel_parameters(self) -> None:
-        if not isinstance(self.gamma, str):
-            check_positive("gamma", self.gamma, remedy="Or pass 'scale' or 'auto'.")
-        check_count("degree", self.degree)
-        check_finite("coef0", self.coef0)
-        if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
-        if not isinstance(self.random_state, np.random.RandomState):
-            generator_from(self.random_state)  # advances nothing
-
-    def _resolve_kernel(self, X, sample_weight, gamma=None):
-        """Return the kernel object, with gamma as a number; None if precomputed."""
-        if self._precomputed:
-            check_precomputed(X)
-            return None
-        gamma = self.gamma if gamma is None else gamma
-        kernel = resolve_kernel(
-            self.kernel,
-            gamma=resolve_gamma(gamma, X, sample_weight),
-            degree=self.degree,
-            coef0=self.coef0,
-        )
-        kernel(X[:2], X[:3])  # a function of the user's: does it return a matrix?
-        return kernel
 
     def _fit_core(
         self, X, Y, C, sample_weight, left_out, *, leave_one_out: bool, gamma=None
@@ -121,14 +62,6 @@ class LSSVMBase(BaseEstimator):
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
         return fitted
-
-    def _kernel_and_rows(self, kernel, X):
-        """Return kernel and rows on the device; row numbers for a given matrix."""
-        rows = on_device(X, self.device)
-        if kernel is not None:
-            return kernel, rows
-        kernel = Precomputed(rows)
-        return kernel, kernel.row_numbers()
 
     def _report(self, info: SolveInfo, C: float) -> None:
         """Store what ran, and warn once where the user must know."""
@@ -184,44 +117,12 @@ class LSSVMBase(BaseEstimator):
         operator = KernelOperator(
             self.kernel_,
             rows,
-            _in_precision_of(fitted, rows),
+            in_precision_of(fitted, rows),
             memory_budget=self.memory_budget,
             store=False,
         )
         products = operator.matmul(beside(rows, self.dual_coef_))
         return to_numpy(products) + self.intercept_
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._precomputed
-        tags.input_tags.pairwise = self._precomputed
-        return tags
-
-
-def on_device(X, device):
-    """Return ``X`` on the device; CSR matrices stay on the host."""
-    if scipy.sparse.issparse(X):
-        if device not in (None, "cpu"):
-            raise ValueError(
-                f"device={device!r} takes dense data only; X is sparse. Use "
-                "device=None, or X.toarray()."
-            )
-        return X
-    return to_device(X, device)
-
-
-def beside(rows, values):
-    """Return ``values`` in the library and on the device of ``rows``."""
-    if values is None or scipy.sparse.issparse(rows):
-        return values
-    return as_like(values, rows)
-
-
-def _in_precision_of(fitted, X):
-    """Bring the training rows to the precision of the rows to predict, if wider."""
-    if fitted.dtype == X.dtype:
-        return fitted
-    return fitted.astype(X.dtype) if hasattr(fitted, "astype") else fitted.to(X.dtype)
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:

@@ -17,7 +17,8 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel, on_device
+from kaucus.estimators._base import LSSVMBase, indefinite_kernel
+from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
@@ -78,7 +79,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
         1 / n_features.
     degree : int, default=3

@@ -36,9 +36,10 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features.
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -215,9 +216,10 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features.
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0

@@ -54,7 +54,7 @@ class _LeaveOneOut(LSSVMBase):
         if self.gammas is None:
             return [self.gamma]
         if isinstance(self.gammas, str) and self.gammas == "auto":
-            middle = resolve_gamma(self.gamma, X, sample_weight)
+            middle = resolve_gamma(self.gamma, X, sample_weight, self.kernel)
             return [float(g) for g in middle * _AUTO_GAMMAS]
         return [float(g) for g in check_grid("gammas", self.gammas)]
 
@@ -143,7 +143,7 @@ class LSSVMClassifierCV(ClassifierPredictions, _LeaveOneOut):
         times 4⁻³, 4⁻², ..., 4³.
     kernel : str, kernel object or callable, default="rbf"
         As in :class:`LSSVMClassifier`.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median"} or float, default="scale"
         As in :class:`LSSVMClassifier`.
     degree : int, default=3
         Degree of ``"poly"``.
@@ -331,7 +331,7 @@ class LSSVMRegressorCV(RegressorPredictions, _LeaveOneOut):
         times 4⁻³, 4⁻², ..., 4³.
     kernel : str, kernel object or callable, default="rbf"
         As in :class:`LSSVMRegressor`.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median"} or float, default="scale"
         As in :class:`LSSVMRegressor`.
     degree : int, default=3
         Degree of ``"poly"``.

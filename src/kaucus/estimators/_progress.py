@@ -9,7 +9,7 @@ _WIDTH = 24
 
 
 def step_reporter(
-    verbose: int, tol: float, max_iter: int
+    verbose: int, tol: float, max_iter: int, *, what: str = "residual"
 ) -> Callable[[int, float], None] | None:
     """Return a callback that draws a bar, or None where there is nobody to see it.
 
@@ -25,7 +25,7 @@ def step_reporter(
         bar = "█" * filled + "·" * (_WIDTH - filled)
         end = "\n" if residual <= tol or step >= max_iter else ""
         print(
-            f"\r[kaucus] {bar} step {step}, residual {residual:.1e} (tol {tol:.0e})",
+            f"\r[kaucus] {bar} step {step}, {what} {residual:.1e} (tol {tol:.0e})",
             end=end,
             file=sys.stderr,
             flush=True,

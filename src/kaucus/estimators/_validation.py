@@ -30,6 +30,13 @@ def check_finite(name: str, value: object) -> float:
     return float(value)
 
 
+def check_not_negative(name: str, value: object) -> float:
+    """Return a parameter that must be a finite number, zero or more."""
+    if check_finite(name, value) < 0:
+        raise ValueError(f"{name}={value!r} must be zero or more.")
+    return float(value)  # type: ignore[arg-type]
+
+
 def check_count(name: str, value: object) -> int:
     """Return a parameter that must be a whole number, 1 or more."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
@@ -214,6 +221,25 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row; give some row weight.")
     return weight
+
+
+def check_start_labels(labels, n_samples: int, n_clusters: int) -> np.ndarray:
+    """Return the clusters in which an iteration is to begin, as int64."""
+    given = np.asarray(labels)
+    if given.shape != (n_samples,):
+        raise ValueError(
+            f"init has shape {given.shape}; expected the cluster of each row, shape "
+            f"({n_samples},), or 'k-means++' or 'random'."
+        )
+    whole = given.dtype.kind in "iu" or (
+        given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+    )
+    if not whole or given.min() < 0 or given.max() >= n_clusters:
+        raise ValueError(
+            f"init has values such as {given[:3].tolist()}; expected the cluster of "
+            f"each row, whole numbers from 0 to n_clusters - 1 = {n_clusters - 1}."
+        )
+    return given.astype(np.int64)
 
 
 def left_out_shares(sample_weight: np.ndarray | None) -> np.ndarray | None:

@@ -1,5 +1,12 @@
 """Predictions in; metrics, timings, tables and figures out."""
 
+from kaucus.evaluation._clustering import clustering_accuracy
+from kaucus.evaluation._compare_kernels import (
+    KernelComparison,
+    KernelScore,
+    compare_kernels,
+    default_kernels,
+)
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_bytes,
@@ -20,9 +27,14 @@ from kaucus.evaluation._timing import (
 
 __all__ = [
     "IsolatedRun",
+    "KernelComparison",
+    "KernelScore",
     "MemoryUse",
     "Stopwatch",
     "best_of",
+    "clustering_accuracy",
+    "compare_kernels",
+    "default_kernels",
     "describe_machine",
     "format_bytes",
     "format_seconds",

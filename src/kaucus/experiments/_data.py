@@ -31,8 +31,9 @@ def load_split(
     ----------
     dataset : str
         ``"digits"`` (comes with scikit-learn; halves, the same for every seed),
-        ``"mnist"`` (the usual 60,000 and 10,000 rows), or ``"uci/NAME"`` (halves
-        by the seed, stratified).
+        ``"mnist"`` (the usual 60,000 and 10,000 rows), ``"uci/NAME"`` (halves
+        by the seed, stratified), or ``"clustering/NAME"`` (all rows, both as training
+        and as test rows; see ``_clustering.load_points``).
     n_train : int, default=None
         Number of training rows; None takes all.
     sample : {"first", "random"}, default="first"
@@ -73,10 +74,12 @@ def _loader(dataset: str) -> Callable[[Any, int], Split]:
     """Find the function of folder and seed that loads a data set."""
     if dataset.startswith("uci/"):
         return lambda data_home, seed: _uci(dataset[4:], data_home, seed)
+    if dataset.startswith("clustering/"):
+        return lambda data_home, seed: _points(dataset[11:], data_home)
     if dataset not in _LOADERS:
         raise ValueError(
             f"Data set {dataset!r} is not known; use one of "
-            f"{', '.join(sorted(_LOADERS))}, or 'uci/NAME'."
+            f"{', '.join(sorted(_LOADERS))}, 'uci/NAME' or 'clustering/NAME'."
         )
     return _LOADERS[dataset]
 
@@ -117,6 +120,13 @@ def _uci(name: str, data_home: Any, seed: int) -> Split:
     if "X_train" in data:
         return Split(data.X_train, data.y_train, data.X_test, data.y_test)
     return _halves(data.X, data.y, seed=seed)
+
+
+def _points(name: str, data_home: Any) -> Split:
+    from kaucus.experiments._clustering import load_points
+
+    X, y = load_points(name, data_home)
+    return Split(X, y, X, y)
 
 
 def _halves(X: np.ndarray, y: np.ndarray, *, seed: int) -> Split:

@@ -17,6 +17,8 @@ METHODS: dict[str, str | Callable[..., Any]] = {
     "patches of 26 x 26, kmeans-kernel, all rows": (
         "kaucus.experiments._digit_methods:patches"
     ),
+    "kernel-kmeans-runs": "kaucus.experiments._clustering:ClusterRuns",
+    "picked-kernel": "kaucus.experiments._clustering:PickedKernel",
 }
 
 

@@ -22,7 +22,14 @@ def _accuracy_percent(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     return 100 - _error_percent(y_true, y_pred)
 
 
+def _clustering_accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    from kaucus.evaluation import clustering_accuracy
+
+    return clustering_accuracy(y_true, y_pred)
+
+
 METRICS: dict[str, Metric] = {
     "error_percent": Metric("test error (%)", 2, _error_percent),
     "accuracy_percent": Metric("test accuracy (%)", 2, _accuracy_percent),
+    "clustering_accuracy": Metric("accuracy", 3, _clustering_accuracy),
 }

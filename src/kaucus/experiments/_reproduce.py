@@ -7,6 +7,7 @@ from typing import TextIO
 from kaucus.backend import device_name
 from kaucus.experiments._figures import draw_curve
 from kaucus.experiments._optional import MissingPackageError
+from kaucus.experiments._point_figures import draw_points
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
 from kaucus.experiments._runner import Outcome, Settings, run_paper
 from kaucus.experiments._spec import load_paper
@@ -70,7 +71,8 @@ def reproduce_paper(
         report = output / "report.md"
         replace_file(report, markdown_report(paper, outcome))
         files.append(report)
-        files += _draw_figures(paper.figures, rows, output, lines)
+        home = settings.data_home if settings else None
+        files += _draw_figures(paper.figures, rows, output, lines, home)
     return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
 
 
@@ -83,12 +85,12 @@ def exit_code(outcome: Outcome, rows: list[Row]) -> int:
     return SKIPPED if outcome.problems("skipped") else OK
 
 
-def _draw_figures(figures, rows, output: Path, lines: list[str]) -> list[Path]:
+def _draw_figures(figures, rows, output: Path, lines: list[str], home) -> list[Path]:
     """Draw what can be drawn; say in ``lines`` what cannot."""
     files = []
     for figure in figures:
         try:
-            path = draw_curve(figure, rows, output / f"{figure.name}.png")
+            path = _draw(figure, rows, output / f"{figure.name}.png", home)
         except MissingPackageError as error:
             lines.append(f"figure {figure.name} not drawn: {error}")
             continue
@@ -97,3 +99,9 @@ def _draw_figures(figures, rows, output: Path, lines: list[str]) -> list[Path]:
         else:
             files.append(path)
     return files
+
+
+def _draw(figure, rows, path: Path, data_home) -> Path | None:
+    if figure.kind == "points":
+        return draw_points(figure, rows, path, data_home=data_home)
+    return draw_curve(figure, rows, path)

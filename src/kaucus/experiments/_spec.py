@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from kaucus.experiments._grid import expand_grid
 from kaucus.experiments._metrics import METRICS
 
 
@@ -106,6 +107,9 @@ class Figure:
         list of values admits each of them.
     log_x : bool
         Whether the horizontal axis is logarithmic.
+    kind : {"curve", "points"}
+        ``"points"`` draws the selected data sets of the plane instead; see
+        ``_point_figures.draw_points``.
     """
 
     name: str
@@ -115,6 +119,7 @@ class Figure:
     by: str = "method"
     select: Mapping[str, Any] = field(default_factory=dict)
     log_x: bool = False
+    kind: str = "curve"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,13 +158,21 @@ _FIGURE_TYPES: dict[str, Any] = {
     "by": str,
     "select": dict,
     "log_x": bool,
+    "kind": str,
 }
-_PAPER_TYPES = {"title": str, "reference": str, "cell": list, "figure": list}
+_PAPER_TYPES = {
+    "title": str,
+    "reference": str,
+    "cell": list,
+    "grid": list,
+    "figure": list,
+}
 _CHOICES = {
     "metric": tuple(METRICS),
     "sample": ("first", "random"),
     "normalize": ("unit",),
     "dtype": ("float32", "float64"),
+    "kind": ("curve", "points"),
 }
 
 
@@ -222,8 +235,13 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{file} is not valid TOML: {error}.") from error
-    _check_keys(table, _PAPER_TYPES, ("title", "reference", "cell"), file)
-    cells = [_cell(t, f"{file}, cell {i}") for i, t in enumerate(table["cell"], 1)]
+    required = ("title", "reference", *(() if "grid" in table else ("cell",)))
+    _check_keys(table, _PAPER_TYPES, required, file)
+    cells = [
+        _cell(t, f"{file}, cell {i}") for i, t in enumerate(table.get("cell", []), 1)
+    ]
+    for i, grid in enumerate(table.get("grid", []), 1):
+        cells += _grid_cells(grid, f"{file}, grid {i}")
     figures = [
         _figure(t, f"{file}, figure {i}")
         for i, t in enumerate(table.get("figure", []), 1)
@@ -248,9 +266,19 @@ def _cell(table: dict[str, Any], where: str) -> Cell:
     return Cell(**values)
 
 
+def _grid_cells(table: dict[str, Any], where: str) -> list[Cell]:
+    """Check one ``[[grid]]``, and return its cells."""
+    try:
+        tables = expand_grid(table, where)
+    except ValueError as error:
+        raise SpecError(str(error)) from error
+    return [_cell(t, f"{where}, cell {i}") for i, t in enumerate(tables, 1)]
+
+
 def _figure(table: dict[str, Any], where: str) -> Figure:
     """Check one ``[[figure]]``."""
     _check_keys(table, _FIGURE_TYPES, ("name", "title", "x", "x_label"), where)
+    _check_choices(table, where)
     return Figure(**table)
 
 

@@ -12,7 +12,9 @@ from kaucus.kernels._exponential import Exponential
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
+from kaucus.kernels._median import median_gamma
 from kaucus.kernels._operator import KernelOperator
+from kaucus.kernels._path import path_kernel
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._resolve import (
@@ -39,6 +41,8 @@ __all__ = [
     "inner_products",
     "kernel_names",
     "kernels_with_gamma",
+    "median_gamma",
+    "path_kernel",
     "resolve_gamma",
     "resolve_kernel",
     "squared_norms",

@@ -8,6 +8,7 @@ from dataclasses import fields
 from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
+from kaucus.kernels._median import median_gamma
 from kaucus.kernels._precomputed import Precomputed
 
 
@@ -71,19 +72,25 @@ def _class_named(name: str) -> type[Kernel]:
 
 
 def resolve_gamma(
-    gamma: float | str, X: Array, sample_weight: Array | None = None
+    gamma: float | str,
+    X: Array,
+    sample_weight: Array | None = None,
+    kernel: object = None,
 ) -> float:
     """Return gamma as a number, as scikit-learn's ``SVC`` does.
 
     ``"scale"`` is 1 / (d Var(X)), ``"auto"`` is 1 / d; the variance is that of all
     entries (each row counted with its weight), and 1 stands in for 1 / (d Var(X)) where
-    all entries are equal.
+    all entries are equal. ``"median"`` is :func:`median_gamma`: the width from the
+    median distance between rows.
 
     Parameters
     ----------
-    gamma : {"scale", "auto"} or float
+    gamma : {"scale", "auto", "median"} or float
     X : array or CSR matrix of shape (n, d)
     sample_weight : array of shape (n,), default=None
+    kernel : object, default=None
+        Whose gamma it is; matters for ``"median"`` alone.
     """
     if not isinstance(gamma, str):
         return float(gamma)
@@ -98,8 +105,11 @@ def resolve_gamma(
                 "overflows; scale X, for example with StandardScaler."
             )
         return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    if gamma == "median":
+        return median_gamma(X, sample_weight, kernel)
     raise ValueError(
-        f"gamma={gamma!r} is not known; expected 'scale', 'auto' or a positive number."
+        f"gamma={gamma!r} is not known; expected 'scale', 'auto', 'median' or a "
+        "positive number."
     )
 
 

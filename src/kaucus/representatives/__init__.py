@@ -1,31 +1,78 @@
 """Rows in, a few rows or centres that stand for them out.
 
-Seeding and k-means in the cosine and the euclidean geometry; nothing is predicted here.
+Seeding, k-means in the cosine and the euclidean geometry and in the feature space of a
+kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
 from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
+from kaucus.representatives._gram import (
+    Gram,
+    NystromGram,
+    StoredGram,
+    StreamedGram,
+    make_gram,
+)
+from kaucus.representatives._kernel_kmeans import (
+    KernelKMeansResult,
+    best_start,
+    distances_from_sums,
+    indicator,
+    kernel_kmeans,
+    labels_objective,
+    mean_shares,
+    total_scatter,
+)
+from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
 from kaucus.representatives._lloyd import KMeansResult, kmeans, reseed_empty
 from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
     represent_classes,
 )
-from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+from kaucus.representatives._pivoted_cholesky import (
+    PivotedFactor,
+    pivoted_factor,
+    randomly_pivoted_cholesky,
+)
+from kaucus.representatives._seeding import (
+    kmeans_plus_plus,
+    random_seeds,
+    seeds_by_cost,
+)
 
 __all__ = [
+    "LANDMARKS",
     "METRICS",
     "Assigner",
     "Assignment",
+    "Gram",
     "KMeansOptions",
     "KMeansResult",
+    "KernelKMeansResult",
+    "NystromGram",
+    "PivotedFactor",
     "Representatives",
+    "StoredGram",
+    "StreamedGram",
+    "best_start",
+    "choose_landmarks",
     "cluster_sums",
+    "distances_from_sums",
+    "indicator",
+    "kernel_kmeans",
     "kmeans",
     "kmeans_plus_plus",
+    "labels_objective",
     "make_centers",
+    "make_gram",
+    "mean_shares",
+    "pivoted_factor",
     "prepare_rows",
     "random_seeds",
+    "randomly_pivoted_cholesky",
     "represent_classes",
     "reseed_empty",
+    "seeds_by_cost",
+    "total_scatter",
 ]

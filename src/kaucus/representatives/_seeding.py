@@ -4,6 +4,8 @@ Reference: D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful se
 (SODA 2007); of several candidates the best is taken, as their Sec. 7 suggests.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kaucus.backend import (
@@ -57,19 +59,46 @@ def kmeans_plus_plus(
     -----
     With 2 + log k candidates a step, n k d (2 + log k) multiplications.
     """
-    n_candidates = 2 + int(np.log(n_clusters))
     squared = squared_norms(X) if metric == "euclidean" else None
-    chosen = [int(rng.choice(X.shape[0], p=weight / weight.sum()))]
-    costs = _costs(X, np.array(chosen), squared, metric)[:, 0]
+    return seeds_by_cost(
+        lambda rows: _costs(X, rows, squared, metric), n_clusters, weight, rng
+    )
+
+
+def seeds_by_cost(
+    costs_with: Callable[[np.ndarray], np.ndarray],
+    n_clusters: int,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Choose rows as k-means++ does, whatever the geometry.
+
+    Parameters
+    ----------
+    costs_with : callable
+        ``costs_with(rows)`` returns what every row costs with each of these rows as its
+        centre, (n, m).
+    n_clusters : int
+    weight : ndarray of shape (n,)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n_clusters,)
+        Row numbers.
+    """
+    n_rows, n_candidates = len(weight), 2 + int(np.log(n_clusters))
+    chosen = [int(rng.choice(n_rows, p=weight / weight.sum()))]
+    costs = costs_with(np.array(chosen))[:, 0]
     while len(chosen) < n_clusters:
         likely = np.cumsum(weight * costs)
         if likely[-1] <= 0:  # every row is a centre already: any other will do
-            rest = np.setdiff1d(np.arange(X.shape[0]), chosen)
+            rest = np.setdiff1d(np.arange(n_rows), chosen)
             chosen += rng.permutation(rest)[: n_clusters - len(chosen)].tolist()
             break
         draws = rng.uniform(size=n_candidates) * likely[-1]
-        candidates = np.minimum(np.searchsorted(likely, draws), X.shape[0] - 1)
-        new = np.minimum(costs[:, None], _costs(X, candidates, squared, metric))
+        candidates = np.minimum(np.searchsorted(likely, draws), n_rows - 1)
+        new = np.minimum(costs[:, None], costs_with(candidates))
         best = int(np.argmin(weight @ new))
         chosen.append(int(candidates[best]))
         costs = new[:, best]

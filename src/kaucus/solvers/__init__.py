@@ -3,6 +3,7 @@
 Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
+from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._calibration import (
     fit_temperature,
     softmax,
@@ -15,7 +16,6 @@ from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
-from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
 from kaucus.solvers._scores import Score, classification_score, regression_score
 from kaucus.solvers._search import LOOSearch, search_by_leave_one_out

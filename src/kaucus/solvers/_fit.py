@@ -34,9 +34,9 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.kernels import Kernel, KernelOperator
+from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import MIXED_FROM, solve_ls_svm
-from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
 from kaucus.solvers._result import LSSVMSolution
 
 # Up to so many rows a factorisation is over in seconds, whatever C.

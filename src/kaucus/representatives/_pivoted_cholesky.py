@@ -11,6 +11,7 @@ ridge regression: M. Díaz et al., arXiv:2304.12465.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,15 @@ from kaucus.backend import (
 _ROUNDINGS = 100.0
 
 
+class PivotedFactor(NamedTuple):
+    """A low-rank factor, and the rows of K that it was made from."""
+
+    F: Array
+    """(n, r), F Fᵀ ≈ K."""
+    pivots: np.ndarray
+    """(r,), different row numbers in the order in which they were drawn."""
+
+
 def randomly_pivoted_cholesky(
     columns: Callable[[Array], Array],
     K_diagonal: Array,
@@ -40,7 +50,34 @@ def randomly_pivoted_cholesky(
     rng: np.random.Generator,
     block_size: int = 128,
 ) -> Array:
-    """Return F with F Fᵀ ≈ K from ``rank`` columns of K.
+    """Return F with F Fᵀ ≈ K: :func:`pivoted_factor` without the pivots.
+
+    Parameters
+    ----------
+    columns : callable
+    K_diagonal : array of shape (n,)
+    rank : int
+    rng : numpy.random.Generator
+    block_size : int, default=128
+
+    Returns
+    -------
+    array of shape (n, r)
+    """
+    return pivoted_factor(
+        columns, K_diagonal, rank=rank, rng=rng, block_size=block_size
+    ).F
+
+
+def pivoted_factor(
+    columns: Callable[[Array], Array],
+    K_diagonal: Array,
+    *,
+    rank: int,
+    rng: np.random.Generator,
+    block_size: int = 128,
+) -> PivotedFactor:
+    """Return F with F Fᵀ ≈ K from ``rank`` columns of K, and which columns.
 
     Parameters
     ----------
@@ -55,8 +92,8 @@ def randomly_pivoted_cholesky(
 
     Returns
     -------
-    array of shape (n, r)
-        r ≤ rank.
+    PivotedFactor
+        With r ≤ rank columns.
 
     Notes
     -----
@@ -68,17 +105,20 @@ def randomly_pivoted_cholesky(
     left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
     # Less than this is rounding of the columns: it has no factor.
     noise = _ROUNDINGS * epsilon(K_diagonal) * left.max()
-    done = 0
+    done, drawn = 0, []
     while done < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
         pivots = rng.choice(n, size=size, replace=False, p=left / left.sum())
-        new = _next_columns(F[:, :done], columns, np.sort(pivots), K_diagonal)
+        pivots = np.sort(pivots)
+        new = _next_columns(F[:, :done], columns, pivots, K_diagonal)
         F[:, done : done + size] = new
         done += size
+        drawn.append(pivots)
         left -= to_numpy(xp.sum(new**2, axis=1, dtype=xp.float64))
         left[left <= noise] = 0.0
         left[pivots] = 0.0
-    return F[:, :done]
+    none = np.empty(0, dtype=np.int64)
+    return PivotedFactor(F[:, :done], np.concatenate([none, *drawn]))
 
 
 def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> Array:

@@ -1,0 +1,111 @@
+"""What every kernel estimator shares: rows in, kernel and device arrays out."""
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import validate_data
+
+from kaucus.backend import as_like, generator_from, parse_bytes, to_device
+from kaucus.estimators._validation import (
+    check_count,
+    check_finite,
+    check_positive,
+    check_precomputed,
+)
+from kaucus.kernels import Precomputed, resolve_gamma, resolve_kernel
+
+
+class KernelInputMixin:
+    """For estimators with kernel, gamma, degree, coef0, device and memory_budget."""
+
+    def _check_kernel_parameters(self) -> None:
+        """Check what can be wrong before the data is looked at."""
+        if not isinstance(self.gamma, str):
+            remedy = "Or pass 'scale', 'auto' or 'median'."
+            check_positive("gamma", self.gamma, remedy=remedy)
+        check_count("degree", self.degree)
+        check_finite("coef0", self.coef0)
+        if self.memory_budget is not None:
+            parse_bytes(self.memory_budget)
+        if not isinstance(self.random_state, np.random.RandomState):
+            generator_from(self.random_state)  # advances nothing
+
+    def _validate(self, X, y="no_validation", *, reset: bool, **options):
+        """Return ``X`` (and ``y``) as float arrays, CSR where they were sparse."""
+        if self._precomputed and not reset:
+            self._check_width(X)
+        return validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse=False if self._precomputed else "csr",
+            dtype=(np.float64, np.float32),
+            **options,
+        )
+
+    def _check_width(self, K) -> None:
+        width = np.shape(K)[1:]
+        if len(width) == 1 and width[0] != self.n_features_in_:
+            raise ValueError(
+                f"kernel='precomputed' needs k(X_new, X_fit), one column for each of "
+                f"the {self.n_features_in_} training rows, got shape {np.shape(K)}."
+            )
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _resolve_kernel(self, X, sample_weight, gamma=None):
+        """Return the kernel object, with gamma as a number; None if precomputed."""
+        if self._precomputed:
+            check_precomputed(X)
+            return None
+        gamma = self.gamma if gamma is None else gamma
+        kernel = resolve_kernel(
+            self.kernel,
+            gamma=resolve_gamma(gamma, X, sample_weight, self.kernel),
+            degree=self.degree,
+            coef0=self.coef0,
+        )
+        kernel(X[:2], X[:3])  # a function of the user's: does it return a matrix?
+        return kernel
+
+    def _kernel_and_rows(self, kernel, X):
+        """Return kernel and rows on the device; row numbers for a given matrix."""
+        rows = on_device(X, self.device)
+        if kernel is not None:
+            return kernel, rows
+        kernel = Precomputed(rows)
+        return kernel, kernel.row_numbers()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self._precomputed
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+
+def on_device(X, device):
+    """Return ``X`` on the device; CSR matrices stay on the host."""
+    if scipy.sparse.issparse(X):
+        if device not in (None, "cpu"):
+            raise ValueError(
+                f"device={device!r} takes dense data only; X is sparse. Use "
+                "device=None, or X.toarray()."
+            )
+        return X
+    return to_device(X, device)
+
+
+def beside(rows, values):
+    """Return ``values`` in the library and on the device of ``rows``."""
+    if values is None or scipy.sparse.issparse(rows):
+        return values
+    return as_like(values, rows)
+
+
+def in_precision_of(fitted, X):
+    """Bring the training rows to the precision of the rows to predict, if wider."""
+    if fitted.dtype == X.dtype:
+        return fitted
+    return fitted.astype(X.dtype) if hasattr(fitted, "astype") else fitted.to(X.dtype)

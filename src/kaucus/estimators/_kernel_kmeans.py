@@ -1,0 +1,467 @@
+"""k-means in the feature space of a kernel, as a scikit-learn clusterer."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    astype,
+    generator_from,
+    resolve_budget,
+    to_numpy,
+)
+from kaucus.estimators._kernel_input import (
+    KernelInputMixin,
+    beside,
+    in_precision_of,
+    on_device,
+)
+from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._spherical_kmeans import INITS, check_rows
+from kaucus.estimators._validation import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_start_labels,
+    check_weights,
+)
+from kaucus.kernels import KernelOperator
+from kaucus.representatives import (
+    LANDMARKS,
+    Gram,
+    KernelKMeansResult,
+    NystromGram,
+    best_start,
+    choose_landmarks,
+    distances_from_sums,
+    kernel_kmeans,
+    labels_objective,
+    make_gram,
+    mean_shares,
+)
+
+# Up to so many rows the exact objective of an approximate fit is computed as well.
+EXACT_ROWS = 20_000
+
+
+class KernelKMeans(
+    KernelInputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    """k-means in the feature space of a kernel.
+
+    Each row belongs to the cluster whose mean, in the space that the kernel stands for,
+    is nearest. So clusters may be rings, arms or whatever the kernel can tell apart;
+    with a linear kernel it is k-means. Weights make it weighted kernel k-means, of
+    which normalised cuts of a graph are a case (see Notes).
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    kernel : str, kernel object or callable, default="rbf"
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
+        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
+    degree : int, default=3
+        Degree of ``"poly"``.
+    coef0 : float, default=0.0
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    init : {"k-means++", "random"} or array-like of shape (n_samples,), \
+default="k-means++"
+        Where to begin: rows far from each other in feature space, a random cluster for
+        every row (the paper), or these clusters, whole numbers below ``n_clusters``.
+    n_init : "auto" or int, default="auto"
+        Starts, of which the best is kept. They share the kernel matrix and go side by
+        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
+        clusters and for ``approximation="nystrom"``.
+    max_iter : int, default=300
+        Most steps of one start.
+    tol : float, default=0.0
+        Stop when a step lowers the objective by no more than this share of it; 0 goes
+        on until no row moves.
+    approximation : {None, "nystrom"}, default=None
+        None is exact, with n² kernel entries, kept where they fit and computed again in
+        blocks where not. ``"nystrom"`` holds the centres to the span of ``n_landmarks``
+        points: n times ``n_landmarks`` entries, for millions of rows.
+    n_landmarks : int, default=300
+        Points for ``"nystrom"``, at most as many as there are rows.
+    landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
+        How they are chosen: centres of k-means, random rows, or pivots of a randomly
+        pivoted Cholesky factor of the kernel matrix.
+    device : str, default=None
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives NumPy arrays back. Needs torch.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+    random_state : int, RandomState or Generator, default=None
+        Draws the starts and the landmarks.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row.
+    inertia_ : float
+        Sum of squared distances in feature space of the rows from the means of their
+        clusters, with their weights. With ``"nystrom"`` the means are held to the span
+        of the landmarks, so that it is an upper bound of ``exact_inertia_``.
+    exact_inertia_ : float or None
+        The same with the exact means of these clusters; None for an approximate fit of
+        more than 20,000 rows, where it would take longer than the fit.
+    n_iter_ : int
+        Steps of the best start.
+    n_reseeded_ : int
+        How often a cluster that had lost all its rows was given the worst represented
+        one.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed.
+    X_fit_ : array or CSR matrix of shape (m, n_features)
+        The rows in whose span the means lie: the training rows, or the landmarks.
+        Absent with a precomputed kernel.
+    center_coef_ : ndarray of shape (m, n_clusters)
+        The means as sums over these rows.
+    center_norms_ : ndarray of shape (n_clusters,)
+        Their squared norms in feature space.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    kaucus.evaluation.compare_kernels : Which kernel, without labels.
+    SphericalKMeans : k-means by angle.
+    sklearn.cluster.SpectralClustering : Normalised cuts by eigenvectors.
+
+    Notes
+    -----
+    Eq. (7) of the reference in full: the squared norm of a mean is not the same for all
+    clusters, and k(x, x) need not be 1. The objective falls with every step; with a
+    kernel that is not positive semidefinite (``"sigmoid"``) it may rise, and then the
+    clusters before that are kept, with a warning.
+
+    For a graph of weights A with degrees D, the kernel σ D⁻¹ + D⁻¹ A D⁻¹, with σ large
+    enough to make it positive semidefinite, and the degrees as ``sample_weight`` give
+    normalised cuts.
+
+    The result does not depend on the number of threads.
+
+    References
+    ----------
+    M. Maia, A. Ara, "The kernel trick and clustering: the kernel k-means method".
+
+    I. S. Dhillon, Y. Guan, B. Kulis, "Kernel k-means: spectral clustering and
+    normalized cuts", KDD 2004.
+
+    Examples
+    --------
+    >>> from kaucus import KernelKMeans
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.evaluation import clustering_accuracy
+    >>> X, y = make_rings(random_state=0)
+    >>> model = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0).fit(X)
+    >>> clustering_accuracy(y, model.labels_)
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        init="k-means++",
+        n_init="auto",
+        max_iter=300,
+        tol=0.0,
+        approximation=None,
+        n_landmarks=300,
+        landmarks="k-means",
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Or the kernel matrix of the rows, with ``kernel="precomputed"``.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : KernelKMeans
+        """
+        n_init = self._check_parameters()
+        X = self._validate(X, reset=True)
+        check_rows(X, self.n_clusters)
+        weight = check_weights(sample_weight, X)
+        init = self._check_init(X.shape[0])
+        self.kernel_ = self._resolve_kernel(X, weight)
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        rng = generator_from(self.random_state)
+        gram = self._gram(kernel, rows, rng)
+        weight = beside(rows, weight)
+        results = kernel_kmeans(
+            gram,
+            self.n_clusters,
+            init=init,
+            n_init=n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            sample_weight=weight,
+            rng=rng,
+            memory_budget=self.memory_budget,
+            callback=step_reporter(
+                self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
+            ),
+        )
+        best = best_start(results)
+        self._report(best, interrupted=any(r.interrupted for r in results))
+        self._store(X, gram, best, weight)
+        return self
+
+    def predict(self, X):
+        """Return the cluster of the nearest mean in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Or k(X, X_fit), with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.argmin(self._squared_distances(X), axis=1).astype(np.int32)
+
+    def transform(self, X):
+        """Return the distances from the means in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        return np.sqrt(self._true_distances(X, "transform"))
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the sum of squared distances from the nearest means.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        costs = self._true_distances(X, "score").min(axis=1).astype(np.float64)
+        weight = check_weights(sample_weight, X)
+        return -float(costs.sum() if weight is None else weight @ costs)
+
+    def _true_distances(self, X, method: str) -> np.ndarray:
+        check_is_fitted(self, "center_coef_")
+        if self._precomputed:
+            raise ValueError(
+                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
+                "k(X, X_fit) does not have; use predict, or give the kernel as an "
+                "object or a function."
+            )
+        return self._squared_distances(X)
+
+    def _squared_distances(self, X) -> np.ndarray:
+        """Return eq. (7); for a precomputed kernel without its first term."""
+        check_is_fitted(self, "center_coef_")
+        X = self._validate(X, reset=False)
+        if self._precomputed:
+            return self.center_norms_ - 2 * (X @ self.center_coef_)
+        rows = on_device(X, self.device)
+        operator = KernelOperator(
+            self.kernel_,
+            rows,
+            in_precision_of(on_device(self.X_fit_, self.device), rows),
+            memory_budget=self.memory_budget,
+            store=False,
+        )
+        D = distances_from_sums(
+            operator.matmul(beside(rows, self.center_coef_)),
+            astype(self.kernel_.diag(rows), "float64"),
+            beside(rows, self.center_norms_),
+        )
+        return to_numpy(D).astype(X.dtype, copy=False)
+
+    def _check_parameters(self) -> int:
+        """Check the parameters, and return the number of starts."""
+        self._check_kernel_parameters()
+        check_count("n_clusters", self.n_clusters)
+        check_count("max_iter", self.max_iter)
+        check_not_negative("tol", self.tol)
+        check_choice("approximation", self.approximation, (None, "nystrom"))
+        check_count("n_landmarks", self.n_landmarks)
+        check_choice("landmarks", self.landmarks, LANDMARKS)
+        self._check_landmarks()
+        if isinstance(self.init, str):
+            check_choice("init", self.init, INITS)
+        if isinstance(self.n_init, str):
+            check_choice("n_init", self.n_init, ("auto",))
+            many = isinstance(self.init, str) and self.approximation is None
+            return 10 if many else 1
+        return check_count("n_init", self.n_init)
+
+    def _check_landmarks(self) -> None:
+        if self.approximation is None:
+            return
+        if self._precomputed and self.landmarks == "k-means":
+            raise ValueError(
+                "landmarks='k-means' needs rows that can be averaged, and "
+                "kernel='precomputed' has none; use 'rpcholesky' or 'uniform'."
+            )
+        if self.n_landmarks < self.n_clusters:
+            raise ValueError(
+                f"n_landmarks={self.n_landmarks} should be >= n_clusters="
+                f"{self.n_clusters}; raise n_landmarks."
+            )
+
+    def _check_init(self, n_samples: int):
+        if isinstance(self.init, str):
+            return self.init
+        return check_start_labels(self.init, n_samples, self.n_clusters)
+
+    def _gram(self, kernel, rows, rng) -> Gram:
+        if self.approximation is None:
+            return make_gram(kernel, rows, memory_budget=self.memory_budget)
+        budget = resolve_budget(self.memory_budget, rows)
+        chosen = choose_landmarks(
+            kernel,
+            rows,
+            min(self.n_landmarks, rows.shape[0]),
+            method=self.landmarks,
+            rng=rng,
+        )
+        try:
+            return NystromGram(kernel, rows, chosen, budget - budget // 4)
+        except NotPositiveDefiniteError as error:
+            raise ValueError(
+                f"kernel={self.kernel!r} is not positive semidefinite on this data, "
+                "and approximation='nystrom' needs that; use another kernel, or "
+                "approximation=None."
+            ) from error
+
+    def _store(self, X, gram: Gram, best: KernelKMeansResult, weight) -> None:
+        self.labels_ = to_numpy(best.labels).astype(np.int32)
+        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.n_reseeded_ = best.n_reseeded
+        self.exact_inertia_ = self._exact_inertia(gram, best, weight)
+        self.center_norms_ = to_numpy(best.center_norms)
+        self._n_features_out = self.n_clusters
+        coef = to_numpy(gram.coefficients(mean_shares(best, weight)))
+        if self._precomputed:
+            self.center_coef_ = np.zeros((X.shape[0], self.n_clusters))
+            numbers = to_numpy(gram.representers)[:, 0].astype(np.int64)
+            self.center_coef_[numbers] = coef
+            return
+        self.center_coef_ = coef.astype(np.float64, copy=False)
+        given = gram.representers
+        self.X_fit_ = X if self.approximation is None else _on_host(given)
+
+    def _exact_inertia(self, gram: Gram, best: KernelKMeansResult, weight):
+        if self.approximation is None:
+            return best.inertia
+        if gram.n_rows > EXACT_ROWS:
+            return None
+        exact = make_gram(gram.kernel, gram.X, memory_budget=self.memory_budget)
+        return labels_objective(exact, best.labels, self.n_clusters, weight)
+
+    def _report(self, best: KernelKMeansResult, *, interrupted: bool) -> None:
+        """Warn once where the user must know."""
+        n_found = len(np.unique(to_numpy(best.labels)))
+        if n_found < self.n_clusters:
+            warnings.warn(
+                f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
+                "few different rows. Lower n_clusters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if interrupted:
+            text = (
+                f"Interrupted after {best.n_iter} steps; the best clusters so far are "
+                "kept."
+            )
+        elif best.rose:
+            text = (
+                f"Stopped after {best.n_iter} steps, because the next one would have "
+                f"raised the objective: kernel={self.kernel!r} is not positive "
+                "semidefinite on this data. The clusters before it are kept; use "
+                "another kernel for more."
+            )
+        elif not best.converged:
+            text = (
+                f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
+                "rows still moved; increase max_iter or tol."
+            )
+        else:
+            return
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _on_host(rows):
+    return rows if scipy.sparse.issparse(rows) else to_numpy(rows)

@@ -1,0 +1,399 @@
+"""Which kernel for clustering, without labels: the paper's open question.
+
+The objective of kernel k-means cannot be compared between kernels: it has the units of
+the kernel. What is compared here has none:
+
+    explained    1 − objective / scatter, the share of the kernel's scatter between the
+                 clusters; falls with the width of the kernel, whatever the clusters
+    tightness    scatter between the clusters over the most that any k clusters could
+                 have: the k − 1 largest eigenvalues of the centred kernel matrix; 1
+                 where the leading directions of the feature space are the clusters
+    stability    mean adjusted Rand index with clusterings of random subsamples
+    silhouette   mean silhouette, with the distances of the feature space
+
+The pick is the kernel of the largest tightness × stability. Neither is enough alone: a
+kernel so narrow that its matrix is the identity is tight with any clusters, and one
+with a single leading direction is stable wherever it is cut. Where it fails: a wide
+kernel on data without clusters is stable and fairly tight, so the score says which
+kernel, not whether there are clusters at all; and kernels within a few percent of the
+best are no worse than the pick: look at them too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import (
+    adjusted_rand_score,
+    normalized_mutual_info_score,
+    silhouette_score,
+)
+from sklearn.utils.validation import check_array, column_or_1d
+
+from kaucus.backend import few_threads_for, generator_from
+from kaucus.evaluation._clustering import clustering_accuracy
+from kaucus.evaluation._tables import format_table
+from kaucus.kernels import (
+    Kernel,
+    Linear,
+    Polynomial,
+    Precomputed,
+    median_gamma,
+    path_kernel,
+    resolve_kernel,
+)
+from kaucus.representatives import best_start, kernel_kmeans, make_gram, total_scatter
+
+CONSENSUS = (None, "average", "coassociation")
+WIDTHS = (1, 4, 16, 64)
+PATH_WIDTHS = (1, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelScore:
+    """What one kernel makes of the data.
+
+    Parameters
+    ----------
+    name : str
+        The kernel's.
+    objective : float
+        Of the best start; in the kernel's own units.
+    explained, tightness, stability, silhouette : float
+        See the module's text.
+    labels : ndarray of shape (n_samples,)
+        Clusters of the best start.
+    accuracy, ari, nmi : float or None, default=None
+        Against the classes, where they were given.
+    """
+
+    name: str
+    objective: float
+    explained: float
+    tightness: float
+    stability: float
+    silhouette: float
+    labels: np.ndarray
+    accuracy: float | None = None
+    ari: float | None = None
+    nmi: float | None = None
+
+    @property
+    def score(self) -> float:
+        """Tightness times stability, by which a kernel is picked."""
+        return self.tightness * self.stability
+
+
+_UNLABELLED = ("objective", "explained", "tightness", "stability", "silhouette")
+_LABELLED = ("accuracy", "ari", "nmi")
+
+
+@dataclass(frozen=True)
+class KernelComparison:
+    """Kernels side by side; ``print`` shows the table.
+
+    Parameters
+    ----------
+    scores : tuple of KernelScore
+        In the order in which the kernels were given, the consensus last.
+    rows : ndarray or None
+        Which rows were compared; None is all.
+    consensus : KernelScore or None, default=None
+        That of all kernels together, where it was asked for.
+    """
+
+    scores: tuple[KernelScore, ...]
+    rows: np.ndarray | None
+    consensus: KernelScore | None = None
+
+    @property
+    def best(self) -> KernelScore:
+        """The kernel of the largest score; the classes have no part in it.
+
+        Never the consensus: a kernel made of clusterings is tight by its making.
+        """
+        kernels = [one for one in self.scores if one is not self.consensus]
+        return max(kernels, key=lambda one: one.score)
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the table's columns."""
+        known = self.scores[0].accuracy is not None
+        return ("name", *_UNLABELLED, "score", *(_LABELLED if known else ()))
+
+    def to_rows(self) -> list[list[Any]]:
+        """Return the table's values, best score first."""
+        ordered = sorted(self.scores, key=lambda one: -one.score)
+        return [[getattr(one, name) for name in self.columns()] for one in ordered]
+
+    def to_pandas(self):
+        """Return the table as a pandas DataFrame, best score first."""
+        import pandas
+
+        return pandas.DataFrame(self.to_rows(), columns=list(self.columns()))
+
+    def __str__(self) -> str:
+        texts = [
+            [v if isinstance(v, str) else round(v, 3) for v in row]
+            for row in self.to_rows()
+        ]
+        return format_table(self.columns(), texts)
+
+
+def compare_kernels(
+    X,
+    n_clusters: int,
+    kernels: Mapping[str, Any] | Sequence[Any] | None = None,
+    y=None,
+    *,
+    consensus: str | None = None,
+    n_init: int = 30,
+    n_subsamples: int = 10,
+    max_samples: int = 2000,
+    random_state=None,
+) -> KernelComparison:
+    """Cluster the rows with several kernels, and tell which one suits them.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_clusters : int
+        Number of clusters.
+    kernels : mapping or sequence, default=None
+        Names and kernels, or kernels alone: names that estimators know (with gamma from
+        the median distance), kernel objects, functions ``k(X, Y)`` or matrices of shape
+        (n_samples, n_samples). None tries :func:`default_kernels`.
+    y : array-like of shape (n_samples,), default=None
+        Classes. They add columns to the table, and change nothing else.
+    consensus : {None, "average", "coassociation"}, default=None
+        Adds a kernel made of all: the mean of the centred matrices of unit trace, or
+        how often two rows share a cluster, each kernel counted with its score.
+    n_init : int, default=30
+        Starts with each kernel.
+    n_subsamples : int, default=10
+        Subsamples of four fifths of the rows, for the stability.
+    max_samples : int, default=2000
+        Of more rows a random sample of this size is compared.
+    random_state : int, RandomState or Generator, default=None
+        Draws starts and subsamples.
+
+    Returns
+    -------
+    KernelComparison
+        ``best`` is the pick, ``print`` shows the table.
+
+    Notes
+    -----
+    Every kernel sees the same starts and subsamples. n² memory, and n³ time per kernel
+    for the tightness.
+
+    Examples
+    --------
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.kernels import path_kernel
+    >>> X, y = make_rings(200, random_state=0)
+    >>> kernels = {"linear": "linear", "path": path_kernel(X)}
+    >>> compared = compare_kernels(X, 2, kernels, y, random_state=0)
+    >>> compared.best.name, compared.best.accuracy
+    ('path', 1.0)
+    """
+    X = check_array(X, dtype=(np.float64, np.float32))
+    _check(consensus, n_clusters, X.shape[0])
+    rng = generator_from(random_state)
+    named = _named(default_kernels(X) if kernels is None else kernels)
+    rows = None
+    if X.shape[0] > max_samples:
+        rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
+    classes = None if y is None else _classes(y, X.shape[0], rows)
+    judge = _Judge(n_clusters, classes, n_init, n_subsamples, int(rng.integers(2**31)))
+    matrices = {name: _matrix(kernel, X, rows) for name, kernel in named.items()}
+    scores = [judge.score(name, K) for name, K in matrices.items()]
+    if consensus is None:
+        return KernelComparison(tuple(scores), rows)
+    K = _consensus(consensus, list(matrices.values()), scores)
+    scores.append(judge.score(f"consensus ({consensus})", K))
+    return KernelComparison(tuple(scores), rows, scores[-1])
+
+
+def default_kernels(X) -> dict[str, Any]:
+    """Return the kernels that :func:`compare_kernels` tries by itself.
+
+    Linear, polynomial of degree 2; Gaussian, exponential and Cauchy with 1, 4, 16 and
+    64 times the gamma of the median heuristic; the path kernel with 1 and 4 times.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    dict
+        Names and kernel objects; for the path kernels functions of the rows.
+    """
+    X = check_array(X, dtype=(np.float64, np.float32))
+    kernels: dict[str, Any] = {"linear": Linear(), "poly 2": Polynomial(2, 1.0, 1.0)}
+    for name in ("rbf", "exponential", "cauchy"):
+        middle = median_gamma(X, None, name)
+        for width in WIDTHS:
+            kernels[f"{name} ×{width}"] = resolve_kernel(name, gamma=width * middle)
+    for width in PATH_WIDTHS:
+        kernels[f"path ×{width}"] = PathOfRows(width)
+    return kernels
+
+
+@dataclass(frozen=True)
+class PathOfRows:
+    """The path kernel of whichever rows are compared.
+
+    Parameters
+    ----------
+    width : float
+        So many times 1 over the median of the minimax path distance.
+    """
+
+    width: float
+
+    def matrix(self, X: np.ndarray) -> np.ndarray:
+        """Return the matrix of the rows."""
+        return path_kernel(X) ** self.width
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Scores kernel matrices, all with the same starts and subsamples."""
+
+    n_clusters: int
+    classes: np.ndarray | None
+    n_init: int
+    n_subsamples: int
+    seed: int
+
+    def score(self, name: str, K: np.ndarray) -> KernelScore:
+        result, scatter = self._cluster(K, self.n_init, self.seed)
+        labels = np.asarray(result.labels)
+        between = scatter - result.inertia
+        return KernelScore(
+            name=name,
+            objective=result.inertia,
+            explained=between / scatter if scatter > 0 else 0.0,
+            tightness=_share(between, _most_between(K, self.n_clusters)),
+            stability=self._stability(K, labels),
+            silhouette=_silhouette(K, labels),
+            labels=labels,
+            **self._against_classes(labels),
+        )
+
+    def _cluster(self, K: np.ndarray, n_init: int, seed: int):
+        kernel = Precomputed(K)
+        gram = make_gram(kernel, kernel.row_numbers())
+        rng = np.random.default_rng(seed)
+        runs = kernel_kmeans(gram, self.n_clusters, n_init=n_init, rng=rng)
+        return best_start(runs), total_scatter(gram)
+
+    def _stability(self, K: np.ndarray, labels: np.ndarray) -> float:
+        n = len(K)
+        size = max(4 * n // 5, self.n_clusters)
+        parent = np.random.default_rng(self.seed)
+        agreement = []
+        for number, rng in enumerate(parent.spawn(self.n_subsamples)):
+            some = np.sort(rng.permutation(n)[:size])
+            part = np.ascontiguousarray(K[np.ix_(some, some)])
+            result, _ = self._cluster(part, max(self.n_init // 3, 1), number)
+            agreement.append(adjusted_rand_score(labels[some], result.labels))
+        return float(np.mean(agreement))
+
+    def _against_classes(self, labels: np.ndarray) -> dict[str, float]:
+        if self.classes is None:
+            return {}
+        return {
+            "accuracy": clustering_accuracy(self.classes, labels),
+            "ari": float(adjusted_rand_score(self.classes, labels)),
+            "nmi": float(normalized_mutual_info_score(self.classes, labels)),
+        }
+
+
+def _check(consensus: str | None, n_clusters: int, n_samples: int) -> None:
+    if consensus not in CONSENSUS:
+        raise ValueError(f"consensus={consensus!r} must be one of {list(CONSENSUS)}.")
+    if not 2 <= n_clusters < n_samples:
+        raise ValueError(
+            f"n_clusters={n_clusters} must be from 2 to n_samples - 1 = "
+            f"{n_samples - 1}; one cluster is the same with every kernel."
+        )
+
+
+def _classes(y, n_samples: int, rows: np.ndarray | None) -> np.ndarray:
+    y = column_or_1d(y)
+    if len(y) != n_samples:
+        raise ValueError(
+            f"y has {len(y)} classes; expected one for each of the {n_samples} rows."
+        )
+    return y if rows is None else y[rows]
+
+
+def _named(kernels: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    if not isinstance(kernels, Mapping):
+        kernels = {
+            one if isinstance(one, str) else f"{number}: {type(one).__name__}": one
+            for number, one in enumerate(kernels, 1)
+        }
+    if not kernels:
+        raise ValueError("kernels is empty; pass at least one, or None for a choice.")
+    return dict(kernels)
+
+
+def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """Return the kernel matrix of the rows that are compared, in float64."""
+    some = X if rows is None else X[rows]
+    if isinstance(kernel, PathOfRows):
+        return kernel.matrix(some.astype(np.float64))
+    if isinstance(kernel, np.ndarray):
+        if kernel.shape != (len(X), len(X)):
+            raise ValueError(
+                f"A kernel matrix has shape {kernel.shape}; expected one row and one "
+                f"column for each of the {len(X)} rows of X."
+            )
+        K = kernel if rows is None else kernel[np.ix_(rows, rows)]
+        return np.ascontiguousarray(K, dtype=np.float64)
+    if not isinstance(kernel, Kernel):
+        gamma = median_gamma(X, None, kernel)
+        kernel = resolve_kernel(kernel, gamma=gamma, degree=2, coef0=1.0)
+    return np.asarray(kernel(some.astype(np.float64)))
+
+
+def _share(part: float, whole: float) -> float:
+    return min(part / whole, 1.0) if whole > 0 else 0.0
+
+
+def _centred(K: np.ndarray) -> np.ndarray:
+    mean = K.mean(axis=0)
+    return K - mean[None, :] - mean[:, None] + mean.mean()
+
+
+def _most_between(K: np.ndarray, n_clusters: int) -> float:
+    """Return the most scatter that any k clusters can have between them."""
+    n = len(K)
+    with few_threads_for(n):
+        # All of them: LAPACK's search for a few fails where many are equal.
+        eigenvalues = np.linalg.eigvalsh(_centred(K))
+    return float(np.maximum(eigenvalues[n - n_clusters + 1 :], 0.0).sum())
+
+
+def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
+    if len(np.unique(labels)) < 2:
+        return 0.0
+    squared = np.diag(K)
+    D = np.sqrt(np.maximum(squared[:, None] + squared[None, :] - 2 * K, 0.0))
+    np.fill_diagonal(D, 0.0)
+    return float(silhouette_score(D, labels, metric="precomputed"))
+
+
+def _consensus(how: str, matrices: list[np.ndarray], scores) -> np.ndarray:
+    """Return one kernel matrix made of all."""
+    if how == "average":
+        centred = [_centred(K) for K in matrices]
+        return sum(K / max(np.trace(K), 1e-300) for K in centred) / len(centred)  # type: ignore[return-value]
+    together = np.zeros_like(matrices[0])
+    for one in scores:
+        together += max(one.score, 0.0) * (one.labels[:, None] == one.labels[None, :])
+    return together / max(sum(max(one.score, 0.0) for one in scores), 1e-300)

@@ -1,0 +1,410 @@
+"""Kernel k-means: Lloyd's iteration in the feature space of a kernel.
+
+A row belongs to the cluster of the nearest mean in feature space (Maia & Ara, eq. 7),
+here with row weights w, s_c = Σ_{j∈c} w_j:
+
+    D(x_i, m_c) = K_ii − 2 S_ic / s_c + Q_c / s_c²
+    S_ic = Σ_{j∈c} w_j K_ij          sums of the kernel over a cluster, S = K W Z
+    Q_c  = Σ_{i∈c} w_i S_ic          s_c² times the squared norm of the mean
+
+The third term differs from cluster to cluster; without it another problem is solved.
+The objective Σ w_i D(x_i, m_c(i)) is Σ w_i K_ii − Σ Q_c / s_c.
+
+After each step S is corrected by the columns of K of the rows that have moved, which
+are few after the first steps; now and then it is computed anew, so that rounding does
+not build up. Several starts go side by side: while many rows move, K is read once for
+all of them.
+
+With w the degrees of a graph's nodes and K = σ D⁻¹ + D⁻¹ A D⁻¹ the objective is the
+normalised cut up to a constant (I. S. Dhillon, Y. Guan, B. Kulis, KDD 2004).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    few_threads_for,
+    resolve_budget,
+    segment_sum,
+    to_numpy,
+)
+from kaucus.representatives._gram import Gram
+from kaucus.representatives._lloyd import reseed_empty
+from kaucus.representatives._seeding import seeds_by_cost
+
+# Where more than this share of the rows has moved, a full product is cheaper.
+_MANY = 1 / 3
+# Steps after which S is computed anew.
+_REFRESH = 32
+# A gain of so many roundings is a tie, and a tie keeps the label.
+_TIE = 8.0
+# A rise of the objective by more than this share is no rounding: K is indefinite.
+_RISE = 1e-6
+# Blocks as large as S that a start needs at a time.
+_SUMS_HELD = 5
+
+
+class KernelKMeansResult(NamedTuple):
+    """Outcome of one start of kernel k-means."""
+
+    labels: Array
+    """The cluster of each row, (n,) integers."""
+    weights: Array
+    """Total weight of each cluster, (k,), float64."""
+    center_norms: Array
+    """Squared norm of each mean in feature space, (k,), float64; 0 for no rows."""
+    inertia: float
+    """Σ w D(x, m) with the means of these very clusters."""
+    n_iter: int
+    converged: bool
+    """Whether no further step lowers the objective (by more than ``tol``)."""
+    n_reseeded: int
+    """How often a cluster without rows was given the worst represented one."""
+    rose: bool
+    """Whether the last step would have raised the objective: K is indefinite."""
+    interrupted: bool
+
+
+class _Problem(NamedTuple):
+    """What does not change from step to step."""
+
+    gram: Gram
+    n_clusters: int
+    weight: Array
+    diagonal: Array
+    total: float
+    tie: float
+
+
+class _Run(NamedTuple):
+    """One start between two steps."""
+
+    labels: Array
+    sums: Array
+    weights: Array
+    squares: Array
+    objective: float
+    n_reseeded: int = 0
+    n_iter: int = 0
+    finished: bool = False
+    rose: bool = False
+
+
+class _Proposal(NamedTuple):
+    """Where a step wants the rows to be."""
+
+    labels: Array
+    n_reseeded: int
+    moved: Array
+
+
+def kernel_kmeans(
+    gram: Gram,
+    n_clusters: int,
+    *,
+    init: str | Array = "k-means++",
+    n_init: int = 1,
+    max_iter: int = 300,
+    tol: float = 0.0,
+    sample_weight: Array | None = None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, float], object] | None = None,
+) -> list[KernelKMeansResult]:
+    """Cluster the rows behind a kernel matrix (Maia & Ara, Algorithm 2).
+
+    Parameters
+    ----------
+    gram : Gram
+    n_clusters : int
+        At most n.
+    init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
+        Rows far from each other in feature space, a random cluster for every row (the
+        paper), or these clusters.
+    n_init : int, default=1
+        Starts.
+    max_iter : int, default=300
+        Most steps of a start.
+    tol : float, default=0.0
+        Stop when a step lowers the objective by no more than this share of it; 0: when
+        no row moves.
+    sample_weight : array of shape (n,), default=None
+    rng : numpy.random.Generator
+    memory_budget : int, str or None, default=None
+        So many starts go side by side as fit into a quarter of it.
+    callback : callable, default=None
+        ``callback(step, share)`` after each step, with the largest share of rows that a
+        start has moved; a true result ends these starts.
+
+    Returns
+    -------
+    list of KernelKMeansResult
+        One for each start; :func:`best_start` chooses. After Ctrl-C those that there
+        are, the last ones as far as they came.
+
+    Notes
+    -----
+    The objective falls with every step, and a step that would not lower it is not
+    taken. With m rows moved, a step costs n m k multiplications and n m reads.
+    """
+    problem = _pose(gram, n_clusters, sample_weight)
+    budget = resolve_budget(memory_budget, gram.like)
+    per_start = _SUMS_HELD * 8 * gram.n_rows * n_clusters
+    at_a_time = max(1, min(n_init, budget // 4 // per_start))
+    with few_threads_for(gram.n_rows):
+        return _starts(
+            problem, init, rng.spawn(n_init), at_a_time, max_iter, tol, callback
+        )
+
+
+def _starts(
+    problem: _Problem, init, generators, at_a_time: int, max_iter, tol, callback
+) -> list[KernelKMeansResult]:
+    """Run the starts, so many side by side."""
+    results: list[KernelKMeansResult] = []
+    for first in range(0, len(generators), at_a_time):
+        try:
+            labels = [
+                _first_labels(problem, init, g)
+                for g in generators[first : first + at_a_time]
+            ]
+            runs = _begin(problem, labels)
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            results[-1] = results[-1]._replace(interrupted=True)
+            break
+        runs, interrupted = _iterate(problem, runs, max_iter, tol, callback)
+        results += [_result(run, interrupted) for run in runs]
+        if interrupted:
+            break
+    return results
+
+
+def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
+    """Return the result of least inertia, the first of equals."""
+    return min(results, key=lambda result: result.inertia)
+
+
+def total_scatter(gram: Gram, sample_weight: Array | None = None) -> float:
+    """Return Σ w ‖φ(x) − m‖² with the mean m of all rows: the objective for k = 1."""
+    problem = _pose(gram, 1, sample_weight)
+    labels = as_like(np.zeros(gram.n_rows, dtype=np.int64), problem.weight)
+    return _begin(problem, [labels])[0].objective
+
+
+def labels_objective(
+    gram: Gram, labels: Array, n_clusters: int, sample_weight: Array | None = None
+) -> float:
+    """Return the objective of given clusters with their own means."""
+    problem = _pose(gram, n_clusters, sample_weight)
+    return _begin(problem, [labels])[0].objective
+
+
+def distances_from_sums(means: Array, diagonal: Array, center_norms: Array) -> Array:
+    """Return eq. (7), (n, k), from ⟨φ(x), m⟩, k(x, x) and ‖m‖²; never negative."""
+    D = diagonal[:, None] - 2 * means + center_norms[None, :]
+    xp = array_namespace(D)
+    return xp.maximum(D, xp.zeros_like(D))
+
+
+def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Array:
+    """Return W Z / s, (n, k): the share of each row in the mean of its cluster."""
+    xp, weights = array_namespace(result.weights), result.weights
+    if sample_weight is None:
+        n, device = result.labels.shape[0], device_of(weights)
+        sample_weight = xp.ones(n, dtype=xp.float64, device=device)
+    weight = astype(sample_weight, "float64")
+    return indicator(result.labels, weight, weights.shape[0]) / _safe(weights)[None, :]
+
+
+def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
+    """Return W Z, (n, k): the weight of each row in the column of its cluster."""
+    xp = array_namespace(weight)
+    member = labels[:, None] == _ids(labels, n_clusters)[None, :]
+    return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
+
+
+def _ids(labels: Array, n: int) -> Array:
+    xp = array_namespace(labels)
+    return xp.arange(n, dtype=labels.dtype, device=device_of(labels))
+
+
+def _in_column(values: Array, labels: Array) -> Array:
+    """Return the entry of each row in the column of its label, (n,)."""
+    xp, (n, k) = array_namespace(values), values.shape
+    return xp.take(xp.reshape(values, (-1,)), _ids(labels, n) * k + labels)
+
+
+def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
+    diagonal = gram.diagonal()
+    xp = array_namespace(diagonal)
+    weight = (
+        xp.ones_like(diagonal)
+        if sample_weight is None
+        else astype(sample_weight, "float64")
+    )
+    total = float(xp.sum(weight * diagonal))
+    tie = _TIE * gram.rounding * float(xp.max(xp.abs(diagonal)))
+    return _Problem(gram, n_clusters, weight, diagonal, total, tie)
+
+
+def _first_labels(problem: _Problem, init, rng: np.random.Generator) -> Array:
+    n, k, weight = problem.gram.n_rows, problem.n_clusters, problem.weight
+    if not isinstance(init, str):
+        return as_like(init, weight, dtype="int64")
+    if init == "random":
+        return as_like(rng.integers(k, size=n), weight)
+    seeds = seeds_by_cost(
+        lambda rows: _costs_with(problem, rows), k, to_numpy(weight), rng
+    )
+    return as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
+
+
+def _costs_with(problem: _Problem, rows: np.ndarray) -> np.ndarray:
+    """Return D(x, φ(x_r)) of every row with the given rows as centres, (n, m)."""
+    xp, index = array_namespace(problem.weight), as_like(rows, problem.weight)
+    norms = xp.take(problem.diagonal, index)
+    K = astype(problem.gram.columns(index), "float64")
+    return to_numpy(distances_from_sums(K, problem.diagonal, norms))
+
+
+def _begin(problem: _Problem, starts: Sequence[Array]) -> list[_Run]:
+    """Sum the kernel over the clusters of each start."""
+    sums = _full_sums(problem, starts)
+    return [_state(problem, a, S) for a, S in zip(starts, sums, strict=True)]
+
+
+def _state(problem: _Problem, labels: Array, sums: Array) -> _Run:
+    xp, k = array_namespace(sums), problem.n_clusters
+    weight = problem.weight
+    inside = weight * _in_column(sums, labels)  # w_i S_ic of the row's own cluster
+    totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
+    weights, squares = totals[:, 0], totals[:, 1]  # s and Q
+    explained = xp.sum(xp.where(weights > 0, squares / _safe(weights), weights))
+    return _Run(labels, sums, weights, squares, problem.total - float(explained))
+
+
+def _safe(weights: Array) -> Array:
+    xp = array_namespace(weights)
+    return xp.where(weights > 0, weights, xp.ones_like(weights))
+
+
+def _iterate(problem: _Problem, runs: list[_Run], max_iter, tol, callback):
+    """Take steps until no start moves; return the runs, and whether Ctrl-C came."""
+    for step in range(1, max_iter + 1):
+        active = [i for i, run in enumerate(runs) if not run.finished]
+        if not active:
+            break
+        try:
+            new, moved = _step(problem, [runs[i] for i in active], tol)
+        except KeyboardInterrupt:
+            return runs, True
+        for i, run in zip(active, new, strict=True):
+            runs[i] = run
+        if callback is not None and callback(step, moved):
+            break
+    return runs, False
+
+
+def _step(problem: _Problem, runs: list[_Run], tol: float):
+    """Assign all rows again (Algorithm 2, lines 4-6); return runs and share moved."""
+    proposals = [_propose(problem, run) for run in runs]
+    xp = array_namespace(problem.weight)
+    moved = [int(xp.sum(astype(p.moved, "int64"))) for p in proposals]
+    at_work = [i for i, m in enumerate(moved) if m]
+    new = [run._replace(n_iter=run.n_iter + 1, finished=True) for run in runs]
+    if at_work:
+        all_sums = _moved_sums(
+            problem, [runs[i] for i in at_work], [proposals[i] for i in at_work]
+        )
+        for i, S in zip(at_work, all_sums, strict=True):
+            new[i] = _accept(problem, runs[i], proposals[i], S, tol)
+    return new, max(moved) / problem.gram.n_rows
+
+
+def _propose(problem: _Problem, run: _Run) -> _Proposal:
+    """Find the nearest mean of every row; ties keep their label."""
+    xp, k = array_namespace(run.sums), problem.n_clusters
+    empty = run.weights <= 0
+    safe = _safe(run.weights)
+    offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
+    scores = run.sums * (2 / safe)[None, :] - offsets[None, :]  # K_ii − D
+    nearest = xp.argmax(scores, axis=1)
+    best, own = _in_column(scores, nearest), _in_column(scores, run.labels)
+    labels = xp.where(best > own + problem.tie, nearest, run.labels)
+    held = segment_sum(problem.weight[:, None], labels, k)[:, 0]
+    n_reseeded = 0
+    if bool(xp.any(held <= 0)):
+        costs = problem.diagonal - best
+        labels, n_reseeded = reseed_empty(
+            labels, xp.maximum(costs, xp.zeros_like(costs)), problem.weight > 0, k
+        )
+    return _Proposal(labels, n_reseeded, labels != run.labels)
+
+
+def _moved_sums(problem: _Problem, runs: list[_Run], proposals) -> list[Array]:
+    """Return S of the proposed clusters: anew where many rows moved, in one product."""
+    refresh = (runs[0].n_iter + 1) % _REFRESH == 0
+    limit = -1.0 if refresh else _MANY * problem.gram.n_rows
+    rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
+    anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
+    full = _full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
+    sums: dict[int, Array] = dict(zip(anew, full, strict=True))
+    for i in range(len(runs)):
+        if i not in sums:
+            sums[i] = _corrected(problem, runs[i], proposals[i], rows[i])
+    return [sums[i] for i in range(len(runs))]
+
+
+def _corrected(problem: _Problem, run: _Run, proposal: _Proposal, rows: Array) -> Array:
+    """Return S after some rows have moved, from their columns of K."""
+    xp, k = array_namespace(problem.weight), problem.n_clusters
+    weight = xp.take(problem.weight, rows)
+    change = indicator(xp.take(proposal.labels, rows), weight, k)
+    change = change - indicator(xp.take(run.labels, rows), weight, k)
+    return run.sums + problem.gram.columns_product(rows, change)
+
+
+def _full_sums(problem: _Problem, starts: Sequence[Array]) -> list[Array]:
+    """Return S = K W Z of each start, by one product."""
+    k, weight = problem.n_clusters, problem.weight
+    Z = [indicator(labels, weight, k) for labels in starts]
+    product = problem.gram.matmul(array_namespace(weight).concat(Z, axis=1))
+    return [product[:, i * k : (i + 1) * k] for i in range(len(starts))]
+
+
+def _accept(problem: _Problem, run: _Run, proposal: _Proposal, sums, tol) -> _Run:
+    """Return the proposed state, or the old one where the objective does not fall."""
+    new = _state(problem, proposal.labels, sums)
+    n_iter = run.n_iter + 1
+    gain = run.objective - new.objective
+    if gain <= 0:  # ties at the level of rounding, or an indefinite K
+        rose = -gain > _RISE * abs(problem.total)
+        return run._replace(n_iter=n_iter, finished=True, rose=rose)
+    return new._replace(
+        n_iter=n_iter,
+        n_reseeded=run.n_reseeded + proposal.n_reseeded,
+        finished=gain <= tol * abs(run.objective),
+    )
+
+
+def _result(run: _Run, interrupted: bool) -> KernelKMeansResult:
+    return KernelKMeansResult(
+        labels=run.labels,
+        weights=run.weights,
+        center_norms=run.squares / _safe(run.weights) ** 2,
+        inertia=run.objective,
+        n_iter=run.n_iter,
+        converged=run.finished and not run.rose,
+        n_reseeded=run.n_reseeded,
+        rose=run.rose,
+        interrupted=interrupted and not run.finished,
+    )

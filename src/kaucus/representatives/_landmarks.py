@@ -1,0 +1,90 @@
+"""Which few rows stand for all in a Nyström approximation.
+
+    "uniform"      random rows
+    "k-means"      centres of euclidean k-means: points where the rows are
+    "rpcholesky"   pivots of a randomly pivoted Cholesky factor of K: rows that are not
+                   represented yet, by the kernel's own measure
+
+The last two look at no more than a random sample of the rows, so that choosing costs
+less than using.
+"""
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    as_like,
+    dtype_name,
+    is_sparse,
+    random_rows,
+    take_rows,
+)
+from kaucus.kernels import Kernel, Precomputed
+from kaucus.representatives._lloyd import kmeans
+from kaucus.representatives._pivoted_cholesky import pivoted_factor
+
+LANDMARKS = ("k-means", "uniform", "rpcholesky")
+
+# Rows that are looked at, per landmark; k-means gains nothing from more.
+_ROWS_EACH = 50
+_KMEANS_STEPS = 20
+_BLOCKS = 16
+
+
+def choose_landmarks(
+    kernel: Kernel,
+    X: Array,
+    n_landmarks: int,
+    *,
+    method: str,
+    rng: np.random.Generator,
+) -> Array:
+    """Return landmarks for the rows of ``X``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    n_landmarks : int
+        At most n.
+    method : {"k-means", "uniform", "rpcholesky"}
+        For a precomputed kernel, whose rows are numbers, not "k-means".
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array or CSR matrix of shape (m, d)
+        m ≤ n_landmarks: fewer where K has a smaller numerical rank ("rpcholesky").
+    """
+    like = np.empty(0) if is_sparse(X) else X
+    size = n_landmarks if method == "uniform" else _ROWS_EACH * n_landmarks
+    drawn = random_rows(rng, X.shape[0], min(size, X.shape[0]), like)
+    sample = take_rows(X, drawn)
+    if method == "uniform":
+        return sample
+    if method == "k-means":
+        if isinstance(kernel, Precomputed):
+            raise ValueError("Row numbers of a given matrix have no means.")
+        return _kmeans_centers(sample, n_landmarks, rng)
+    factor = pivoted_factor(
+        lambda rows: kernel(sample, take_rows(sample, rows)),
+        as_like(kernel.diag(sample), like, dtype=dtype_name(X)),
+        rank=n_landmarks,
+        rng=rng,
+        # The pivots of a block do not know of each other: many small ones.
+        block_size=max(1, n_landmarks // _BLOCKS),
+    )
+    return take_rows(sample, as_like(factor.pivots, like))
+
+
+def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:
+    result = kmeans(
+        sample,
+        n_landmarks,
+        metric="euclidean",
+        init="random",
+        max_iter=_KMEANS_STEPS,
+        tol=1e-3,
+        rng=rng,
+    )
+    return result.centers

@@ -1,0 +1,84 @@
+"""The benchmark of kernel k-means: fair, and honest about what is missing."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from kaucus.experiments import _bench_kernel_kmeans as bench
+from kaucus.kernels import Gaussian
+from tests.reference import kernel_kmeans as naive
+
+N = 300
+
+
+@pytest.fixture(scope="module")
+def content():
+    """All tables, computed in this process: what runs apart is tested elsewhere."""
+    contenders = []
+    for name, contender in bench.CONTENDERS.items():
+        head = {"rows": N, "contender": name, "dtype": contender.dtype}
+        if name.startswith("tslearn"):
+            contenders.append({**head, "skipped": "not installed: tslearn"})
+        else:
+            contenders.append({**head, **bench.measure_contender(name, N)})
+    return {
+        "about": bench.ABOUT,
+        "machine": {"cpu": "some"},
+        "contenders": contenders,
+        "approximate": bench.measure_landmarks(N),
+        "large": bench.measure_large(2000, 50),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Kernel k-means stopped")
+def test_kaucus_and_plain_numpy_take_the_same_steps():
+    X, start = bench.make_rows(N, "float64"), bench.first_labels(N)
+    ours, _ = bench._kaucus(X, start)
+    plain, _ = bench.plain_numpy(X, start)
+    assert_array_equal(ours, plain)
+    K = Gaussian(bench.GAMMA)(X)
+    expected = naive.lloyd(K, start, bench.N_CLUSTERS, n_iter=bench.N_STEPS)
+    assert_array_equal(ours, expected)
+
+
+def test_the_objective_is_the_full_one():
+    X, labels = bench.make_rows(N, "float64"), bench.first_labels(N)
+    expected = naive.objective(Gaussian(bench.GAMMA)(X), labels, bench.N_CLUSTERS)
+    np.testing.assert_allclose(bench.true_objective(X, labels), expected, rtol=1e-9)
+
+
+def test_tables_have_a_value_per_column_and_say_what_is_missing(content):
+    for _, headers, rows in bench.bench_tables(content):
+        assert rows
+        assert all(len(row) == len(headers) for row in rows)
+    rows = bench.contender_rows(content["contenders"])
+    (missing,) = [row for row in rows if row[1].startswith("tslearn")]
+    assert missing[2] == "skipped: not installed: tslearn"
+    (ours,) = [row for row in rows if row[1] == "kaucus KernelKMeans, float64"]
+    assert ours[-1] == "1.00"
+
+
+def test_landmarks_never_beat_the_exact_fit_by_much(content):
+    first, *rest = content["approximate"]
+    assert first["centres"] == "exact"
+    assert first["inertia"] == first["exact_inertia"]
+    for record in rest:
+        assert record["exact_inertia"] <= record["inertia"] * (1 + 1e-9)
+        assert record["exact_inertia"] >= 0.98 * first["inertia"]
+
+
+def test_files_are_written(content, tmp_path):
+    bench._write(tmp_path, content)
+    assert json.loads((tmp_path / "bench.json").read_text())["about"] == bench.ABOUT
+    text = (tmp_path / "bench.md").read_text()
+    assert "skipped: not installed" in text
+    assert "## By landmarks" in text
+
+
+def test_a_missing_library_is_recorded_by_the_real_run(monkeypatch):
+    gone = bench.Contender(bench._tslearn, "float64", ("no_such_module_at_all",))
+    monkeypatch.setitem(bench.CONTENDERS, "tslearn KernelKMeans, float64", gone)
+    record = bench.run_contender("tslearn KernelKMeans, float64", 10)
+    assert record["skipped"].startswith("not installed")
