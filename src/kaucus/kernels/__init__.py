@@ -6,13 +6,21 @@ Nothing is fitted here.
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._cauchy import Cauchy
+from kaucus.kernels._cluster_rbf import ClusterRBF
 from kaucus.kernels._cosine import Cosine, unit_rows
+from kaucus.kernels._covariances import (
+    Regularised,
+    regularise_covariances,
+)
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._exponential import Exponential
+from kaucus.kernels._gamma_path import GammaPath, gamma_path
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
+from kaucus.kernels._mahalanobis import MahalanobisRBF, regularisation_text
 from kaucus.kernels._operator import KernelOperator
+from kaucus.kernels._partition import NearestCenter, cell_numbers, checked_cells
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._resolve import (
@@ -26,19 +34,29 @@ from kaucus.kernels._sigmoid import Sigmoid
 __all__ = [
     "CallableKernel",
     "Cauchy",
+    "ClusterRBF",
     "Cosine",
     "Exponential",
+    "GammaPath",
     "Gaussian",
     "Kernel",
     "KernelOperator",
     "Laplacian",
     "Linear",
+    "MahalanobisRBF",
+    "NearestCenter",
     "Polynomial",
     "Precomputed",
+    "Regularised",
     "Sigmoid",
+    "cell_numbers",
+    "checked_cells",
+    "gamma_path",
     "inner_products",
     "kernel_names",
     "kernels_with_gamma",
+    "regularisation_text",
+    "regularise_covariances",
     "resolve_gamma",
     "resolve_kernel",
     "squared_norms",
