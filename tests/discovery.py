@@ -59,6 +59,11 @@ def predictors():
     return [*classifiers(), *regressors()]
 
 
+def kernel_machines():
+    """Return the predictors that take any kernel."""
+    return [e for e in predictors() if "kernel" in e.get_params()]
+
+
 def transformers():
     return [e for e in estimators() if hasattr(e, "transform")]
 

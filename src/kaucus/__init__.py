@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClusterRBFSVC",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "LocalSVC",
     "SphericalKMeans",
 ]
 
 if TYPE_CHECKING:
     from kaucus.estimators import (
+        ClusterRBFSVC,
+        LocalSVC,
         LSSVMClassifier,
         LSSVMClassifierCV,
         LSSVMRegressor,

@@ -13,7 +13,13 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from kaucus import LSSVMClassifier, LSSVMRegressor
-from tests.discovery import classifiers, name_of, predictors, regressors
+from tests.discovery import (
+    classifiers,
+    kernel_machines,
+    name_of,
+    predictors,
+    regressors,
+)
 
 X_GOOD, Y_GOOD = (part[::3] for part in load_iris(return_X_y=True))
 N = len(X_GOOD)
@@ -21,6 +27,9 @@ K_GOOD = X_GOOD @ X_GOOD.T
 
 each_predictor = pytest.mark.parametrize("estimator", predictors(), ids=name_of)
 each_classifier = pytest.mark.parametrize("estimator", classifiers(), ids=name_of)
+each_kernel_machine = pytest.mark.parametrize(
+    "estimator", kernel_machines(), ids=name_of
+)
 each_regressor = pytest.mark.parametrize("estimator", regressors(), ids=name_of)
 
 
@@ -32,7 +41,7 @@ def no_work(monkeypatch):
         pytest.fail("the solver was reached with bad input")
 
     for module in estimator_modules():
-        for name in ("fit_ls_svm", "search_by_leave_one_out"):
+        for name in ("fit_ls_svm", "search_by_leave_one_out", "fit_partition"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, reached)
 
@@ -202,6 +211,11 @@ BAD_PARAMETERS = [
     *[("max_samples", value, COUNT) for value in (0, -1, 1.5, "a")],
     *[("degree", value, COUNT) for value in (0, -1, 1.5, "a", None)],
     *[("coef0", value, "must be a finite number") for value in (np.nan, "a", None)],
+    *[("n_clusters", value, COUNT) for value in (0, -1, 1.5, None)],
+    ("partition", "kmean", r"must be one of \['kmeans', .*function of rows"),
+    *[("partition", value, "gives no cells; pass one of") for value in (None, 3, int)],
+    *[("covariance", value, "'full', 'diag', 'radial'") for value in ("all", None)],
+    *[("normalization", v, "'unit', 'determinant', 'density'") for v in ("no", None)],
     ("kernel", "rbff", r"is not known; expected one of .*Did you mean 'rbf'\?"),
     *[("kernel", value, "a kernel object or a function") for value in (None, 3)],
     *[("solver", v, r"\['auto', 'cholesky', 'cg'\]") for v in ("svd", None)],
@@ -303,12 +317,12 @@ def indefinite():
     ],
     ids=["not square", "not symmetric", "negative", "indefinite", "nan"],
 )
-@each_predictor
+@each_kernel_machine
 def test_a_precomputed_matrix(estimator, K, match, no_work):
     refused(clone(estimator).set_params(kernel="precomputed"), match, K)
 
 
-@each_predictor
+@each_kernel_machine
 def test_a_sparse_precomputed_matrix(estimator, no_work):
     bad = clone(estimator).set_params(kernel="precomputed")
     K = scipy.sparse.csr_array(K_GOOD)
@@ -327,7 +341,7 @@ def test_a_polynomial_that_is_no_kernel(estimator):
     refused(bad, r"indefinite.*'poly' with coef0 of zero or more")
 
 
-@each_predictor
+@each_kernel_machine
 def test_a_precomputed_row_of_the_wrong_width(estimator):
     K = K_GOOD + np.eye(N)
     fitted = clone(estimator).set_params(kernel="precomputed").fit(K, Y_GOOD)
@@ -367,7 +381,7 @@ def not_a_number(X, Y):
         (not_a_number, r"returned NaN or infinity; every entry must be finite"),
     ],
 )
-@each_predictor
+@each_kernel_machine
 def test_a_function_that_is_no_kernel(estimator, function, match, no_work):
     refused(clone(estimator).set_params(kernel=function), match)
 

@@ -1,13 +1,17 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
+from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
+    "ClusterRBFSVC",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "LocalSVC",
     "SphericalKMeans",
 ]

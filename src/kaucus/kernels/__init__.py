@@ -10,6 +10,7 @@ from kaucus.kernels._cluster_rbf import ClusterRBF
 from kaucus.kernels._cosine import Cosine, unit_rows
 from kaucus.kernels._covariances import (
     Regularised,
+    fill_constant_columns,
     regularise_covariances,
 )
 from kaucus.kernels._distances import inner_products, squared_norms
@@ -51,6 +52,7 @@ __all__ = [
     "Sigmoid",
     "cell_numbers",
     "checked_cells",
+    "fill_constant_columns",
     "gamma_path",
     "inner_products",
     "kernel_names",

@@ -76,6 +76,24 @@ def reference_covariance(covariance: np.ndarray) -> np.ndarray:
     )
 
 
+def fill_constant_columns(covariances: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+    """Give columns in which no row differs from another the variance 1.
+
+    No distance between rows of the data depends on it, and it is no reason to
+    regularise.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (k, d, d), (k, d) or (k,)
+        Not changed.
+    of_all : ndarray of shape (d, d), (d,) or ()
+        The covariance of all rows.
+    """
+    covariances = np.array(covariances, dtype=np.float64)
+    constant = np.where(np.diagonal(of_all) if of_all.ndim == 2 else of_all, 0.0, 1.0)
+    return covariances + (np.diag(constant) if of_all.ndim == 2 else constant)
+
+
 def regularise_covariances(
     covariances: np.ndarray,
     reference: np.ndarray | None = None,
