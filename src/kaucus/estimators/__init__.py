@@ -4,6 +4,7 @@ from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
 from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
+from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "LSSVMRegressorCV",
     "LocalSVC",
     "SphericalKMeans",
+    "unlabelled_kernels",
 ]

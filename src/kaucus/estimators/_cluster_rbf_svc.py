@@ -7,6 +7,7 @@ from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
     columns_of_classes,
     padded_kernel,
+    told_later,
 )
 from kaucus.estimators._validation import check_choice
 from kaucus.kernels import ClusterRBF
@@ -162,18 +163,24 @@ default="kmeans"
             X, y, sample_weight, X_unlabeled
         )
         self._check_memory(len(X))
-        self._fit_cells(X, indices, row_weight, others)
-        # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
-        gamma = self._gamma(expected_distance=self.n_features_in_)
-        self.kernel_ = ClusterRBF(
-            self.partition_, self.covariances_, gamma, self.normalization
-        )
+        cells = self._fit_cells(X, indices, row_weight, others).cells
+        [(self.kernel_, _)] = self._kernels_and_rows(cells)
         with few_threads_for(len(X)):
             K = self.kernel_(X)
-        self.svc_ = self._fit_svc(K, indices, weight)
+        with told_later():
+            self.svc_ = self._fit_svc(K, indices, weight)
         self.support_vectors_ = X[self.svc_.support_]
         self._report_steps(self.svc_)
         return self
+
+    def _kernels_and_rows(self, cells: np.ndarray):
+        """Return the one kernel, for all rows."""
+        # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
+        gamma = self._gamma(expected_distance=self.n_features_in_)
+        kernel = ClusterRBF(
+            self.partition_, self.covariances_, gamma, self.normalization
+        )
+        return [(kernel, np.arange(len(cells)))]
 
     def _decision_values(self, X: np.ndarray) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""

@@ -8,6 +8,7 @@ from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
     columns_of_classes,
     padded_kernel,
+    told_later,
 )
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
@@ -151,18 +152,26 @@ default="kmeans"
         )
         cells = self._fit_cells(X, indices, row_weight, others).cells
         self._check_memory(int(np.bincount(cells).max()))
-        # Two rows of one cell are E (x − y)ᵀ Σ⁻¹ (x − y) = 2d apart.
-        gamma = self._gamma(expected_distance=2 * self.n_features_in_)
-        self.kernels_ = [MahalanobisRBF(Sigma, gamma) for Sigma in self.covariances_]
+        kernels, members = zip(*self._kernels_and_rows(cells), strict=True)
+        self.kernels_ = list(kernels)
         self._majority = int(np.argmax(np.bincount(indices, weights=weight)))
-        members = [np.flatnonzero(cells == i) for i in range(self.n_cells_)]
-        fitted = Parallel(self.n_jobs, prefer="threads")(
-            delayed(self._fit_cell)(kernel, X[rows], indices[rows], weight[rows])
-            for kernel, rows in zip(self.kernels_, members, strict=True)
-        )
+        with told_later():
+            fitted = Parallel(self.n_jobs, prefer="threads")(
+                delayed(self._fit_cell)(kernel, X[rows], indices[rows], weight[rows])
+                for kernel, rows in zip(kernels, members, strict=True)
+            )
         self.svcs_, self.support_vectors_ = map(list, zip(*fitted, strict=True))
         self._report_steps(*(m for m in self.svcs_ if not isinstance(m, int)))
         return self
+
+    def _kernels_and_rows(self, cells: np.ndarray):
+        """Return the kernel of each cell, and its rows."""
+        # Two rows of one cell are E (x − y)ᵀ Σ⁻¹ (x − y) = 2d apart.
+        gamma = self._gamma(expected_distance=2 * self.n_features_in_)
+        return [
+            (MahalanobisRBF(Sigma, gamma), np.flatnonzero(cells == i))
+            for i, Sigma in enumerate(self.covariances_)
+        ]
 
     def _fit_cell(self, kernel, X, indices, weight):
         """Return the machine of one cell and its support vectors."""

@@ -1,16 +1,19 @@
 """What the support vector classifiers on a partition share."""
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kaucus.backend import format_bytes, generator_from, parse_bytes, resolve_budget
 from kaucus.estimators._partitions import (
+    SUPERVISED,
     PartitionedRows,
     check_partition_parameter,
     fit_partition,
@@ -25,6 +28,7 @@ from kaucus.estimators._validation import (
     weights_with_classes,
 )
 from kaucus.kernels import (
+    Kernel,
     fill_constant_columns,
     regularisation_text,
     regularise_covariances,
@@ -152,9 +156,7 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(K, indices, sample_weight=weight)
+        return model.fit(K, indices, sample_weight=weight)
 
     def _report_steps(self, *models: SVC) -> None:
         """Store the steps, and warn once where they did not suffice."""
@@ -202,6 +204,57 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
         if len(self.classes_) == 2:
             return self.classes_[(values[:, 1] > 0).astype(np.intp)]
         return self.classes_[np.argmax(values, axis=1)]
+
+
+@contextlib.contextmanager
+def told_later() -> Iterator[None]:
+    """Hold back scikit-learn's own warning of too few steps; ours names a remedy.
+
+    Around all threads, not in each: they share one list of filters.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarray]]:
+    """Return the kernel of each machine of an unfitted model, and the rows it is for.
+
+    Parameters
+    ----------
+    model : ClusterRBFSVC or LocalSVC
+        Not changed.
+    X : array-like of shape (n_samples, n_features)
+        Rows that shape cells and covariances; nobody sees their labels.
+
+    Returns
+    -------
+    list of (kernel, ndarray)
+        One pair for a :class:`ClusterRBFSVC`, one for each cell of a
+        :class:`LocalSVC`.
+    """
+    if not isinstance(model, PartitionedSVC):
+        raise ValueError(
+            f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
+        )
+    if _is_supervised(model.partition):
+        raise ValueError(
+            f"partition={model.partition!r} sees labels, also those of the rows to be "
+            "predicted; use scikit-learn's GridSearchCV, which fits it in every fold."
+        )
+    model = clone(model)
+    model._check_parameters()
+    X = model._validate(X, reset=True, ensure_min_samples=2)
+    model._check_clusters(len(X))
+    no_labels, weight = np.zeros(0, dtype=np.intp), np.ones(len(X))
+    cells = model._fit_cells(X, no_labels, weight, None).cells
+    return model._kernels_and_rows(cells)
+
+
+def _is_supervised(partition) -> bool:
+    if isinstance(partition, str):
+        return partition in SUPERVISED
+    return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
 def columns_of_classes(model: SVC, values: np.ndarray, n_classes: int) -> np.ndarray:

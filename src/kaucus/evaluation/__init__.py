@@ -1,5 +1,6 @@
 """Predictions in; metrics, timings, tables and figures out."""
 
+from kaucus.evaluation._grid_search import GammaCSearch, grid_search_gamma_C
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_bytes,
@@ -17,19 +18,31 @@ from kaucus.evaluation._timing import (
     run_isolated,
     timed,
 )
+from kaucus.evaluation._tunability import (
+    TunabilityCurve,
+    TunabilityDisplay,
+    tunability_auc,
+    tunability_curve,
+)
 
 __all__ = [
+    "GammaCSearch",
     "IsolatedRun",
     "MemoryUse",
     "Stopwatch",
+    "TunabilityCurve",
+    "TunabilityDisplay",
     "best_of",
     "describe_machine",
     "format_bytes",
     "format_seconds",
     "format_table",
+    "grid_search_gamma_C",
     "markdown_table",
     "peak_memory",
     "print_table",
     "run_isolated",
     "timed",
+    "tunability_auc",
+    "tunability_curve",
 ]

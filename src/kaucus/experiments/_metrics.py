@@ -24,5 +24,6 @@ def _accuracy_percent(y_true: np.ndarray, y_pred: np.ndarray) -> float:
 
 METRICS: dict[str, Metric] = {
     "error_percent": Metric("test error (%)", 2, _error_percent),
+    "accuracy": Metric("accuracy", 3, lambda t, p: _accuracy_percent(t, p) / 100),
     "accuracy_percent": Metric("test accuracy (%)", 2, _accuracy_percent),
 }
