@@ -60,21 +60,39 @@ def reproduce(args: Namespace) -> int:
 
 def bench(args: Namespace) -> int:
     """Run a benchmark and print its tables."""
+    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
+    content, tables = _BENCHES[args.name](args, output)
+    for title, headers, rows in tables:
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
+def _bench_lssvm(args: Namespace, output: Path) -> tuple[dict, list]:
     from kaucus.experiments import _bench_lssvm as lssvm
 
     default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
-    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
     content = lssvm.bench_lssvm(
         output,
         sizes=args.sizes or default,
         memory=args.memory,
         data_home=args.data_home,
     )
-    for title, headers, rows in lssvm.bench_tables(content):
-        print_table(headers, rows, title=title)
-        print()
-    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
-    return 0
+    return content, lssvm.bench_tables(content)
+
+
+def _bench_cluster_rbf(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_cluster_rbf as bench
+
+    default = bench.QUICK_DATASETS if args.quick else bench.DATASETS
+    content = bench.bench_cluster_rbf(
+        output, datasets=default, data_home=args.data_home
+    )
+    return content, bench.bench_tables(content)
+
+
+_BENCHES = {"lssvm": _bench_lssvm, "cluster-rbf": _bench_cluster_rbf}
 
 
 def _list(name: str | None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm",)
+_BENCHES = ("lssvm", "cluster-rbf")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,11 @@
 """Predictions in; metrics, timings, tables and figures out."""
 
-from kaucus.evaluation._grid_search import GammaCSearch, grid_search_gamma_C
+from kaucus.evaluation._grid_search import (
+    C_GRID,
+    GAMMA_GRID,
+    GammaCSearch,
+    grid_search_gamma_C,
+)
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_bytes,
@@ -26,6 +31,8 @@ from kaucus.evaluation._tunability import (
 )
 
 __all__ = [
+    "C_GRID",
+    "GAMMA_GRID",
     "GammaCSearch",
     "IsolatedRun",
     "MemoryUse",

@@ -1,7 +1,13 @@
 """Cross-validated accuracy of a support vector machine over C and gamma.
 
-The protocol of Czarnecki & Tabor, Sec. 5: columns scaled to [0, 1], ten folds, cells
-and covariances from all rows without labels, the best mean accuracy on the grid.
+The protocol of Czarnecki & Tabor, Sec. 5: ten folds, cells and covariances from all
+rows without labels, the best mean accuracy on the grid.
+
+The text says that all columns were scaled to [0, 1]. Table 1 says otherwise: its
+distances between the clusters' covariances and the identity come out to three digits
+if the columns are in [-1, 1], as in LIBSVM's files, and those of banknote and crashes
+as they are; in [0, 1] they do not. The determinants make the kernel depend on it, so
+this is what is done here unless ``scaling`` says otherwise.
 """
 
 import warnings
@@ -15,6 +21,8 @@ from kaucus.evaluation import timed
 from kaucus.experiments._measurements import Measurement
 
 MODELS = ("rbf", "mrbf", "cluster", "local")
+SCALINGS = ("table-1", "unit")
+UNSCALED = ("uci/banknote", "uci/climate_crashes")
 
 
 def measure_grid(
@@ -28,14 +36,15 @@ def measure_grid(
         ``"uci/NAME"``.
     params : mapping
         ``model`` ("rbf", "mrbf", "cluster" or "local"), ``n_clusters``, ``partition``,
-        ``normalization``, ``max_iter``, ``n_folds``.
+        ``normalization``, ``max_iter``, ``n_folds``, ``scaling``.
     seed : int
         Shuffles the folds and starts the partition.
     data_home : path, default=None
         Folder with the data.
     """
-    X, y = load_scaled(dataset, data_home)
-    search, seconds = timed(_search, X, y, dict(params), seed)
+    params = dict(params)
+    X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
+    search, seconds = timed(_search, X, y, params, seed)
     detail = {
         "scores": np.round(search.mean_scores, 6).tolist(),
         "capped": search.capped.sum(axis=2).tolist(),
@@ -47,15 +56,22 @@ def measure_grid(
     return Measurement(search.best_score_, len(X), seconds, detail)
 
 
-def load_scaled(dataset: str, data_home: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Load a UCI set with its columns scaled to [0, 1]."""
+def load_scaled(
+    dataset: str, data_home: Any, scaling: str = "table-1"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Load a UCI set, scaled as Table 1 tells, or to [0, 1] ("unit") as in the text."""
     from kaucus.datasets import load_uci
 
     if not dataset.startswith("uci/"):
         raise ValueError(f"dataset={dataset!r} must be 'uci/NAME'.")
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling={scaling!r} must be one of {SCALINGS}.")
     X, y = load_uci(dataset[4:], data_home=data_home, return_X_y=True)
+    if scaling == "table-1" and dataset in UNSCALED:
+        return X, y
     low, high = X.min(axis=0), X.max(axis=0)
-    return (X - low) / np.where(high > low, high - low, 1.0), y
+    X = (X - low) / np.where(high > low, high - low, 1.0)
+    return (X if scaling == "unit" else 2 * X - 1), y
 
 
 def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> Any:
