@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> main(["reproduce", "--list"])
-    lssvm  Exact LS-SVM: the system behind Andrecut's randomized solvers
+    cluster-rbf  Cluster based RBF kernels ...
     0
     """
     try:
