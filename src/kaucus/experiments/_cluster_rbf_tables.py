@@ -186,8 +186,8 @@ def _capped(records: dict[tuple[str, str], list[dict]]) -> list[str]:
         rows.append(row)
     return [
         "## % of machines that stopped at max_iter",
-        "The determinant makes the kernel as large as 10⁵ (diabetes) or 10¹⁹ (splice), "
-        "so that most of the grid asks for a hard margin; on data that cannot be "
+        "The determinant makes the kernel large, the more so the more columns there "
+        "are, so that much of the grid asks for a hard margin; on data that cannot be "
         "separated libsvm, which keeps the kernel in single precision, does not "
         "converge there.",
         markdown_table(("data set", *labels), rows),
