@@ -14,11 +14,6 @@ import threadpoolctl
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.kernels import NearestCenter
@@ -164,12 +159,24 @@ def _kmeans(n_clusters: int, X, sample_weight, seed: int) -> PartitionedRows:
 
 
 def _named(partition: str, n_clusters: int, X: np.ndarray, seed: int) -> Any:
-    """Return the unfitted model behind a name."""
+    """Return the unfitted model behind a name.
+
+    Imported here: some of them import rich where it is installed, which is not for
+    everybody who imports kaucus.
+    """
     if partition == "tree":
+        from sklearn.tree import DecisionTreeClassifier
+
         leaves = max(n_clusters, 2)
         return DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=seed)
     if partition == "linear":
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+
     # In units of the data: scikit-learn's own default knows none.
     floor = 1e-6 * max(float(np.var(X, axis=0).mean()), 1e-300)
     options = {"reg_covar": floor, "max_iter": 1000, "random_state": seed}
