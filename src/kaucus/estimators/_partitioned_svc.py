@@ -3,12 +3,12 @@
 import contextlib
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kaucus.backend import format_bytes, generator_from, parse_bytes, resolve_budget
@@ -147,8 +147,10 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
             return scale if self.gamma == "scale" else 1.0 / self.n_features_in_
         return float(self.gamma)
 
-    def _fit_svc(self, K: np.ndarray, indices, weight) -> SVC:
+    def _fit_svc(self, K: np.ndarray, indices, weight) -> Any:
         """Fit one support vector machine to a kernel matrix."""
+        from sklearn.svm import SVC  # not before: it imports rich where there is one
+
         model = SVC(
             C=self.C,
             kernel="precomputed",
@@ -158,7 +160,7 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
         )
         return model.fit(K, indices, sample_weight=weight)
 
-    def _report_steps(self, *models: SVC) -> None:
+    def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
         self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
         if self.n_iter_ >= self.max_iter:
@@ -257,7 +259,7 @@ def _is_supervised(partition) -> bool:
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
-def columns_of_classes(model: SVC, values: np.ndarray, n_classes: int) -> np.ndarray:
+def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
     """Return decision values of one machine with a column for every class.
 
     A machine of two classes gives one value v, which becomes −v and v; a class of which

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import threadpoolctl
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -151,6 +150,8 @@ def _few_threads(n_rows: int) -> contextlib.AbstractContextManager:
 
 
 def _kmeans(n_clusters: int, X, sample_weight, seed: int) -> PartitionedRows:
+    from sklearn.cluster import KMeans
+
     n_different = len(np.unique(X, axis=0)) if len(X) else 0
     k = min(n_clusters, n_different)  # no more cells than there are different rows
     model = KMeans(k, n_init=_N_INIT, random_state=seed)
