@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClusterRBFSVC",
     "KMeansKernelClassifier",
     "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "LocalSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
 ]
 
 if TYPE_CHECKING:
     from kaucus.estimators import (
+        ClusterRBFSVC,
         KernelKMeans,
         KMeansKernelClassifier,
+        LocalSVC,
         LSSVMClassifier,
         LSSVMClassifierCV,
         LSSVMRegressor,

@@ -49,6 +49,7 @@ def no_work(monkeypatch):
             "fit_ls_svm",
             "search_by_leave_one_out",
             "represent_classes",
+            "fit_partition",
         ):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, reached)
@@ -213,12 +214,17 @@ COUNT = "must be a whole number, 1 or more"
 BAD_PARAMETERS = [
     *[("C", value, POSITIVE) for value in (-1, 0, np.inf, np.nan, "1", True, None)],
     *[("gamma", value, POSITIVE) for value in (-1, 0, np.nan, True, None)],
-    ("gamma", "scael", "'scale', 'auto', 'median' or a positive number"),
+    ("gamma", "scael", "'scale', 'auto'.* or a positive number"),
     *[("tol", value, POSITIVE) for value in (0, -1e-3, np.nan, "a")],
     *[("max_iter", value, COUNT) for value in (0, -1, 1.5, None)],
     *[("max_samples", value, COUNT) for value in (0, -1, 1.5, "a")],
     *[("degree", value, COUNT) for value in (0, -1, 1.5, "a", None)],
     *[("coef0", value, "must be a finite number") for value in (np.nan, "a", None)],
+    *[("n_clusters", value, COUNT) for value in (0, -1, 1.5, None)],
+    ("partition", "kmean", r"must be one of \['kmeans', .*function of rows"),
+    *[("partition", value, "gives no cells; pass one of") for value in (None, 3, int)],
+    *[("covariance", value, "'full', 'diag', 'radial'") for value in ("all", None)],
+    *[("normalization", v, "'unit', 'determinant', 'density'") for v in ("no", None)],
     ("kernel", "rbff", r"is not known; expected one of .*Did you mean 'rbf'\?"),
     *[("kernel", value, "a kernel object or a function") for value in (None, 3)],
     *[("solver", v, r"\['auto', 'cholesky', 'cg'\]") for v in ("svd", None)],

@@ -91,8 +91,8 @@ def test_an_isolated_run_does_not_inherit_the_parents_memory():
 
 
 def test_an_isolated_run_imports_before_it_measures():
-    assert run_isolated(loaded, "colorsys", imports=["colorsys"]).result
-    assert not run_isolated(loaded, "colorsys").result
+    assert run_isolated(loaded, "wave", imports=["wave"]).result
+    assert not run_isolated(loaded, "wave").result
 
 
 def test_an_isolated_error_arrives_as_it_is():

@@ -19,6 +19,7 @@ NOT_DETERMINING = {
     "published": 1.0,
     "tolerance": 0.5,
     "seeds": (0, 1, 2),
+    "full_seeds": (0, 1),
     "full": True,
     "note": "a note",
 }

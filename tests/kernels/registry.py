@@ -3,14 +3,18 @@
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from kaucus.kernels import (
     Cauchy,
+    ClusterRBF,
     Cosine,
     Exponential,
     Gaussian,
     Kernel,
     Laplacian,
     Linear,
+    MahalanobisRBF,
     Polynomial,
     Sigmoid,
 )
@@ -31,6 +35,12 @@ def case(cls, translation_invariant, **params):
     return Case(cls(**params), function, translation_invariant)
 
 
+def side(X):
+    """Return the cell of rows of any number of features, dense or CSR."""
+    first = np.asarray(X[:, [0]].sum(axis=1)).ravel()
+    return (first > 0.1).astype(int)
+
+
 CASES = [
     case(Linear, False),
     case(Polynomial, False, degree=1, gamma=0.5, coef0=0.0),
@@ -42,9 +52,13 @@ CASES = [
     case(Sigmoid, False, gamma=0.2, coef0=-0.3),
     case(Cosine, False),
     case(Laplacian, True, gamma=0.25),
+    # Radial covariances fit rows of any width; test_cluster_rbf has the others.
+    case(MahalanobisRBF, True, covariance=2.5, gamma=0.4),
+    case(ClusterRBF, False, partition=side, covariances=(0.5, 2.0), gamma=0.7),
 ]
 
 
 def name_of(case):
     """Return what a test calls the case."""
-    return "-".join([case.kernel.name, *map(str, case.reference.keywords.values())])
+    values = (getattr(v, "__name__", str(v)) for v in case.reference.keywords.values())
+    return "-".join([case.kernel.name, *values])

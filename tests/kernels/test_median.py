@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from kaucus.kernels import median_gamma, resolve_gamma
 from tests.arrays import array
-from tests.discovery import estimators, name_of
+from tests.discovery import estimators, having, name_of
 
 
 def median_distance(X, order=2):
@@ -61,7 +61,7 @@ def test_sparse_equals_dense(rng):
     assert_allclose(median_gamma(scipy.sparse.csr_array(X)), median_gamma(X))
 
 
-KERNEL_ESTIMATORS = [e for e in estimators() if "gamma" in e.get_params()]
+KERNEL_ESTIMATORS = having(estimators(), "kernel", "gamma")
 
 
 @pytest.mark.parametrize("estimator", KERNEL_ESTIMATORS, ids=name_of)

@@ -102,10 +102,22 @@ def _bench_kernel_kmeans(args: Namespace, output: Path) -> tuple[dict, list]:
     return content, bench.bench_tables(content)
 
 
+def _bench_cluster_rbf(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_cluster_rbf as bench
+
+    content = bench.bench_cluster_rbf(
+        output,
+        datasets=bench.QUICK_DATASETS if args.quick else bench.DATASETS,
+        data_home=args.data_home,
+    )
+    return content, bench.bench_tables(content)
+
+
 _BENCHES = {
     "lssvm": _bench_lssvm,
     "kmeans-kernel": _bench_kmeans_kernel,
     "kernel-kmeans": _bench_kernel_kmeans,
+    "cluster-rbf": _bench_cluster_rbf,
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "kmeans-kernel", "kernel-kmeans")
+_BENCHES = ("lssvm", "kmeans-kernel", "kernel-kmeans", "cluster-rbf")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,19 +1,25 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
+from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
+    "ClusterRBFSVC",
     "KMeansKernelClassifier",
     "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "LocalSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "unlabelled_kernels",
 ]

@@ -7,6 +7,12 @@ from kaucus.evaluation._compare_kernels import (
     compare_kernels,
     default_kernels,
 )
+from kaucus.evaluation._grid_search import (
+    C_GRID,
+    GAMMA_GRID,
+    GammaCSearch,
+    grid_search_gamma_C,
+)
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_bytes,
@@ -24,13 +30,24 @@ from kaucus.evaluation._timing import (
     run_isolated,
     timed,
 )
+from kaucus.evaluation._tunability import (
+    TunabilityCurve,
+    TunabilityDisplay,
+    tunability_auc,
+    tunability_curve,
+)
 
 __all__ = [
+    "C_GRID",
+    "GAMMA_GRID",
+    "GammaCSearch",
     "IsolatedRun",
     "KernelComparison",
     "KernelScore",
     "MemoryUse",
     "Stopwatch",
+    "TunabilityCurve",
+    "TunabilityDisplay",
     "best_of",
     "clustering_accuracy",
     "compare_kernels",
@@ -39,9 +56,12 @@ __all__ = [
     "format_bytes",
     "format_seconds",
     "format_table",
+    "grid_search_gamma_C",
     "markdown_table",
     "peak_memory",
     "print_table",
     "run_isolated",
     "timed",
+    "tunability_auc",
+    "tunability_curve",
 ]

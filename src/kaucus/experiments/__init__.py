@@ -1,7 +1,9 @@
 """The tables of the papers as data, and one runner that reproduces them."""
 
 from kaucus.experiments._data import Split, load_split
+from kaucus.experiments._derivations import DERIVATIONS, Derived
 from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._measurements import MEASUREMENTS, Measurement
 from kaucus.experiments._methods import METHODS, build_method
 from kaucus.experiments._metrics import METRICS, Metric
 from kaucus.experiments._optional import MissingPackageError
@@ -29,10 +31,14 @@ from kaucus.experiments._store import ResultStore, StoreError, replace_file
 
 __all__ = [
     "Cell",
+    "DERIVATIONS",
+    "Derived",
     "Figure",
     "HEADERS",
+    "MEASUREMENTS",
     "METHODS",
     "METRICS",
+    "Measurement",
     "Metric",
     "MissingPackageError",
     "Outcome",

@@ -30,6 +30,7 @@ def _clustering_accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
 
 METRICS: dict[str, Metric] = {
     "error_percent": Metric("test error (%)", 2, _error_percent),
+    "accuracy": Metric("accuracy", 3, lambda t, p: _accuracy_percent(t, p) / 100),
     "accuracy_percent": Metric("test accuracy (%)", 2, _accuracy_percent),
     "clustering_accuracy": Metric("accuracy", 3, _clustering_accuracy),
 }

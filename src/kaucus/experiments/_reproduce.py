@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TextIO
 
 from kaucus.backend import device_name
+from kaucus.experiments._derivations import derive
 from kaucus.experiments._figures import draw_curve
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._point_figures import draw_points
@@ -69,10 +70,13 @@ def reproduce_paper(
         lines.append(f"Interrupted: {done} are in {outcome.store.path}; {again}.")
     else:
         report = output / "report.md"
-        replace_file(report, markdown_report(paper, outcome))
-        files.append(report)
-        home = settings.data_home if settings else None
-        files += _draw_figures(paper.figures, rows, output, lines, home)
+        data_home = settings.data_home if settings else None
+        more = derive(paper.derive, paper, outcome, output, data_home)
+        text = markdown_report(paper, outcome)
+        replace_file(report, f"{text}\n{more.markdown}\n" if more.markdown else text)
+        files += [report, *more.files]
+        lines += more.lines
+        files += _draw_figures(paper.figures, rows, output, lines, data_home)
     return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from kaucus import __version__
 from kaucus.evaluation import describe_machine, format_seconds, peak_memory, timed
 from kaucus.experiments._data import load_split
+from kaucus.experiments._measurements import MEASUREMENTS, measure
 from kaucus.experiments._methods import METHODS, build_method, check_method
 from kaucus.experiments._metrics import METRICS
 from kaucus.experiments._progress import make_progress
@@ -135,7 +136,7 @@ def run_paper(
     """
     settings = settings or Settings()
     for cell in paper.cells:
-        check_method(cell.method, methods)
+        check_method(cell.method, {**methods, **MEASUREMENTS})
     chosen = [cell for cell in paper.cells if settings.full or not cell.full]
     jobs = plan_jobs(chosen, settings)
     store = ResultStore(Path(output) / RESULTS_FILE)
@@ -164,8 +165,12 @@ def plan_jobs(cells: Sequence[Cell], settings: Settings) -> list[Job]:
     return [
         Job(cell, seed, job_key(cell, seed, settings))
         for cell in cells
-        for seed in settings.seeds or cell.seeds
+        for seed in settings.seeds or _seeds(cell, settings)
     ]
+
+
+def _seeds(cell: Cell, settings: Settings) -> tuple[int, ...]:
+    return cell.full_seeds if settings.full and cell.full_seeds else cell.seeds
 
 
 def job_key(cell: Cell, seed: int, settings: Settings) -> str:
@@ -226,6 +231,8 @@ _load_split = functools.lru_cache(maxsize=1)(load_split)
 
 def _run_job(job: Job, run: Run) -> dict[str, Any]:
     """Load, fit, predict, score; return the record."""
+    if job.cell.method in MEASUREMENTS:
+        return _run_measurement(job, run)
     start, settings = _now(), run.settings
     split = _load(job, settings)
     estimator = build_method(
@@ -253,6 +260,40 @@ def _run_job(job: Job, run: Run) -> dict[str, Any]:
         "predict_seconds": predict_seconds,
         "peak_memory": memory.rise,
         "machine": run.machine,
+    }
+
+
+def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
+    """Let a measurement do all of it; return the record."""
+    start, settings = _now(), run.settings
+    if settings.device not in (None, "cpu"):
+        raise ValueError(
+            f"device={settings.device!r} was asked for, but {job.cell.method!r} "
+            "computes on the host; leave the device out for it."
+        )
+    cell = job.cell
+    with peak_memory() as memory:
+        done = measure(
+            cell.method,
+            cell.dataset,
+            cell.params,
+            seed=job.seed,
+            data_home=settings.data_home,
+        )
+    return {
+        **_describe(job, settings),
+        "value": done.value,
+        "n_train": done.n_rows,
+        "n_test": 0,
+        "solver": None,
+        "n_iter": None,
+        "start": start,
+        "end": _now(),
+        "fit_seconds": done.seconds,
+        "predict_seconds": 0.0,
+        "peak_memory": memory.rise,
+        "machine": run.machine,
+        "detail": done.detail,
     }
 
 

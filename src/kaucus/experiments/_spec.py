@@ -46,6 +46,8 @@ class Cell:
         Largest distance from ``published`` that counts as reproduced.
     seeds : tuple of int
         One run for each.
+    full_seeds : tuple of int
+        One run for each in a full run; empty takes ``seeds``.
     full : bool
         Whether only a full run includes the cell, because it takes long.
     n_train : int or None
@@ -68,6 +70,7 @@ class Cell:
     published: float | None = None
     tolerance: float | None = None
     seeds: tuple[int, ...] = (0,)
+    full_seeds: tuple[int, ...] = ()
     full: bool = False
     n_train: int | None = None
     sample: str = "first"
@@ -124,13 +127,30 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A paper: its cells and figures."""
+    """A paper: its cells and figures.
+
+    Attributes
+    ----------
+    name, title, reference : str
+        Short name, title, and where it was printed.
+    cells : tuple of Cell
+        Those of ``[[cell]]``, then those of each ``[[table]]``.
+    figures : tuple of Figure
+        Curves through cells.
+    derive : str
+        Name in :data:`kaucus.experiments.DERIVATIONS` of a function that makes further
+        tables and figures from the results; empty for none.
+    printed : mapping
+        Published numbers for it, as the file has them.
+    """
 
     name: str
     title: str
     reference: str
     cells: tuple[Cell, ...]
     figures: tuple[Figure, ...] = ()
+    derive: str = ""
+    printed: Mapping[str, Any] = field(default_factory=dict)
 
 
 _REAL = (int, float)
@@ -143,6 +163,7 @@ _CELL_TYPES: dict[str, Any] = {
     "published": _REAL,
     "tolerance": _REAL,
     "seeds": list,
+    "full_seeds": list,
     "full": bool,
     "n_train": int,
     "sample": str,
@@ -160,12 +181,16 @@ _FIGURE_TYPES: dict[str, Any] = {
     "log_x": bool,
     "kind": str,
 }
+_TABLE_TYPES: dict[str, Any] = {"columns": dict, "rows": dict, "common": dict}
 _PAPER_TYPES = {
     "title": str,
     "reference": str,
     "cell": list,
     "grid": list,
+    "table": list,
     "figure": list,
+    "derive": str,
+    "printed": dict,
 }
 _CHOICES = {
     "metric": tuple(METRICS),
@@ -235,13 +260,16 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{file} is not valid TOML: {error}.") from error
-    required = ("title", "reference", *(() if "grid" in table else ("cell",)))
+    several = "grid" in table or "table" in table
+    required = ("title", "reference", *(() if several else ("cell",)))
     _check_keys(table, _PAPER_TYPES, required, file)
     cells = [
         _cell(t, f"{file}, cell {i}") for i, t in enumerate(table.get("cell", []), 1)
     ]
     for i, grid in enumerate(table.get("grid", []), 1):
         cells += _grid_cells(grid, f"{file}, grid {i}")
+    for i, t in enumerate(table.get("table", []), 1):
+        cells += _table_cells(t, f"{file}, table {i}")
     figures = [
         _figure(t, f"{file}, figure {i}")
         for i, t in enumerate(table.get("figure", []), 1)
@@ -252,6 +280,8 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         reference=table["reference"],
         cells=tuple(cells),
         figures=tuple(figures),
+        derive=table.get("derive", ""),
+        printed=table.get("printed", {}),
     )
 
 
@@ -261,8 +291,9 @@ def _cell(table: dict[str, Any], where: str) -> Cell:
     _check_choices(table, where)
     _check_numbers(table, where)
     values = dict(table)
-    if "seeds" in values:
-        values["seeds"] = tuple(values["seeds"])
+    for key in ("seeds", "full_seeds"):
+        if key in values:
+            values[key] = tuple(values[key])
     return Cell(**values)
 
 
@@ -273,6 +304,31 @@ def _grid_cells(table: dict[str, Any], where: str) -> list[Cell]:
     except ValueError as error:
         raise SpecError(str(error)) from error
     return [_cell(t, f"{where}, cell {i}") for i, t in enumerate(tables, 1)]
+
+
+def _table_cells(table: dict[str, Any], where: str) -> list[Cell]:
+    """Expand one ``[[table]]``: data sets down, methods across, numbers inside.
+
+    ``columns`` has the parameters of each column, ``rows`` the published numbers of
+    each data set in the order of the columns (an empty list: none is published), and
+    ``common`` all other keys of the cells.
+    """
+    _check_keys(table, _TABLE_TYPES, ("columns", "rows"), where)
+    cells = []
+    for dataset, numbers in table["rows"].items():
+        if len(numbers) not in (0, len(table["columns"])):
+            raise SpecError(
+                f"{where}: row {dataset!r} has {len(numbers)} numbers; expected "
+                f"{len(table['columns'])}, one for each column, or none."
+            )
+        for i, (label, params) in enumerate(table["columns"].items()):
+            cell = {**table.get("common", {}), "dataset": dataset, "params": params}
+            if numbers:
+                cell["published"] = numbers[i]
+            else:
+                cell.pop("tolerance", None)
+            cells.append(_cell(cell, f"{where}, row {dataset!r}, column {label!r}"))
+    return cells
 
 
 def _figure(table: dict[str, Any], where: str) -> Figure:
@@ -331,9 +387,10 @@ def _check_numbers(table: dict[str, Any], where: str) -> None:
             f"{where}: n_train = {table['n_train']} must be at least 1; "
             "leave it out to train on all rows."
         )
-    seeds = table.get("seeds", [0])
-    good = all(type(seed) is int and seed >= 0 for seed in seeds)
-    if not seeds or not good or len(set(seeds)) < len(seeds):
-        raise SpecError(
-            f"{where}: seeds = {seeds!r} must be a list of different integers >= 0."
-        )
+    for key in ("seeds", "full_seeds"):
+        seeds = table.get(key, [0])
+        good = all(type(seed) is int and seed >= 0 for seed in seeds)
+        if not seeds or not good or len(set(seeds)) < len(seeds):
+            raise SpecError(
+                f"{where}: {key} = {seeds!r} must be a list of different integers >= 0."
+            )

@@ -6,14 +6,23 @@ Nothing is fitted here.
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._cauchy import Cauchy
+from kaucus.kernels._cluster_rbf import ClusterRBF
 from kaucus.kernels._cosine import Cosine, unit_rows
+from kaucus.kernels._covariances import (
+    Regularised,
+    fill_constant_columns,
+    regularise_covariances,
+)
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._exponential import Exponential
+from kaucus.kernels._gamma_path import GammaPath, gamma_path
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
+from kaucus.kernels._mahalanobis import MahalanobisRBF, regularisation_text
 from kaucus.kernels._median import median_gamma
 from kaucus.kernels._operator import KernelOperator
+from kaucus.kernels._partition import NearestCenter, cell_numbers, checked_cells
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
@@ -28,21 +37,32 @@ from kaucus.kernels._sigmoid import Sigmoid
 __all__ = [
     "CallableKernel",
     "Cauchy",
+    "ClusterRBF",
     "Cosine",
     "Exponential",
+    "GammaPath",
     "Gaussian",
     "Kernel",
     "KernelOperator",
     "Laplacian",
     "Linear",
+    "MahalanobisRBF",
+    "NearestCenter",
     "Polynomial",
     "Precomputed",
+    "Regularised",
     "Sigmoid",
+    "cell_numbers",
+    "checked_cells",
+    "fill_constant_columns",
+    "gamma_path",
     "inner_products",
     "kernel_names",
     "kernels_with_gamma",
     "median_gamma",
     "path_kernel",
+    "regularisation_text",
+    "regularise_covariances",
     "resolve_gamma",
     "resolve_kernel",
     "squared_norms",

@@ -42,6 +42,9 @@ class Kernel(ABC):
     thread_safe: ClassVar[bool] = True
     """Whether blocks may be computed in several threads."""
 
+    known_by_name: ClassVar[bool] = True
+    """Whether numbers alone define it, so that estimators take it by its name."""
+
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Return the kernel matrix of the rows of ``X`` and ``Y``.
 
@@ -68,7 +71,7 @@ class Kernel(ABC):
             rows, columns = block
             T = self.tile(x_rows.block(rows), y_rows.block(columns))
             if symmetric:
-                _mirror(out, block, T)
+                mirror(out, block, T)
             else:
                 out[rows, columns] = T
 
@@ -96,7 +99,7 @@ def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
 
 
-def _mirror(out: Array, block: tuple[slice, slice], T: Array) -> None:
+def mirror(out: Array, block: tuple[slice, slice], T: Array) -> None:
     """Write a tile of :func:`symmetric_tiles` and its mirror image."""
     rows, columns = block
     if columns.start == rows.start:

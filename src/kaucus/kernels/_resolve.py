@@ -9,7 +9,6 @@ from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._median import median_gamma
-from kaucus.kernels._precomputed import Precomputed
 
 
 def kernel_names() -> list[str]:
@@ -29,7 +28,7 @@ def _parameters(cls: type[Kernel]) -> set[str]:
 def _named(cls: type[Kernel]) -> Iterator[type[Kernel]]:
     """Yield the kernels that numbers alone define."""
     for child in cls.__subclasses__():
-        if "name" in vars(child) and child not in (CallableKernel, Precomputed):
+        if "name" in vars(child) and child.known_by_name:
             yield child
         yield from _named(child)
 

@@ -5,6 +5,7 @@ kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
 from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
+from kaucus.representatives._covariances import COVARIANCES, cell_covariances
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
 from kaucus.representatives._gram import (
     Gram,
@@ -43,6 +44,7 @@ from kaucus.representatives._seeding import (
 
 __all__ = [
     "LANDMARKS",
+    "COVARIANCES",
     "METRICS",
     "Assigner",
     "Assignment",
@@ -57,6 +59,7 @@ __all__ = [
     "StreamedGram",
     "best_start",
     "choose_landmarks",
+    "cell_covariances",
     "cluster_sums",
     "distances_from_sums",
     "indicator",

@@ -1,0 +1,195 @@
+"""A support vector classifier whose kernel has the shape of the clusters."""
+
+import numpy as np
+
+from kaucus.backend import few_threads_for, row_blocks
+from kaucus.estimators._partitioned_svc import (
+    PartitionedSVC,
+    columns_of_classes,
+    padded_kernel,
+    told_later,
+)
+from kaucus.estimators._validation import check_choice
+from kaucus.kernels import ClusterRBF
+
+NORMALIZATIONS = ("unit", "determinant", "density")
+# Bytes of the kernel's block while predicting.
+_BLOCK = 2**26
+
+
+class ClusterRBFSVC(PartitionedSVC):
+    """Support vector classifier with the C_k RBF kernel.
+
+    The rows are divided into cells, by k-means into two unless told otherwise; each
+    cell has its own covariance, and each row is represented by a Gaussian of its
+    cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The machine is scikit-learn's
+    :class:`~sklearn.svm.SVC`; the kernel matrix is computed here, in float64.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the regularisation, as in ``SVC``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of the kernel. ``"scale"`` is 2 / n_features: distances are in units of
+        the covariances already. ``"auto"`` is 1 / n_features.
+    n_clusters : int, default=2
+        Number of cells, k. With 1 it is the Mahalanobis RBF kernel.
+    partition : {"kmeans", "gmm", "dpgmm", "linear", "tree"}, clusterer or callable, \
+default="kmeans"
+        How the cells are found: k-means (10 starts of k-means++), a Gaussian mixture, a
+        Dirichlet process mixture, the classes that a linear classifier predicts, or
+        the ``n_clusters`` leaves of a tree; any clusterer or classifier with
+        ``predict``, of which a clone is fitted if it is not fitted yet; or a function
+        of rows that returns their cells.
+    covariance : {"full", "diag", "radial"}, default="full"
+        Whole covariances, diagonal ones, or multiples of the identity.
+    normalization : {"unit", "determinant", "density"}, default="unit"
+        Factor of the kernel: ``"unit"`` makes k(x, x) = 1, so that C means what it
+        means in ``SVC``; ``"determinant"`` is the paper's Algorithm 1.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; ``"balanced"`` makes them inversely proportional to
+        their numbers of rows.
+    tol : float, default=1e-3
+        Tolerance at which the solver stops, as in ``SVC``.
+    max_iter : int, default=1000000
+        Most steps of the solver.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        A kernel matrix that does not fit is refused at once.
+    random_state : int, RandomState or Generator, default=None
+        Draws the starts of the partition.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    kernel_ : ClusterRBF
+        The kernel, with partition, covariances and gamma.
+    partition_ : callable
+        Returns the cells of rows, 0 to ``n_cells_`` − 1.
+    n_cells_ : int
+        Cells that have rows; at most ``n_clusters`` where it is asked for.
+    covariances_ : ndarray of shape (n_cells_, n_features, n_features)
+        The covariances; (n_cells_, n_features) if diagonal, (n_cells_,) if radial.
+    epsilon_ : ndarray of shape (n_cells_,)
+        The share of the covariance of all rows that was mixed into a singular one.
+    svc_ : SVC
+        The fitted machine, on the precomputed matrix of rows with positive weight.
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        The rows that take part in predictions.
+    n_iter_ : int
+        Most steps of the solver for a pair of classes.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    LocalSVC : A machine of its own in every cell.
+    kaucus.evaluation.grid_search_gamma_C : C and gamma for one partition.
+
+    Notes
+    -----
+    Scale the columns first: k-means sees distances. For probabilities wrap the
+    classifier in :class:`~sklearn.calibration.CalibratedClassifierCV`.
+
+    References
+    ----------
+    W. M. Czarnecki, J. Tabor, "Cluster based RBF kernel for support vector machines"
+    (2014).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import ClusterRBFSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ClusterRBFSVC(C=10, random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.99
+    >>> model.kernel_.covariances.shape
+    (2, 4, 4)
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        gamma="scale",
+        n_clusters=2,
+        partition="kmeans",
+        covariance="full",
+        normalization="unit",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1_000_000,
+        memory_budget=None,
+        random_state=None,
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.n_clusters = n_clusters
+        self.partition = partition
+        self.covariance = covariance
+        self.normalization = normalization
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
+        """Find the cells and fit the machine.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any one type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
+            Rows without labels, such as those to be predicted, that help to find the
+            cells and their covariances (the paper's transductive use). None: the
+            training rows alone.
+
+        Returns
+        -------
+        self : ClusterRBFSVC
+        """
+        self._check_parameters()
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        X, indices, row_weight, weight, others = self._validated(
+            X, y, sample_weight, X_unlabeled
+        )
+        self._check_memory(len(X))
+        cells = self._fit_cells(X, indices, row_weight, others).cells
+        [(self.kernel_, _)] = self._kernels_and_rows(cells)
+        with few_threads_for(len(X)):
+            K = self.kernel_(X)
+        with told_later():
+            self.svc_ = self._fit_svc(K, indices, weight)
+        self.support_vectors_ = X[self.svc_.support_]
+        self._report_steps(self.svc_)
+        return self
+
+    def _kernels_and_rows(self, cells: np.ndarray):
+        """Return the one kernel, for all rows."""
+        # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
+        gamma = self._gamma(expected_distance=self.n_features_in_)
+        kernel = ClusterRBF(
+            self.partition_, self.covariances_, gamma, self.normalization
+        )
+        return [(kernel, np.arange(len(cells)))]
+
+    def _decision_values(self, X: np.ndarray) -> np.ndarray:
+        """Return one column for each class, (n, n_classes)."""
+        n, support = self.svc_.shape_fit_[0], self.svc_.support_
+        parts = []
+        for rows in row_blocks(len(X), 8 * n, _BLOCK):
+            with few_threads_for(len(X)):
+                K = self.kernel_(X[rows], self.support_vectors_)
+            K = padded_kernel(K, support, n)
+            values = self.svc_.decision_function(K)
+            parts.append(columns_of_classes(self.svc_, values, len(self.classes_)))
+        return np.concatenate(parts)

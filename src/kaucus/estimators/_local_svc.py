@@ -1,0 +1,208 @@
+"""One support vector classifier for every cell."""
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from kaucus.backend import few_threads_for, row_blocks
+from kaucus.estimators._partitioned_svc import (
+    PartitionedSVC,
+    columns_of_classes,
+    padded_kernel,
+    told_later,
+)
+from kaucus.kernels import MahalanobisRBF, cell_numbers
+
+# Bytes of the kernel's block while predicting.
+_BLOCK = 2**26
+
+
+class LocalSVC(PartitionedSVC):
+    """A support vector classifier of its own in every cell, m_k RBF.
+
+    The rows are divided into cells, and in each cell a machine with the Mahalanobis RBF
+    kernel of the cell's covariance is fitted to the rows of that cell alone. A cell
+    in which all rows are of one class predicts it. Cheaper than one machine: k cells
+    cost about 1/k of its kernel matrix; but what lies in another cell is not seen.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the regularisation, as in ``SVC``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of the kernels. ``"scale"`` and ``"auto"`` are 1 / n_features: distances
+        are in units of the covariances already.
+    n_clusters : int, default=2
+        Number of cells, k.
+    partition : {"kmeans", "gmm", "dpgmm", "linear", "tree"}, clusterer or callable, \
+default="kmeans"
+        How the cells are found: k-means (10 starts of k-means++), a Gaussian mixture, a
+        Dirichlet process mixture, the classes that a linear classifier predicts, or
+        the ``n_clusters`` leaves of a tree; any clusterer or classifier with
+        ``predict``, of which a clone is fitted if it is not fitted yet; or a function
+        of rows that returns their cells.
+    covariance : {"full", "diag", "radial"}, default="full"
+        Whole covariances, diagonal ones, or multiples of the identity.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; ``"balanced"`` makes them inversely proportional to
+        their numbers of rows.
+    tol : float, default=1e-3
+        Tolerance at which the solver stops, as in ``SVC``.
+    max_iter : int, default=1000000
+        Most steps of the solver.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        A kernel matrix that does not fit is refused before the machines are fitted.
+    n_jobs : int, default=None
+        Cells that are fitted at a time, in threads.
+    random_state : int, RandomState or Generator, default=None
+        Draws the starts of the partition.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    kernels_ : list of MahalanobisRBF
+        The kernel of each cell.
+    partition_ : callable
+        Returns the cells of rows, 0 to ``n_cells_`` − 1.
+    n_cells_ : int
+        Cells that have rows; at most ``n_clusters`` where it is asked for.
+    covariances_ : ndarray of shape (n_cells_, n_features, n_features)
+        The covariances; (n_cells_, n_features) if diagonal, (n_cells_,) if radial.
+    epsilon_ : ndarray of shape (n_cells_,)
+        The share of the covariance of all rows that was mixed into a singular one.
+    svcs_ : list of SVC or int
+        The machine of each cell, or the number of its only class.
+    support_vectors_ : list of ndarray of shape (n_support, n_features)
+        The rows of each cell that take part in predictions; None with one class.
+    n_iter_ : int
+        Most steps of the solver in a cell.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    ClusterRBFSVC : One machine, whose kernel knows the cells.
+
+    References
+    ----------
+    W. M. Czarnecki, J. Tabor, "Cluster based RBF kernel for support vector machines"
+    (2014), Sec. 5.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LocalSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LocalSVC(C=10, random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.99
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        gamma="scale",
+        n_clusters=2,
+        partition="kmeans",
+        covariance="full",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1_000_000,
+        memory_budget=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.n_clusters = n_clusters
+        self.partition = partition
+        self.covariance = covariance
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
+        """Find the cells and fit a machine in each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any one type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
+            Rows without labels, such as those to be predicted, that help to find the
+            cells and their covariances. None: the training rows alone.
+
+        Returns
+        -------
+        self : LocalSVC
+        """
+        self._check_parameters()
+        X, indices, row_weight, weight, others = self._validated(
+            X, y, sample_weight, X_unlabeled
+        )
+        cells = self._fit_cells(X, indices, row_weight, others).cells
+        self._check_memory(int(np.bincount(cells).max()))
+        kernels, members = zip(*self._kernels_and_rows(cells), strict=True)
+        self.kernels_ = list(kernels)
+        self._majority = int(np.argmax(np.bincount(indices, weights=weight)))
+        with told_later():
+            fitted = Parallel(self.n_jobs, prefer="threads")(
+                delayed(self._fit_cell)(kernel, X[rows], indices[rows], weight[rows])
+                for kernel, rows in zip(kernels, members, strict=True)
+            )
+        self.svcs_, self.support_vectors_ = map(list, zip(*fitted, strict=True))
+        self._report_steps(*(m for m in self.svcs_ if not isinstance(m, int)))
+        return self
+
+    def _kernels_and_rows(self, cells: np.ndarray):
+        """Return the kernel of each cell, and its rows."""
+        # Two rows of one cell are E (x − y)ᵀ Σ⁻¹ (x − y) = 2d apart.
+        gamma = self._gamma(expected_distance=2 * self.n_features_in_)
+        return [
+            (MahalanobisRBF(Sigma, gamma), np.flatnonzero(cells == i))
+            for i, Sigma in enumerate(self.covariances_)
+        ]
+
+    def _fit_cell(self, kernel, X, indices, weight):
+        """Return the machine of one cell and its support vectors."""
+        present = np.unique(indices)
+        if len(present) == 0:  # unlabelled rows only
+            return self._majority, None
+        if len(present) == 1:
+            return int(present[0]), None
+        with few_threads_for(len(X)):
+            K = kernel(X)
+        model = self._fit_svc(K, indices, weight)
+        return model, X[model.support_]
+
+    def _decision_values(self, X: np.ndarray) -> np.ndarray:
+        """Return one column for each class, (n, n_classes)."""
+        cells = cell_numbers(self.partition_, X, self.n_cells_)
+        values = np.empty((len(X), len(self.classes_)))
+        for i in np.unique(cells):
+            rows = np.flatnonzero(cells == i)
+            values[rows] = self._values_in_cell(int(i), X[rows])
+        return values
+
+    def _values_in_cell(self, cell: int, X: np.ndarray) -> np.ndarray:
+        model, n_classes = self.svcs_[cell], len(self.classes_)
+        if isinstance(model, int):
+            return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, len(X), 0)
+        n, kernel = model.shape_fit_[0], self.kernels_[cell]
+        parts = []
+        for rows in row_blocks(len(X), 8 * n, _BLOCK):
+            with few_threads_for(len(X)):
+                K = kernel(X[rows], self.support_vectors_[cell])
+            values = model.decision_function(padded_kernel(K, model.support_, n))
+            parts.append(columns_of_classes(model, values, n_classes))
+        return np.concatenate(parts)

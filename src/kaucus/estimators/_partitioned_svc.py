@@ -1,0 +1,286 @@
+"""What the support vector classifiers on a partition share."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kaucus.backend import format_bytes, generator_from, parse_bytes, resolve_budget
+from kaucus.estimators._partitions import (
+    SUPERVISED,
+    PartitionedRows,
+    check_partition_parameter,
+    fit_partition,
+)
+from kaucus.estimators._validation import (
+    check_choice,
+    check_count,
+    check_one_label_type,
+    check_positive,
+    check_weights,
+    encode_labels,
+    weights_with_classes,
+)
+from kaucus.kernels import (
+    Kernel,
+    fill_constant_columns,
+    regularisation_text,
+    regularise_covariances,
+)
+from kaucus.representatives import COVARIANCES, cell_covariances
+
+# Decision value of a class of which a support vector machine has seen no row: below
+# the least that scikit-learn's one-vs-rest values take, −1/3.
+_NEVER = -1.0
+
+
+class PartitionedSVC(ClassifierMixin, BaseEstimator):
+    """Rows, labels, weights and cells; subclasses fit the support vector machines."""
+
+    def _check_parameters(self) -> None:
+        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
+        if isinstance(self.gamma, str):
+            if self.gamma not in ("scale", "auto"):
+                raise ValueError(
+                    f"gamma={self.gamma!r} is not known; expected 'scale', 'auto' or "
+                    "a positive number."
+                )
+        else:
+            check_positive("gamma", self.gamma, remedy="Or pass 'scale' or 'auto'.")
+        check_count("n_clusters", self.n_clusters)
+        check_partition_parameter(self.partition)
+        check_choice("covariance", self.covariance, COVARIANCES)
+        check_positive("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        if self.memory_budget is not None:
+            parse_bytes(self.memory_budget)
+        if not isinstance(self.random_state, np.random.RandomState):
+            generator_from(self.random_state)  # advances nothing
+
+    def _validate(self, X, y="no_validation", *, reset: bool, **options):
+        return validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+
+    def _validated(self, X, y, sample_weight, X_unlabeled):
+        """Return rows of positive weight, class numbers, weights and unlabelled rows.
+
+        A row of weight 0 is a row that is not there.
+        """
+        check_one_label_type(y)
+        X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
+        self.classes_, indices = encode_labels(y)
+        if X_unlabeled is not None:
+            X_unlabeled = self._validate(X_unlabeled, reset=False)
+        row_weight = check_weights(sample_weight, X)
+        weight = weights_with_classes(
+            row_weight, self.class_weight, self.classes_, indices
+        )
+        if weight is None:
+            weight = row_weight = np.ones(len(X))
+        elif row_weight is None:
+            row_weight = np.ones(len(X))
+        kept = np.flatnonzero(weight > 0)
+        self._check_clusters(len(kept))
+        return X[kept], indices[kept], row_weight[kept], weight[kept], X_unlabeled
+
+    def _check_clusters(self, n_rows: int) -> None:
+        if isinstance(self.partition, str) and n_rows < self.n_clusters:
+            raise ValueError(
+                f"n_samples={n_rows} should be >= n_clusters={self.n_clusters}; lower "
+                "n_clusters or pass more rows."
+            )
+
+    def _check_memory(self, n_rows: int) -> None:
+        """Refuse a kernel matrix that does not fit, before any work."""
+        budget = resolve_budget(self.memory_budget)
+        # Ours, and the copy that libsvm's wrapper makes.
+        needed = 2 * 8 * n_rows * n_rows
+        if needed > budget:
+            raise ValueError(
+                f"The kernel matrix of {n_rows:,} rows needs {format_bytes(needed)}, "
+                f"memory_budget allows {format_bytes(budget)}; use fewer rows, a "
+                "larger memory_budget, or LSSVMClassifier(kernel=ClusterRBF(...)), "
+                "which streams it."
+            )
+
+    def _fit_cells(self, X, indices, weight, X_unlabeled) -> PartitionedRows:
+        """Fit the partition, and store cells and covariances.
+
+        Rows without labels take part in both, with weight 1.
+        """
+        n = len(X)
+        if X_unlabeled is not None:
+            X = np.concatenate([X, X_unlabeled])
+            weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
+        rng = generator_from(self.random_state)
+        fitted = fit_partition(self.partition, self.n_clusters, X, indices, weight, rng)
+        kind, k = self.covariance, fitted.n_cells
+        of_all = cell_covariances(X, np.zeros(len(X), int), 1, kind, weight)[0]
+        covariances = cell_covariances(X, fitted.cells, k, kind, weight)
+        covariances = fill_constant_columns(covariances, of_all)
+        self.covariances_, self.epsilon_ = regularise_covariances(covariances, of_all)
+        self.partition_, self.n_cells_ = fitted.partition, k
+        self._report_cells()
+        return fitted._replace(cells=fitted.cells[:n])
+
+    def _report_cells(self) -> None:
+        if (self.epsilon_ > 0).any():
+            warnings.warn(
+                f"{regularisation_text(self.epsilon_)} epsilon_ tells how much of it. "
+                "Fewer clusters, more rows, or covariance='diag' avoid it.",
+                LinAlgWarning,
+                stacklevel=4,
+            )
+
+    def _gamma(self, expected_distance: float) -> float:
+        """Return gamma as a number.
+
+        ``"scale"`` gives the mean exponent that it has in scikit-learn's ``SVC``, 2.
+        """
+        if isinstance(self.gamma, str):
+            scale = 2.0 / expected_distance
+            return scale if self.gamma == "scale" else 1.0 / self.n_features_in_
+        return float(self.gamma)
+
+    def _fit_svc(self, K: np.ndarray, indices, weight) -> Any:
+        """Fit one support vector machine to a kernel matrix."""
+        from sklearn.svm import SVC  # not before: it imports rich where there is one
+
+        model = SVC(
+            C=self.C,
+            kernel="precomputed",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=200,
+        )
+        return model.fit(K, indices, sample_weight=weight)
+
+    def _report_steps(self, *models: Any) -> None:
+        """Store the steps, and warn once where they did not suffice."""
+        self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
+        if self.n_iter_ >= self.max_iter:
+            warnings.warn(
+                f"The support vector machine stopped after max_iter={self.max_iter} "
+                "steps; increase max_iter or tol, lower C, or scale the data.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def decision_function(self, X):
+        """Return the decision values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes one value, positive for ``classes_[1]``; else one-vs-rest
+            values, as scikit-learn's ``SVC`` makes them.
+        """
+        check_is_fitted(self, "partition_")
+        X = self._validate(X, reset=False)
+        values = self._decision_values(X)
+        return values[:, 1] if len(self.classes_) == 2 else values
+
+    def predict(self, X):
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self, "partition_")
+        X = self._validate(X, reset=False)
+        values = self._decision_values(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(values[:, 1] > 0).astype(np.intp)]
+        return self.classes_[np.argmax(values, axis=1)]
+
+
+@contextlib.contextmanager
+def told_later() -> Iterator[None]:
+    """Hold back scikit-learn's own warning of too few steps; ours names a remedy.
+
+    Around all threads, not in each: they share one list of filters.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarray]]:
+    """Return the kernel of each machine of an unfitted model, and the rows it is for.
+
+    Parameters
+    ----------
+    model : ClusterRBFSVC or LocalSVC
+        Not changed.
+    X : array-like of shape (n_samples, n_features)
+        Rows that shape cells and covariances; nobody sees their labels.
+
+    Returns
+    -------
+    list of (kernel, ndarray)
+        One pair for a :class:`ClusterRBFSVC`, one for each cell of a
+        :class:`LocalSVC`.
+    """
+    if not isinstance(model, PartitionedSVC):
+        raise ValueError(
+            f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
+        )
+    if _is_supervised(model.partition):
+        raise ValueError(
+            f"partition={model.partition!r} sees labels, also those of the rows to be "
+            "predicted; use scikit-learn's GridSearchCV, which fits it in every fold."
+        )
+    model = clone(model)
+    model._check_parameters()
+    X = model._validate(X, reset=True, ensure_min_samples=2)
+    model._check_clusters(len(X))
+    no_labels, weight = np.zeros(0, dtype=np.intp), np.ones(len(X))
+    cells = model._fit_cells(X, no_labels, weight, None).cells
+    return model._kernels_and_rows(cells)
+
+
+def _is_supervised(partition) -> bool:
+    if isinstance(partition, str):
+        return partition in SUPERVISED
+    return isinstance(partition, BaseEstimator) and is_classifier(partition)
+
+
+def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return decision values of one machine with a column for every class.
+
+    A machine of two classes gives one value v, which becomes −v and v; a class of which
+    it has seen no row is below all others.
+    """
+    if values.ndim == 1:
+        values = np.stack([-values, values], axis=1)
+    if len(model.classes_) == n_classes:
+        return values
+    never = np.minimum(values.min(axis=1, keepdims=True), 0) + _NEVER
+    columns = np.repeat(never, n_classes, axis=1)
+    columns[:, model.classes_] = values
+    return columns
+
+
+def padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
+    """Return k(X, X_fit) with zeros where no support vector is.
+
+    scikit-learn wants a column for each training row, and reads those of the support
+    vectors only.
+    """
+    K = np.zeros((len(K_support), n))
+    K[:, support] = K_support
+    return K

@@ -1,0 +1,107 @@
+"""Cross-validated accuracy of a support vector machine over C and gamma.
+
+The protocol of Czarnecki & Tabor, Sec. 5: ten folds, cells and covariances from all
+rows without labels, the best mean accuracy on the grid.
+
+The text says that all columns were scaled to [0, 1]. Table 1 says otherwise: its
+distances between the clusters' covariances and the identity come out to three digits
+if the columns are in [-1, 1], as in LIBSVM's files, and those of banknote and crashes
+as they are; in [0, 1] they do not. The determinants make the kernel depend on it, so
+this is what is done here unless ``scaling`` says otherwise.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+
+from kaucus.evaluation import timed
+from kaucus.experiments._measurements import Measurement
+
+MODELS = ("rbf", "mrbf", "cluster", "local")
+SCALINGS = ("table-1", "unit")
+UNSCALED = ("uci/banknote", "uci/climate_crashes")
+
+
+def measure_grid(
+    dataset: str, params: Mapping[str, Any], *, seed: int, data_home: Any = None
+) -> Measurement:
+    """Return the best accuracy on the grid, and in ``detail`` all of it.
+
+    Parameters
+    ----------
+    dataset : str
+        ``"uci/NAME"``.
+    params : mapping
+        ``model`` ("rbf", "mrbf", "cluster" or "local"), ``n_clusters``, ``partition``,
+        ``normalization``, ``max_iter``, ``n_folds``, ``scaling``.
+    seed : int
+        Shuffles the folds and starts the partition.
+    data_home : path, default=None
+        Folder with the data.
+    """
+    params = dict(params)
+    X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
+    search, seconds = timed(_search, X, y, params, seed)
+    detail = {
+        "scores": np.round(search.mean_scores, 6).tolist(),
+        "capped": search.capped.sum(axis=2).tolist(),
+        "n_fits": search.n_fits,
+        "Cs": search.Cs.tolist(),
+        "gammas": search.gammas.tolist(),
+        "best_params": search.best_params_,
+    }
+    return Measurement(search.best_score_, len(X), seconds, detail)
+
+
+def load_scaled(
+    dataset: str, data_home: Any, scaling: str = "table-1"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Load a UCI set, scaled as Table 1 tells, or to [0, 1] ("unit") as in the text."""
+    from kaucus.datasets import load_uci
+
+    if not dataset.startswith("uci/"):
+        raise ValueError(f"dataset={dataset!r} must be 'uci/NAME'.")
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling={scaling!r} must be one of {SCALINGS}.")
+    X, y = load_uci(dataset[4:], data_home=data_home, return_X_y=True)
+    if scaling == "table-1" and dataset in UNSCALED:
+        return X, y
+    low, high = X.min(axis=0), X.max(axis=0)
+    X = (X - low) / np.where(high > low, high - low, 1.0)
+    return (X if scaling == "unit" else 2 * X - 1), y
+
+
+def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import StratifiedKFold
+
+    from kaucus.evaluation import grid_search_gamma_C
+
+    options = {key: params.pop(key) for key in ("max_iter",) if key in params}
+    folds = StratifiedKFold(params.pop("n_folds", 10), shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # Both are in the result: `capped`, and the cells of the partition.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", LinAlgWarning)
+        model = make_model(X, params, seed)
+        return grid_search_gamma_C(model, X, y, cv=folds, n_jobs=-1, **options)
+
+
+def make_model(X: np.ndarray, params: dict[str, Any], seed: int) -> Any:
+    """Return the kernel or classifier behind the paper's name of a model."""
+    from kaucus import ClusterRBFSVC, LocalSVC
+    from kaucus.kernels import Gaussian, MahalanobisRBF
+
+    params = dict(params)
+    model = params.pop("model")
+    if model == "rbf":
+        return Gaussian(**params)
+    if model == "mrbf":
+        return MahalanobisRBF(np.cov(X.T, ddof=0), **params)
+    if model in ("cluster", "local"):
+        cls = ClusterRBFSVC if model == "cluster" else LocalSVC
+        return cls(random_state=seed, **params)
+    raise ValueError(f"model={model!r} must be one of {MODELS}.")

@@ -1,0 +1,145 @@
+"""One stored matrix of distances, and from it the kernel matrix for every gamma.
+
+Of k(x, y) = n exp(−γ D) only the exponent depends on γ. The paper converts one kernel
+matrix into another by a logarithm (Czarnecki & Tabor, Sec. 4); where the first has
+underflowed to zero nothing can be converted, so here the distances themselves are kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    device_of,
+    for_each_block,
+    n_workers,
+    resolve_budget,
+    symmetric_tiles,
+    tile_shape,
+    tiles,
+)
+from kaucus.kernels._base import DistanceKernel, Kernel, mirror
+from kaucus.kernels._cluster_rbf import CellRows, ClusterRBF, by_pairs_of_cells
+from kaucus.kernels._distances import squared_distances
+
+
+@dataclass(frozen=True)
+class GammaPath:
+    """The distances behind a kernel matrix, made by :func:`gamma_path`.
+
+    Attributes
+    ----------
+    kernel : DistanceKernel or ClusterRBF
+        The kernel, whose own gamma plays no part.
+    distances : array of shape (n, m)
+        Squared distances in the metric of the kernel; never changed.
+    row_cells, column_cells : ndarray of shape (n,) and (m,), or None
+        The cells of rows and columns, for a :class:`ClusterRBF`.
+    n_features : int
+        Number of features of the rows.
+    """
+
+    kernel: Any
+    distances: Array
+    row_cells: np.ndarray | None
+    column_cells: np.ndarray | None
+    n_features: int
+
+    def matrix(self, gamma: float) -> Array:
+        """Return the kernel matrix for one gamma, (n, m): one exponential an entry."""
+        D = array_namespace(self.distances).asarray(self.distances, copy=True)
+        kernel = with_gamma(self.kernel, gamma)
+        if isinstance(kernel, ClusterRBF):
+            return self._of_cells(kernel, D)
+        return kernel.of_squared_distances(D)
+
+    def _of_cells(self, kernel: ClusterRBF, D: Array) -> Array:
+        xp = array_namespace(D)
+        D *= -kernel.gamma
+        K = xp.exp(D)
+        n = kernel.factors_in(D, self.n_features)
+        rows, columns = n[self.row_cells, :], np.eye(kernel.n_cells)[self.column_cells]
+        K *= xp.asarray(rows @ columns.T, dtype=D.dtype, device=device_of(D))
+        return K
+
+
+def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
+    """Compute the distances behind k(X, Y) once, for any number of gammas.
+
+    Parameters
+    ----------
+    kernel : DistanceKernel or ClusterRBF
+        ``Gaussian``, ``Exponential``, ``Cauchy``, ``MahalanobisRBF`` or ``ClusterRBF``.
+    X : array or CSR matrix of shape (n, d)
+    Y : array or CSR matrix of shape (m, d), default=None
+        None means ``X``: half of the work, and an exactly symmetric matrix.
+
+    Returns
+    -------
+    GammaPath
+        Its ``matrix(gamma)`` is what the kernel with that gamma would give.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(5, 2))
+    >>> path = gamma_path(Gaussian(), X)
+    >>> bool(np.allclose(path.matrix(3.0), Gaussian(gamma=3.0)(X)))
+    True
+    """
+    if not isinstance(kernel, DistanceKernel | ClusterRBF):
+        raise ValueError(
+            f"kernel={kernel!r} is not a function of a distance and gamma; pass a "
+            "Gaussian, Exponential, Cauchy, MahalanobisRBF or ClusterRBF."
+        )
+    symmetric = Y is None
+    x_rows, y_rows = kernel.prepare_pair(X, Y)
+    shape = (X.shape[0], y_rows.values.shape[0])
+    like = x_rows.values
+    xp = array_namespace(like)
+    D = xp.empty(shape, dtype=like.dtype, device=device_of(like))
+    tile = tile_shape(like, shape[1], resolve_budget(None, like))
+
+    def fill(block: tuple[slice, slice]) -> None:
+        rows, columns = block
+        T = _distances(kernel, x_rows.block(rows), y_rows.block(columns))
+        if symmetric:
+            mirror(D, block, T)
+        else:
+            D[rows, columns] = T
+
+    blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
+    for_each_block(fill, blocks, workers=n_workers(like))
+    cells = [getattr(rows, "cells", None) for rows in (x_rows, y_rows)]
+    return GammaPath(kernel, D, *cells, n_features=X.shape[1])
+
+
+def _distances(kernel: Kernel, X, Y) -> Array:
+    if not isinstance(kernel, ClusterRBF):
+        return squared_distances(X, Y)
+    scales = kernel.distance_scales()
+
+    def scaled(D: Array, i: int, j: int) -> Array:
+        D *= float(scales[i, j])
+        return D
+
+    assert isinstance(X, CellRows)
+    return by_pairs_of_cells(X, Y, kernel.n_cells, scaled)
+
+
+def with_gamma(kernel: Any, gamma: float) -> Any:
+    """Return the kernel with another gamma.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        One that has a ``gamma``.
+    gamma : float
+    """
+    if hasattr(kernel, "with_gamma"):
+        return kernel.with_gamma(gamma)
+    return type(kernel)(gamma=gamma)

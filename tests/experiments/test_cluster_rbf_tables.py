@@ -1,0 +1,197 @@
+"""From grids of scores to the paper's tables: laws, and the shape of the report."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kaucus.experiments import (
+    DERIVATIONS,
+    MEASUREMENTS,
+    Measurement,
+    Settings,
+    SpecError,
+    load_paper,
+    run_paper,
+)
+from kaucus.experiments import _cluster_rbf_tables as tables
+from kaucus.experiments import _svm_grid as svm_grid
+from kaucus.experiments._derivations import derive
+from kaucus.experiments._spec import parse_paper
+
+GRID = np.linspace(0.5, 0.9, 56).reshape(7, 8)
+TABLE = """
+title = "T"
+reference = "R"
+[[table]]
+[table.common]
+method = "svm-grid"
+metric = "accuracy"
+source = "Table 2"
+tolerance = 0.02
+seeds = [0]
+full_seeds = [0, 1]
+[table.columns]
+A = { model = "rbf" }
+B = { model = "cluster", n_clusters = 2 }
+[table.rows]
+"uci/one" = [0.5, 0.6]
+"uci/two" = []
+"""
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Measure nothing: each grid is a known one, worse with the seed."""
+
+    def fake(dataset, params, *, seed, data_home):
+        scores = GRID - 0.01 * seed - (0.05 if params["model"] == "rbf" else 0)
+        detail = {"scores": scores.tolist(), "capped": np.zeros((7, 8)).tolist()}
+        return Measurement(float(scores.max()), 100, 1.0, detail)
+
+    monkeypatch.setitem(MEASUREMENTS, "svm-grid", fake)
+
+
+def parse(text):
+    return parse_paper(text, name="mine", file="mine.toml")
+
+
+def test_a_table_is_its_cells():
+    cells = parse(TABLE).cells
+    assert [(c.dataset, c.params.get("model"), c.published) for c in cells] == [
+        ("uci/one", "rbf", 0.5),
+        ("uci/one", "cluster", 0.6),
+        ("uci/two", "rbf", None),
+        ("uci/two", "cluster", None),
+    ]
+    assert {c.full_seeds for c in cells} == {(0, 1)}
+    assert cells[2].tolerance is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("[0.5, 0.6]", "[0.5]", "table 1: row 'uci/one' has 1 numbers; expected 2"),
+        ('source = "Table 2"', "", "row 'uci/one', column 'A': the key 'source'"),
+        (
+            "full_seeds = [0, 1]",
+            "full_seeds = [0, 0]",
+            r"full_seeds = \[0, 0\] must be",
+        ),
+        ("[table.rows]", "[table.lines]", "unknown key 'lines'"),
+    ],
+)
+def test_what_a_table_must_not_be(old, new, match):
+    with pytest.raises(SpecError, match=match):
+        parse(TABLE.replace(old, new))
+
+
+@pytest.mark.parametrize(("full", "n"), [(False, 4), (True, 8)])
+def test_a_full_run_has_more_seeds(no_search, tmp_path, full, n):
+    outcome = run_paper(parse(TABLE), tmp_path, Settings(full=full))
+    assert len(outcome.results) == n
+    assert all("scores" in r["detail"] for r in outcome.results.values())
+
+
+def test_a_measurement_computes_on_the_host(no_search, tmp_path):
+    outcome = run_paper(parse(TABLE), tmp_path, Settings(device="cuda"))
+    assert "leave the device out" in outcome.problems("failed")[0]["reason"]
+
+
+def test_the_paper_has_all_tables():
+    paper = load_paper("cluster-rbf")
+    assert paper.derive in DERIVATIONS
+    assert len(paper.cells) == 9 * (8 + 1 + 6)
+    labels = {tables.label_of(dict(cell.params)) for cell in paper.cells}
+    assert labels == {*tables.TABLE_2, *tables.TABLE_3, tables.UNIT}
+    datasets = {cell.dataset for cell in paper.cells}
+    for key, width in (("table_1", 7), ("table_4", 8), ("table_5", 6), ("table_6", 8)):
+        rows = paper.printed[key]
+        assert set(rows) == datasets
+        assert {len(row) for row in rows.values()} == {width}
+
+
+def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(60, 4)), np.arange(60) % 2
+    monkeypatch.setattr(tables, "load_scaled", lambda *args: data)
+    paper = load_paper("cluster-rbf")
+    outcome = run_paper(paper, tmp_path, Settings(full=True, seeds=(0, 1)))
+    derived = derive(paper.derive, paper, outcome, tmp_path, None)
+    for n in range(1, 7):
+        assert f"## Table {n}" in derived.markdown
+    assert [file.name for file in derived.files] == [
+        f"figure-{n}.png" for n in (1, 2, 3)
+    ]
+    assert all(file.stat().st_size > 10_000 for file in derived.files)
+    assert "| 0.845 (0.862) |" in derived.markdown  # RBF, mean of 0.85 and 0.84
+    assert json.dumps(outcome.results)  # plain numbers only
+
+
+def test_nothing_has_run(tmp_path):
+    paper = load_paper("cluster-rbf")
+    outcome = run_paper(dataclasses.replace(paper, cells=()), tmp_path)
+    assert derive(paper.derive, paper, outcome, tmp_path, None).markdown == ""
+    assert derive("", paper, outcome, tmp_path, None).files == []
+    with pytest.raises(ValueError, match="derive = 'nothing' is not known"):
+        derive("nothing")
+
+
+def test_windows_of_three_gammas():
+    ours, theirs = np.zeros((7, 8)), np.zeros((7, 8))
+    ours[1, 0] = 1.0  # in one of six windows
+    assert tables.wins([ours], [theirs]) == pytest.approx(100 / 6)
+    ours[1, 3] = 1.0  # and in three more
+    assert tables.wins([ours], [theirs]) == pytest.approx(400 / 6)
+    assert tables.wins([ours], [ours]) == 0
+
+
+def test_areas_begin_at_the_worst_score_of_any_model():
+    grids = {("d", x): [GRID] for x in ("RBF", "C2")} | {("d", "m2"): [GRID - 0.1]}
+    found = tables.areas(grids, "d")
+    assert found["RBF"] == pytest.approx(GRID.mean() - 0.4)
+    assert found["m2"] == pytest.approx(GRID.mean() - 0.5)
+
+
+def test_claims_are_counted():
+    grids = {("d", x): [GRID] for x in ("RBF", "mRBF", "C2", "m2", tables.UNIT)}
+    printed = {"d": [0.9, 0.9, 0.9]}
+    [line] = tables.count_within(grids, printed)
+    assert "1 of 1 data sets; not: none" in line
+    [line] = tables.count_within(grids, {"d": [0.9, 0.9, 0.95]})
+    assert "0 of 1 data sets; not: d (C2 -0.050)" in line
+    assert "on 0 of 1 data sets: none" in tables.count_winners(grids)[0]
+    grids["d", "C2"] = [GRID + 0.01]
+    assert "on 1 of 1 data sets: d." in tables.count_winners(grids)[0]
+
+
+def test_a_small_grid_on_real_rows(monkeypatch):
+    from sklearn.datasets import load_iris
+
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(svm_grid, "load_scaled", lambda *args: (X[50::2, :2], y[50::2]))
+    for model in svm_grid.MODELS:
+        params = {"model": model, "n_folds": 2, "max_iter": 50}
+        done = svm_grid.measure_grid("uci/x", params, seed=0)
+        assert np.shape(done.detail["scores"]) == (7, 8)
+        assert done.value == pytest.approx(np.max(done.detail["scores"]), abs=1e-6)
+    with pytest.raises(ValueError, match="model='svm' must be one of"):
+        svm_grid.make_model(X, {"model": "svm"}, 0)
+
+
+@pytest.mark.data
+def test_table_1_tells_how_the_data_was_scaled(data_home):
+    """In [-1, 1] the printed distances come out; in [0, 1] they do not."""
+    printed = load_paper("cluster-rbf").printed["table_1"]
+    for name in ("diabetes_pima", "splice_scale", "banknote", "climate_crashes"):
+        X, _ = svm_grid.load_scaled(f"uci/{name}", data_home)
+        expected = sorted(printed[f"uci/{name}"][3:])
+        np.testing.assert_allclose(
+            sorted(tables.cluster_distances(X)), expected, atol=0.003
+        )
+    X, _ = svm_grid.load_scaled("uci/diabetes_pima", data_home, "unit")
+    assert X.min() == 0
+    assert X.max() == 1
+    assert tables.cluster_distances(X)[0] > 0.95 > printed["uci/diabetes_pima"][3]
