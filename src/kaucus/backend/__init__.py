@@ -40,6 +40,7 @@ from kaucus.backend._memory import (
 )
 from kaucus.backend._namespace import (
     Array,
+    add_to_rows,
     array_namespace,
     as_like,
     astype,
@@ -62,6 +63,7 @@ from kaucus.backend._random import generator_from, random_normal, random_rows
 __all__ = [
     # namespaces and devices
     "Array",
+    "add_to_rows",
     "array_namespace",
     "as_like",
     "astype",

@@ -29,11 +29,14 @@ from kaucus.estimators._validation import (
 from kaucus.kernels import KernelOperator, Precomputed, resolve_gamma, resolve_kernel
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
+# Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
 
 
 class LSSVMBase(BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are."""
+
+    _solvers = SOLVERS
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return ``X`` (and ``y``) as float arrays, CSR where they were sparse."""
@@ -69,7 +72,7 @@ class LSSVMBase(BaseEstimator):
         check_finite("coef0", self.coef0)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, self._solvers)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
@@ -91,9 +94,18 @@ class LSSVMBase(BaseEstimator):
         return kernel
 
     def _fit_core(
-        self, X, Y, C, sample_weight, left_out, *, leave_one_out: bool, gamma=None
+        self,
+        X,
+        Y,
+        C,
+        sample_weight,
+        left_out,
+        *,
+        leave_one_out: bool,
+        gamma=None,
+        options=None,
     ) -> FitResult:
-        """Solve on the device, and say what ran."""
+        """Solve on the device, and say what ran; ``options`` go to the solver."""
         self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
@@ -111,6 +123,7 @@ class LSSVMBase(BaseEstimator):
                 leave_one_out=leave_one_out,
                 rng=generator_from(self.random_state),
                 callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                **(options or {}),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
@@ -139,14 +152,22 @@ class LSSVMBase(BaseEstimator):
                 LinAlgWarning,
                 stacklevel=4,
             )
+        if info.n_fallbacks:
+            warnings.warn(
+                f"In {info.n_fallbacks} of {info.n_iter} steps rows of the block "
+                "repeated each other, and its pseudo-inverse was found by eigenvalues, "
+                "which is slower. Take out repeated rows, or lower C.",
+                LinAlgWarning,
+                stacklevel=4,
+            )
         if info.interrupted:
             warnings.warn(
-                f"Interrupted after {info.n_iter} steps; the coefficients so far are "
-                f"kept (relative residual {info.backward_error:.1e}).",
+                f"Interrupted after {info.n_iter} steps; the best coefficients so "
+                f"far are kept (relative residual {info.backward_error:.1e}).",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif not info.converged:
+        elif not info.converged and info.stop != "callback":
             warnings.warn(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e} (tol={self.tol:g}). Increase "

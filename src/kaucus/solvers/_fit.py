@@ -9,9 +9,15 @@ cholesky    n² d + n³/3                    n² numbers (float64: one and a hal
 cg          n r d + n r² + s n² (d + t)    n r numbers for the preconditioner, and
                                            as much of n²/2 as there is room for;
                                            what is kept saves the d
+block       s (n J (d + t) + J³/3)         n J numbers for a block, J² four times, and
+descent                                    as much of n² as there is room for; what
+                                           is kept saves the d
+others      s (n J (d + t) + n J²/2        the same
+            + J³/3)
 =========== ============================== =======================================
 
-with r the rank of the preconditioner and s the steps, some tens to some hundreds.
+with r the rank of the preconditioner, J the rows of a block and s the steps. "Others"
+are the solvers of Andrecut (2016): nystrom, kaczmarz, matching_pursuit, kaczmarz_mp.
 """
 
 import math
@@ -34,10 +40,13 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.kernels import Kernel, KernelOperator
+from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import MIXED_FROM, solve_ls_svm
 from kaucus.solvers._preconditioners import randomly_pivoted_cholesky
+from kaucus.solvers._randomized import solve_ls_svm_randomized
 from kaucus.solvers._result import LSSVMSolution
+from kaucus.solvers._systems import RANDOMIZED
 
 # Up to so many rows a factorisation is over in seconds, whatever C.
 _FEW_ROWS = 10_000
@@ -54,7 +63,7 @@ class Plan(NamedTuple):
     """The road that was chosen, and why."""
 
     solver: str
-    """``"cholesky"`` or ``"cg"``."""
+    """``"cholesky"``, ``"cg"`` or a randomized solver."""
     kernel_dtype: str
     """Precision in which the kernel is computed."""
     precision: str
@@ -69,6 +78,8 @@ class FitResult(NamedTuple):
     solution: LSSVMSolution
     loo_rows: np.ndarray
     plan: Plan
+    history: dict[str, list]
+    """Columns over the steps of an iterative solver; empty for a factorisation."""
 
 
 def plan_ls_svm(
@@ -96,7 +107,8 @@ def plan_ls_svm(
     K_largest : float
         Largest entry of the diagonal of K.
     C : float
-    solver : {"auto", "cholesky", "cg"}
+    solver : str
+        ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     budget : int
         Bytes.
     n_columns : int, default=22
@@ -132,6 +144,9 @@ def plan_ls_svm(
         or on_gpu
         or n / 3 <= _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     )
+    if solver in RANDOMIZED:
+        reason = f"{size}; {solver} was asked for and takes it block by block."
+        return Plan(solver, dtype, "auto", reason)
     if solver == "cholesky" or (solver == "auto" and direct):
         precision = _precision(n, dtype, budget, on_gpu)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
@@ -181,6 +196,9 @@ def fit_ls_svm(
     leave_one_out: bool = False,
     rng: np.random.Generator,
     callback: Callable[[int, float], object] | None = None,
+    watch: Callback | None = None,
+    validation: Validation | None = None,
+    **options,
 ) -> FitResult:
     """Fit a least-squares SVM on the rows of ``X``.
 
@@ -195,18 +213,26 @@ def fit_ls_svm(
     sample_weight : array of shape (n,), default=None
     left_out : array of shape (n,), default=None
         Share of each row's weight that its leave-one-out value leaves out.
-    solver : {"auto", "cholesky", "cg"}, default="auto"
+    solver : str, default="auto"
+        ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     tol, max_iter : float, int
-        Of the conjugate gradients.
+        Of the iterative solvers.
     memory_budget : int, str or None, default=None
     leave_one_out : bool, default=False
         Whether decision values of some random rows are wanted as ``loo_decision``: by
         models fitted without each of them (cholesky), or by one model fitted without a
-        twentieth of the rows (cg).
+        twentieth of the rows (the others).
     rng : numpy.random.Generator
-        Draws those rows and the preconditioner's pivots.
+        Draws those rows, the preconditioner's pivots and the blocks.
     callback : callable, default=None
         ``callback(step, relative_residual)`` after each step of an iterative solver.
+    watch : callable, default=None
+        ``watch(step, state)`` with a :class:`StepState`; a true result ends the fit.
+    validation : Validation, default=None
+        Rows whose error goes into the history of an iterative solver.
+    **options
+        Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
+        ``checkpoint``, ``safeguard``. Other solvers have no use for them.
     """
     budget = resolve_budget(memory_budget, X)
     K_diagonal = kernel.diag(X)
@@ -224,13 +250,16 @@ def fit_ls_svm(
     n = X.shape[0]
     n_unseen = _LOO_ROWS if direct else min(_HELD_OUT_ROWS, int(_HELD_OUT_SHARE * n))
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
+    shown, room = _watch(kernel, X, validation, watch, callback, budget)
+    history: dict[str, list] = {}
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
         with few_threads_for(n):
             solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
-    else:
+    elif plan.solver == "cg":
+        recorder = Recorder(shown, 0)
         # What conjugate gradients hold beside K: measured, about a dozen blocks.
-        room = budget - _CG_VECTORS * 8 * n * n_columns
+        room -= _CG_VECTORS * 8 * n * n_columns
         operator, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
         solution = solve_ls_svm_cg(
             operator,
@@ -241,9 +270,52 @@ def fit_ls_svm(
             held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
             tol=tol,
             max_iter=max_iter,
-            callback=callback,
+            recorder=recorder,
         )
-    return FitResult(solution, loo_rows, plan)
+        history = history_of([recorder])
+    else:
+        with few_threads_for(n):
+            solution, history = solve_ls_svm_randomized(
+                kernel,
+                X,
+                Y,
+                C=C,
+                solver=plan.solver,
+                rng=rng,
+                memory_budget=room,
+                sample_weight=sample_weight,
+                held_out=loo_rows if len(loo_rows) else None,
+                max_iter=max_iter,
+                tol=tol,
+                watch=shown,
+                **options,
+            )
+    return FitResult(solution, loo_rows, plan, history)
+
+
+def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, int]:
+    """Return who is told of a step, and the memory that validation leaves."""
+    if validation is None:
+        return Watch(watch, None, progress), budget
+    if validation.K is not None:
+        K, share = astype(validation.K, "float64"), 0
+
+        def products(V: Array) -> Array:
+            return K @ V
+    else:
+        X_val = astype(validation.X, dtype_name(X))
+        # Up to a quarter keeps the kernel of the validation rows between steps.
+        whole = np.dtype(dtype_name(X)).itemsize * X.shape[0] * X_val.shape[0]
+        share = min(2 * whole, budget // 4)
+        operator = KernelOperator(kernel, X_val, X, memory_budget=max(share, 1))
+
+        def products(V: Array) -> Array:
+            return astype(operator.matmul(astype(V, operator.dtype)), "float64")
+
+    def validate(dual_coef: Array, intercept: Array) -> float:
+        return validation.error(products(dual_coef) + intercept[None, :])
+
+    return Watch(watch, validate, progress), budget - share
 
 
 def _fit_cholesky(kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray):
