@@ -21,6 +21,7 @@ NOT_DETERMINING = {
     "seeds": (0, 1, 2),
     "full": True,
     "note": "a note",
+    "at_most": 3.0,
 }
 DETERMINING = {
     "dataset": "mnist",
@@ -31,6 +32,8 @@ DETERMINING = {
     "sample": "random",
     "normalize": "unit",
     "dtype": "float32",
+    "at_step": 3,
+    "keep_predictions": True,
 }
 
 

@@ -60,6 +60,8 @@ def reproduce(args: Namespace) -> int:
 
 def bench(args: Namespace) -> int:
     """Run a benchmark and print its tables."""
+    if args.name == "solvers":
+        return _bench_solvers(args)
     from kaucus.experiments import _bench_lssvm as lssvm
 
     default = lssvm.QUICK_SIZES if args.quick else lssvm.SIZES
@@ -71,6 +73,24 @@ def bench(args: Namespace) -> int:
         data_home=args.data_home,
     )
     for title, headers, rows in lssvm.bench_tables(content):
+        print_table(headers, rows, title=title)
+        print()
+    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
+    return 0
+
+
+def _bench_solvers(args: Namespace) -> int:
+    """Race the solvers of the LS-SVM and print the table."""
+    from kaucus.experiments import _bench_solvers as solvers
+
+    default = solvers.QUICK_ROWS if args.quick else solvers.ROWS
+    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
+    content = solvers.bench_solvers(
+        output,
+        rows=args.sizes[0] if args.sizes else default,
+        data_home=args.data_home,
+    )
+    for title, headers, rows in solvers.bench_tables(content):
         print_table(headers, rows, title=title)
         print()
     _print_end([content["about"]], [output / "bench.json", output / "bench.md"])

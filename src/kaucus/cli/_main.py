@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm",)
+_BENCHES = ("lssvm", "solvers")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     --------
     >>> main(["reproduce", "--list"])
     lssvm  Exact LS-SVM: the system behind Andrecut's randomized solvers
+    randomized-lssvm  Randomized solvers of the LS-SVM
     0
     """
     try:
@@ -109,9 +110,9 @@ def _add_bench(commands) -> None:
         type=_positive,
         nargs="+",
         metavar="N",
-        help="numbers of training rows (default: 5000 20000)",
+        help="numbers of training rows (default: 5000 20000; solvers: 20000)",
     )
-    add("--quick", action="store_true", help="2000 rows only, unless --sizes is given")
+    add("--quick", action="store_true", help="few rows only, unless --sizes is given")
     add("--memory", action="store_true", help="also 60,000 rows under 2 GiB (minutes)")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add(

@@ -6,6 +6,11 @@ from typing import TextIO
 
 from kaucus.backend import device_name
 from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._history_figures import (
+    draw_confusion,
+    draw_history,
+    draw_misread,
+)
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
 from kaucus.experiments._runner import Outcome, Settings, run_paper
@@ -70,7 +75,8 @@ def reproduce_paper(
         report = output / "report.md"
         replace_file(report, markdown_report(paper, outcome))
         files.append(report)
-        files += _draw_figures(paper.figures, rows, output, lines)
+        home = settings.data_home if settings else None
+        files += _draw_figures(paper.figures, rows, output, lines, home)
     return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
 
 
@@ -83,12 +89,23 @@ def exit_code(outcome: Outcome, rows: list[Row]) -> int:
     return SKIPPED if outcome.problems("skipped") else OK
 
 
-def _draw_figures(figures, rows, output: Path, lines: list[str]) -> list[Path]:
+def _draw(figure, rows, path: Path, data_home) -> Path | None:
+    """Draw a figure of any kind."""
+    if figure.kind == "history":
+        return draw_history(figure, rows, path)
+    if figure.kind == "misread":
+        return draw_misread(figure, rows, path, data_home)
+    if figure.kind == "confusion":
+        return draw_confusion(figure, rows, path)
+    return draw_curve(figure, rows, path)
+
+
+def _draw_figures(figures, rows, output: Path, lines, data_home=None) -> list[Path]:
     """Draw what can be drawn; say in ``lines`` what cannot."""
     files = []
     for figure in figures:
         try:
-            path = draw_curve(figure, rows, output / f"{figure.name}.png")
+            path = _draw(figure, rows, output / f"{figure.name}.png", data_home)
         except MissingPackageError as error:
             lines.append(f"figure {figure.name} not drawn: {error}")
             continue
