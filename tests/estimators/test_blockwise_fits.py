@@ -258,7 +258,7 @@ def test_explain_before_and_after(three):
 
 def test_explain_follows_the_budget(three):
     X, y = three
-    tight = classifier("auto", memory_budget=20_000)
+    tight = classifier("auto", block_size=None, memory_budget=20_000)
     told = tight.explain(X, y)
     assert "memory_budget is 19.5 KiB" in told
     assert told.startswith(f"solver={tight.fit(X, y).solver_!r}")

@@ -118,6 +118,7 @@ class BlockwiseFit:
             resolve_budget(self.memory_budget, rows),
             n_columns=self._n_columns(y),
             tol=self.tol,
+            max_iter=self.max_iter,
         )
         return f"solver={plan.solver!r}: {plan.reason}"
 
