@@ -238,6 +238,22 @@ def test_clone_and_pickle_keep_the_solver(three):
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.gpu
+@each_solver
+def test_the_gpu_takes_the_same_steps(three, solver):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    X, y = three
+    host, device = (
+        few_steps(solver, 3, device=d).fit(X, y, X_val=X, y_val=y)
+        for d in (None, "cuda")
+    )
+    assert isinstance(device.dual_coef_, np.ndarray)
+    assert_allclose(device.dual_coef_, host.dual_coef_, atol=1e-7)
+    assert device.history_["residual"] == pytest.approx(host.history_["residual"])
+
+
 # ---- explain ---------------------------------------------------------------------
 
 

@@ -88,6 +88,7 @@ def _bench_solvers(args: Namespace) -> int:
     content = solvers.bench_solvers(
         output,
         rows=args.sizes[0] if args.sizes else default,
+        memory=args.memory,
         data_home=args.data_home,
     )
     for title, headers, rows in solvers.bench_tables(content):

@@ -46,6 +46,10 @@ HEADERS = (
 )
 
 
+MEMORY_HEADERS = ("solver", "rows", "budget", "steps", "rise of memory")
+MEMORY_SOLVERS = ("block_descent", "matching_pursuit")
+
+
 class Contender(NamedTuple):
     """A solver and its options."""
 
@@ -83,6 +87,7 @@ def bench_solvers(
     output: str | Path,
     *,
     rows: int = ROWS,
+    memory: bool = False,
     data_home: str | Path | None = None,
     stream: TextIO | None = None,
     contenders: Sequence[str] = tuple(CONTENDERS),
@@ -95,6 +100,8 @@ def bench_solvers(
         Folder for the two files.
     rows : int, default=20000
         Number of training rows.
+    memory : bool, default=False
+        Whether to measure the memory of a few steps on 60,000 rows under 2 GiB, too.
     data_home : path, default=None
         Folder with the data; None takes the environment's ``KAUCUS_DATA``.
     stream : text stream, default=None
@@ -105,11 +112,14 @@ def bench_solvers(
     Returns
     -------
     dict
-        ``about``, ``machine``, ``exact`` and ``contenders``, a record for each.
+        ``about``, ``machine``, ``exact``, ``contenders`` (a record for each) and, if
+        asked for, ``memory``.
     """
     load_mnist_split(rows, "float32", data_home)  # missing data: say so at once
     content: dict[str, Any] = {"machine": describe_machine(), "contenders": []}
-    with make_progress(len(contenders) + 1, stream) as progress:
+    budgeted = MEMORY_SOLVERS if memory else ()
+    n_tasks = len(contenders) + len(budgeted) + 1
+    with make_progress(n_tasks, stream) as progress:
         progress.begin("the exact solution")
         exact = run_isolated(measure_exact, rows, data_home).result
         content |= {"exact": exact, "about": about(rows, exact)}
@@ -120,6 +130,11 @@ def bench_solvers(
             record = run_isolated(measure_solver, *args).result
             content["contenders"].append(record)
             progress.advance(f"{name}: {_time(record)}")
+        for solver in budgeted:
+            progress.begin(f"{solver} under 2 GiB")
+            record = run_isolated(measure_memory, solver, data_home).result
+            content.setdefault("memory", []).append(record)
+            progress.advance(f"{solver}: {format_bytes(record['memory'])}")
     _write(Path(output), content)
     return content
 
@@ -188,6 +203,49 @@ def measure_solver(name: str, n: int, exact_error: float, data_home: Any) -> dic
     }
 
 
+def measure_memory(
+    solver: str, data_home: Any, n: int = 60_000, steps: int = 8
+) -> dict[str, Any]:
+    """Take some steps under a budget, with probabilities; for a process of its own.
+
+    Enough steps to fill the room for rows of the kernel matrix that are kept.
+    """
+    from kaucus import LSSVMClassifier
+
+    split = load_mnist_split(n, "float32", data_home)
+    model = LSSVMClassifier(
+        C=C,
+        solver=solver,
+        callback=lambda step, state: step >= steps,
+        memory_budget="2GiB",
+        random_state=0,
+        **KERNEL,
+    )
+    with peak_memory() as memory:
+        model.fit(split.X_train, split.y_train)
+    return {
+        "solver": solver,
+        "rows": n,
+        "budget": "2GiB",
+        "steps": int(model.n_iter_),
+        "memory": memory.rise,
+    }
+
+
+def memory_rows(records: Sequence[dict]) -> list[list[str]]:
+    """Write the fits under a budget for :data:`MEMORY_HEADERS`."""
+    return [
+        [
+            r["solver"],
+            f"{r['rows']:,}",
+            r["budget"],
+            str(r["steps"]),
+            format_bytes(r["memory"]),
+        ]
+        for r in records
+    ]
+
+
 def first_good_step(errors: Sequence[float], exact_error: float) -> int | None:
     """Return the first of :data:`IN_A_ROW` steps that are good enough, from 1.
 
@@ -226,7 +284,11 @@ def solver_rows(records: Sequence[dict]) -> list[list[str]]:
 def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
     """List each table of the benchmark as title, headers and rows."""
     rows = solver_rows(content["contenders"])
-    return [("Time to the exact solution's error", HEADERS, rows)]
+    tables = [("Time to the exact solution's error", HEADERS, rows)]
+    if "memory" in content:
+        kept = memory_rows(content["memory"])
+        tables.append(("Under a memory budget", MEMORY_HEADERS, kept))
+    return tables
 
 
 def _time(record: dict) -> str:
