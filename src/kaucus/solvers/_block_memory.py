@@ -63,7 +63,7 @@ def plan_blocks(
         J = min(_BLOCK_SIZE, n)
         while J > 1 and needed(J) > budget // 2:
             J = J * 3 // 4
-        return BlockMemory(J, max(budget - needed(J), 0))
+        return BlockMemory(J, _left(budget, needed(J)))
     J = min(block_size, n)
     if needed(J) > budget:
         raise MemoryError(
@@ -72,4 +72,13 @@ def plan_blocks(
             f"{format_bytes(budget)}; use a smaller block_size, or None to have it "
             "chosen, float32 data, or a larger memory_budget."
         )
-    return BlockMemory(J, budget - needed(J))
+    return BlockMemory(J, _left(budget, needed(J)))
+
+
+def _left(budget: int, needed: int) -> int:
+    """Return the bytes for rows that are kept.
+
+    An eighth of the budget is for what is not counted: tiles of the kernel in several
+    threads, the buffers of BLAS, gaps between freed blocks.
+    """
+    return max(budget - budget // 8 - needed, 0)

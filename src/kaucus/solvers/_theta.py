@@ -24,7 +24,11 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     for_each_block,
+    is_torch,
     itemsize,
+    map_blocks,
+    n_workers,
+    reduce_blocks,
     row_blocks,
     set_entries,
     take_rows,
@@ -34,7 +38,13 @@ from kaucus.backend import (
 from kaucus.kernels import Kernel
 from kaucus.solvers._scaling import ScaledTargets
 
-# Bytes of one float64 piece of a block.
+# Bytes of one float64 piece of a block: in cache for products with few columns, larger
+# for a Gram matrix, which is added to for every piece. On a GPU, and in float64 where
+# nothing is copied, as large as there is room for.
+_PRODUCT_BYTES = 4 * 2**20
+_GRAM_BYTES = 32 * 2**20
+_WHOLE_BYTES = 2**32
+# Bytes of the rows of K that are copied, or multiplied, at a time.
 _CHUNK_BYTES = 64 * 2**20
 
 
@@ -91,11 +101,10 @@ class KernelRows:
         with self._lock:
             slots = self._slots[rows]
         kept, new = rows[slots >= 0], rows[slots < 0]
-        if len(kept):
-            xp = array_namespace(out)
-            out[: len(kept), :] = xp.take(
-                self._kept, self.index(slots[slots >= 0]), axis=0
-            )
+        there = slots[slots >= 0]
+        xp = array_namespace(out)
+        for s in row_blocks(len(kept), itemsize(out) * self.n, _CHUNK_BYTES):
+            out[s, :] = xp.take(self._kept, self.index(there[s]), axis=0)
         if len(new):
             block = out[len(kept) :, :]
             self._compute(block, new)
@@ -215,27 +224,32 @@ def _entries(E: Array, i: Array, j: Array) -> Array:
         return xp.take(xp.reshape(E, (-1,)), i * width + j)
 
 
-def chunks(E: Array):
-    """Yield slices of columns in which a float64 copy of ``E`` stays small."""
-    if dtype_name(E) == "float64":
-        return [slice(0, E.shape[1])]
-    return list(row_blocks(E.shape[1], 8 * E.shape[0], _CHUNK_BYTES))
+def _chunks(E: Array, n_bytes: int) -> list[slice]:
+    """Return slices of columns in which a float64 copy of ``E`` stays small."""
+    if dtype_name(E) == "float64" or (is_torch(E) and E.device.type != "cpu"):
+        n_bytes = _WHOLE_BYTES
+    return list(row_blocks(E.shape[1], 8 * E.shape[0], n_bytes))
 
 
 def product(E: Array, V: Array) -> Array:
     """Return E V in float64, (j + 1, t), for ``V`` of shape (n + 1, t)."""
-    xp = array_namespace(E)
-    out = xp.zeros((E.shape[0], V.shape[1]), dtype=xp.float64, device=device_of(E))
-    for s in chunks(E):
-        out += astype(E[:, s], "float64") @ V[s, :]
-    return out
+    return reduce_blocks(
+        lambda s: astype(E[:, s], "float64") @ V[s, :],
+        _chunks(E, _PRODUCT_BYTES),
+        lambda a, b: a + b,
+        workers=n_workers(E),
+    )
 
 
 def transposed_product(E: Array, Q: Array) -> Array:
     """Return Eᵀ Q in float64, (n + 1, t), for ``Q`` of shape (j + 1, t)."""
     xp = array_namespace(E)
-    parts = [astype(E[:, s], "float64").T @ Q for s in chunks(E)]
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    parts = map_blocks(
+        lambda s: astype(E[:, s], "float64").T @ Q,
+        _chunks(E, _PRODUCT_BYTES),
+        workers=n_workers(E),
+    )
+    return xp.concat(list(parts), axis=0)
 
 
 def gram(E: Array) -> Array:
@@ -245,7 +259,7 @@ def gram(E: Array) -> Array:
     """
     xp = array_namespace(E)
     G = xp.zeros((E.shape[0], E.shape[0]), dtype=xp.float64, device=device_of(E))
-    for s in chunks(E):
+    for s in _chunks(E, _GRAM_BYTES):
         piece = astype(E[:, s], "float64")
         G += piece @ piece.T
     return G
