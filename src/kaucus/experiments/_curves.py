@@ -46,6 +46,7 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
         warnings.simplefilter("ignore", ConvergenceWarning)
         watched = {"X_val": X_test, "y_val": split.y_test}
         _, seconds = timed(lambda: model.fit(X_train, split.y_train, **watched))
+        check_not_interrupted(model)
         predicted, predict_seconds = timed(model.predict, X_test)
     history = model.history_
     if not history or not history["step"]:
@@ -69,6 +70,13 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
         record["predictions"] = np.asarray(predicted).tolist()
         record["confusion"] = confusion_percent(split.y_test, predicted)
     return record
+
+
+def check_not_interrupted(estimator: Any) -> None:
+    """Raise the Ctrl-C that a fit took for its end: half a fit is no result."""
+    _, model = _parts(estimator)
+    if getattr(getattr(model, "solve_info_", None), "interrupted", False):
+        raise KeyboardInterrupt
 
 
 def error_at(record: dict, step: int) -> float:

@@ -17,7 +17,12 @@ import numpy as np
 
 from kaucus import __version__
 from kaucus.evaluation import describe_machine, format_seconds, peak_memory, timed
-from kaucus.experiments._curves import curve_key, error_at, fit_curve
+from kaucus.experiments._curves import (
+    check_not_interrupted,
+    curve_key,
+    error_at,
+    fit_curve,
+)
 from kaucus.experiments._data import load_split
 from kaucus.experiments._methods import METHODS, build_method, check_method
 from kaucus.experiments._metrics import METRICS
@@ -244,6 +249,7 @@ def _run_job(job: Job, run: Run) -> dict[str, Any]:
     )
     with peak_memory() as memory:
         _, fit_seconds = timed(estimator.fit, split.X_train, split.y_train)
+        check_not_interrupted(estimator)
         predicted, predict_seconds = timed(estimator.predict, split.X_test)
     return {
         **_describe(job, settings),
