@@ -211,20 +211,25 @@ def test_the_paper_has_its_figures_and_bounds():
 
 
 def test_an_error_counts_when_it_stays():
-    assert bench.first_good_step([3, 1.0, 2, 1.05, 1.0, 0.9, 2], 1.0) == 4
-    assert bench.first_good_step([3, 1.0, 1.0], 1.0) is None
-    assert bench.first_good_step([1.06] * 9, 1.0) is None
+    def first(errors, in_a_row=3, both_sides=False):
+        return bench.first_step(errors, 1.0, in_a_row, both_sides=both_sides)
+
+    assert first([3, 1.0, 2, 1.05, 1.0, 0.9, 2]) == 4
+    assert first([3, 1.0, 2, 1.05, 1.0, 0.9, 2], both_sides=True) is None
+    assert first([3, 0.9, 1.0, 1.05, 0.95], both_sides=True) == 3
+    assert first([3, 1.0, 1.0]) is None
+    assert first([1.06] * 9) is None
 
 
 def test_rows_of_the_race():
-    common = {"steps": 3, "seconds_per_step": 1.0, "memory": 2**30, "last_step": 9}
-    common |= {"error_percent": 1.0, "last_error_percent": 1.0}
+    common = {"good_step": 3, "good_seconds": 1.5, "last_error_percent": 1.0}
+    common |= {"seconds_per_step": 1.0, "memory": 2**30, "last_step": 9}
     records = [
-        {"contender": "slow", "seconds": 9.0, **common},
-        {"contender": "never", "seconds": None, **common},
-        {"contender": "fast", "seconds": 3.0, **common},
+        {"contender": "slow", "there_seconds": 9.0, "there_step": 6, **common},
+        {"contender": "never", "there_seconds": None, "there_step": None, **common},
+        {"contender": "fast", "there_seconds": 3.0, "there_step": 2, **common},
     ]
     rows = bench.solver_rows(records)
     assert [row[0] for row in rows] == ["fast", "slow", "never"]
-    assert [row[-1] for row in rows] == ["1.0", "3.0", "–"]
-    assert rows[2][1:3] == ["not reached", "9, not reached"]
+    assert [row[3] for row in rows] == ["1.0", "3.0", "–"]
+    assert rows[2][1:3] == ["not reached", "none of 9"]

@@ -1,9 +1,13 @@
-"""How long each solver of the LS-SVM takes to be as good as the exact solution.
+"""How long each solver of the LS-SVM takes to the exact solution's test error.
 
 MNIST with unit-norm rows and the kernel ⟨x, x'⟩⁴, C = 1e4. The exact solution is found
 first; each other solver then runs in a process of its own, its test error is watched,
-and the clock, which stands still meanwhile, is read when the error has come within 0.05
-points of the exact one, and has stayed there for three steps.
+and the clock stands still meanwhile. Two times are read off:
+
+- *there*: from here on the error stays within 0.05 points of the exact one for a whole
+  pass over the rows: the solver has arrived at the exact solution's predictions;
+- *as good*: three steps in a row are no more than 0.05 points above it. An iteration
+  that is stopped early is regularised, and may be better than the exact solution.
 """
 
 import json
@@ -28,24 +32,25 @@ from kaucus.experiments._store import replace_file
 
 ROWS, QUICK_ROWS = 20_000, 3000
 POINTS = 0.05
-# Steps in a row that must be as good, because the error goes up and down.
+# Steps in a row that must be as good, because the error goes up and down; and that must
+# be there, for a solver that has no blocks.
 IN_A_ROW = 3
+STEPS_OF_CG = 10
 # Seconds of solving after which a solver has had its chance.
-PATIENCE = 240.0
+PATIENCE = 180.0
 C = 1e4
 BUDGET = "5GiB"
 HEADERS = (
     "solver",
-    "time to within 0.05 points",
+    "there (± 0.05)",
+    "steps",
+    "× fastest",
+    "as good (≤ + 0.05)",
     "steps",
     "per step",
-    "test error %",
-    "at the end %",
+    "last error %",
     "peak memory",
-    "× fastest",
 )
-
-
 MEMORY_HEADERS = ("solver", "rows", "budget", "steps", "rise of memory")
 MEMORY_SOLVERS = ("block_descent", "matching_pursuit")
 
@@ -59,11 +64,10 @@ class Contender(NamedTuple):
 
 CONTENDERS: dict[str, Contender] = {
     "block_descent, J = 2000": Contender("block_descent", {"block_size": 2000}),
-    "block_descent, J = 1000": Contender("block_descent", {"block_size": 1000}),
     "cg, preconditioned": Contender("cg", {}),
     "matching_pursuit, J = 2000": Contender("matching_pursuit", {"block_size": 2000}),
-    "kaczmarz_mp, J = 2000": Contender("kaczmarz_mp", {"block_size": 2000}),
     "kaczmarz, J = 2000": Contender("kaczmarz", {"block_size": 2000}),
+    "kaczmarz_mp, J = 2000": Contender("kaczmarz_mp", {"block_size": 2000}),
     "nystrom, J = 4000": Contender("nystrom", {"block_size": 4000}),
 }
 
@@ -75,11 +79,13 @@ def about(n: int, exact: dict) -> str:
         f"float32, kernel ⟨x, x'⟩⁴, C = {C:g}, probability=False, memory_budget "
         f"{BUDGET}. Exact solution (cholesky): test error "
         f"{exact['error_percent']:.2f} %, {format_seconds(exact['seconds'])}, "
-        f"{format_bytes(exact['memory'])}. Time: from the beginning of the fit, kernel "
-        f"and preconditioner included, to the first of {IN_A_ROW} steps in a row with "
-        f"an error of at most {POINTS} points more, without the time that watching "
-        "took. Each solver in its own process; peak memory is the rise of resident "
-        "bytes, the kernel of the 10,000 watched rows included."
+        f"{format_bytes(exact['memory'])}. Times count from the beginning of the fit, "
+        "kernel and preconditioner included, without what watching took. There: from "
+        f"this step on the error is within {POINTS} points of the exact one for a "
+        f"whole pass over the rows ({STEPS_OF_CG} steps of cg). As good: the first of "
+        f"{IN_A_ROW} steps in a row at most {POINTS} points above it. Each solver in "
+        f"its own process, given up after {PATIENCE:.0f} s; peak memory is the rise of "
+        "resident bytes, the kernel of the 10,000 watched rows included."
     )
 
 
@@ -129,7 +135,8 @@ def bench_solvers(
             args = (name, rows, exact["error_percent"], data_home)
             record = run_isolated(measure_solver, *args).result
             content["contenders"].append(record)
-            progress.advance(f"{name}: {_time(record)}")
+            _write(Path(output), content)  # a stop loses the rest, not this
+            progress.advance(f"{name}: {_time(record['there_seconds'])}")
         for solver in budgeted:
             progress.begin(f"{solver} under 2 GiB")
             record = run_isolated(measure_memory, solver, data_home).result
@@ -162,13 +169,13 @@ def measure_solver(name: str, n: int, exact_error: float, data_home: Any) -> dic
 
     split = load_mnist_split(n, "float32", data_home)
     solver, options = CONTENDERS[name]
+    in_a_pass = -(-n // options["block_size"]) if options else STEPS_OF_CG
     errors: list[float] = []
 
     def enough(step: int, state: Any) -> bool:
         errors.append(100 * state.validation_error)
-        return (
-            first_good_step(errors, exact_error) is not None or state.seconds > PATIENCE
-        )
+        there = first_step(errors, exact_error, in_a_pass, both_sides=True)
+        return there is not None or state.seconds > PATIENCE
 
     model = LSSVMClassifier(
         C=C,
@@ -187,14 +194,16 @@ def measure_solver(name: str, n: int, exact_error: float, data_home: Any) -> dic
         model.fit(split.X_train, split.y_train, **watched)
     seconds = model.history_["seconds"]
     # A solver that has converged stays where it is.
-    stays = [errors[-1]] * (IN_A_ROW - 1) if model.solve_info_.converged else []
-    step = first_good_step([*errors, *stays], exact_error)
+    stays = [errors[-1]] * in_a_pass if model.solve_info_.converged else []
+    there = first_step([*errors, *stays], exact_error, in_a_pass, both_sides=True)
+    good = first_step([*errors, *stays], exact_error, IN_A_ROW, both_sides=False)
     return {
         "contender": name,
-        "seconds": None if step is None else seconds[step - 1],
-        "steps": step,
+        "there_step": there,
+        "there_seconds": None if there is None else seconds[there - 1],
+        "good_step": good,
+        "good_seconds": None if good is None else seconds[good - 1],
         "seconds_per_step": seconds[-1] / len(seconds),
-        "error_percent": None if step is None else errors[step - 1],
         "last_error_percent": errors[-1],
         "last_step": len(errors),
         "memory": memory.rise,
@@ -246,39 +255,47 @@ def memory_rows(records: Sequence[dict]) -> list[list[str]]:
     ]
 
 
-def first_good_step(errors: Sequence[float], exact_error: float) -> int | None:
-    """Return the first of :data:`IN_A_ROW` steps that are good enough, from 1.
+def first_step(
+    errors: Sequence[float], exact_error: float, in_a_row: int, *, both_sides: bool
+) -> int | None:
+    """Return the first of so many steps in a row that are near enough, from 1.
 
-    >>> first_good_step([2.0, 1.0, 1.3, 1.04, 1.05, 1.0], 1.0)
+    >>> first_step([2.0, 1.0, 1.3, 1.04, 1.05, 0.8], 1.0, 3, both_sides=False)
     4
+    >>> first_step([2.0, 1.0, 1.3, 1.04, 1.05, 0.8], 1.0, 3, both_sides=True)
     """
-    good = np.asarray(errors) <= exact_error + POINTS + 1e-9
-    for k in range(len(good) - IN_A_ROW + 1):
-        if good[k : k + IN_A_ROW].all():
+    excess = np.asarray(errors) - exact_error
+    near = (np.abs(excess) if both_sides else excess) <= POINTS + 1e-9
+    for k in range(len(near) - in_a_row + 1):
+        if near[k : k + in_a_row].all():
             return k + 1
     return None
 
 
 def solver_rows(records: Sequence[dict]) -> list[list[str]]:
     """Write the records for :data:`HEADERS`, the fastest first."""
-    times = [r["seconds"] for r in records if r["seconds"] is not None]
-    order = sorted(records, key=lambda r: (r["seconds"] is None, r["seconds"] or 0))
-    rows = []
-    for r in order:
-        reached = r["seconds"] is not None
-        rows.append(
-            [
-                r["contender"],
-                _time(r),
-                str(r["steps"] if reached else f"{r['last_step']}, not reached"),
-                format_seconds(r["seconds_per_step"]),
-                f"{r['error_percent']:.2f}" if reached else "–",
-                f"{r['last_error_percent']:.2f}",
-                format_bytes(r["memory"]),
-                f"{r['seconds'] / min(times):.1f}" if reached else "–",
-            ]
-        )
-    return rows
+    times = [r["there_seconds"] for r in records if r["there_seconds"] is not None]
+    order = sorted(
+        records, key=lambda r: (r["there_seconds"] is None, r["there_seconds"] or 0)
+    )
+    return [
+        [
+            r["contender"],
+            _time(r["there_seconds"]),
+            _steps(r["there_step"], r["last_step"]),
+            f"{r['there_seconds'] / min(times):.1f}" if r["there_seconds"] else "–",
+            _time(r["good_seconds"]),
+            _steps(r["good_step"], r["last_step"]),
+            format_seconds(r["seconds_per_step"]),
+            f"{r['last_error_percent']:.2f}",
+            format_bytes(r["memory"]),
+        ]
+        for r in order
+    ]
+
+
+def _steps(step: int | None, last: int) -> str:
+    return f"none of {last}" if step is None else str(step)
 
 
 def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
@@ -291,10 +308,8 @@ def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
     return tables
 
 
-def _time(record: dict) -> str:
-    if record["seconds"] is None:
-        return "not reached"
-    return format_seconds(record["seconds"])
+def _time(seconds: float | None) -> str:
+    return "not reached" if seconds is None else format_seconds(seconds)
 
 
 def _write(output: Path, content: dict[str, Any]) -> None:

@@ -360,7 +360,7 @@ class _Progress:
         if solver == "block_descent":  # it may rise for a while
             return False
         before, now = self._residuals[-1 - self._per_pass], self._residuals[-1]
-        return before - now <= tol * before
+        return abs(before - now) <= tol * before
 
     @property
     def residual(self) -> float:
