@@ -14,6 +14,8 @@ from kaucus.experiments._spec import Figure
 
 # Pictures of a misread digit beside each other.
 _ACROSS = 17
+# Height and width of one of them with its text and margin, in pixels.
+_CELL = (37, 31)
 
 
 def draw_history(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path | None:
@@ -38,6 +40,9 @@ def draw_history(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path 
         axes.set_ylabel("test error (%)")
         if figure.log_x:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+        else:
+            axes.xaxis.get_major_locator().set_params(integer=True)
         if figure.log_y:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
@@ -54,9 +59,9 @@ def select_histories(figure: Figure, rows: Sequence[Row]) -> dict[str, dict]:
     for row in selected(figure, rows):
         record = row.records[0]
         if "errors" in record:
-            name = str(row.cell.value_of(figure.by))
-            n_rows = f"{record['n_train']:,} rows"
-            found.setdefault(f"{name}, {n_rows}" if name else n_rows, record)
+            value = row.cell.value_of(figure.by)
+            name = value if isinstance(value, str) else f"{figure.by} = {value:,}"
+            found.setdefault(f"{name}, {record['n_train']:,} rows", record)
     return found
 
 
@@ -101,16 +106,26 @@ def draw_misread(
     split = load_split(cell.dataset, data_home=data_home, dtype="float32")
     predicted = np.asarray(record["predictions"])
     wrong = np.flatnonzero(predicted != split.y_test)
-    height = -(-len(wrong) // _ACROSS)
-    canvas = new_figure(0.55 * _ACROSS, 0.72 * height + 0.7)
-    canvas.suptitle(f"{figure.title}: {len(wrong)} of {len(predicted):,}", fontsize=13)
+    canvas = new_figure(0.55 * _ACROSS, 0.72 * -(-len(wrong) // _ACROSS) + 0.7)
+    axes = canvas.add_subplot()  # one for all: hundreds of them take minutes
+    axes.imshow(picture_wall(split.X_test[wrong]), cmap="gray_r")
     for k, i in enumerate(wrong):
-        axes = canvas.add_subplot(height, _ACROSS, k + 1)
-        axes.imshow(split.X_test[i].reshape(28, 28), cmap="gray_r")
-        axes.set_title(f"{split.y_test[i]}→{predicted[i]}", fontsize=8, pad=1)
-        axes.set_axis_off()
+        x, y = k % _ACROSS * _CELL[1] + 14, k // _ACROSS * _CELL[0] + 6
+        axes.text(x, y, f"{split.y_test[i]}→{predicted[i]}", ha="center", fontsize=7)
+    axes.set_title(f"{figure.title}: {len(wrong)} of {len(predicted):,}", loc="left")
+    axes.set_axis_off()
     canvas.savefig(path, dpi=120)
     return Path(path)
+
+
+def picture_wall(pictures: np.ndarray) -> np.ndarray:
+    """Put pictures of 28 × 28 side by side, each with room for a line above it."""
+    height, width = _CELL
+    wall = np.zeros((max(-(-len(pictures) // _ACROSS), 1) * height, _ACROSS * width))
+    for k, picture in enumerate(pictures):
+        top, left = k // _ACROSS * height + height - 28, k % _ACROSS * width
+        wall[top : top + 28, left : left + 28] = picture.reshape(28, 28)
+    return wall
 
 
 def draw_confusion(
