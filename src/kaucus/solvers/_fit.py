@@ -108,10 +108,11 @@ def plan_ls_svm(
     d₀ is 0 where the matrix can be kept (half of it for cg, all of it for blocks), else
     d. Products with few columns run at a quarter of the speed of a factorisation, and
     those of blocks are in float64: hence 8 and 16 in place of 2. Measured on digits:
-    cg, 20,000 rows, C = 100, 114 steps; block descent on 4,000 rows to 1e-3, J = n/5,
+    cg, 20,000 rows, C = 100: 114 steps; block descent, 4,000 rows, to 1e-3, J = n/5,
     in 5.6 and 8.2 passes for C = 1 and 100, J = n/20 in 6.2 and 15; on 10,000 rows,
     J = n/5, C = 1e4, to 2e-3 in 8. A matrix that fits is never left to block descent:
-    the exact solution is preferred. Nor is one for whose passes ``max_iter`` steps are too few.
+    the exact solution is preferred. Nor is one for whose passes ``max_iter`` steps are
+    too few.
 
     Parameters
     ----------
