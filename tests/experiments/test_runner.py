@@ -22,6 +22,7 @@ NOT_DETERMINING = {
     "full_seeds": (0, 1),
     "full": True,
     "note": "a note",
+    "at_most": 3.0,
 }
 DETERMINING = {
     "dataset": "mnist",
@@ -32,6 +33,8 @@ DETERMINING = {
     "sample": "random",
     "normalize": "unit",
     "dtype": "float32",
+    "at_step": 3,
+    "keep_predictions": True,
 }
 
 

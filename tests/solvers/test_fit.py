@@ -235,8 +235,19 @@ def test_float32_is_kept_where_its_rounding_is_below_the_ridge():
 def test_many_steps_make_a_factorisation_the_cheaper_way():
     assert plan(60_000, C=1.0).solver == "cg"
     assert plan(60_000, C=1e4).solver == "cholesky"
-    # Unless there is no room for it.
+    # Unless there is no room for it: then a few passes by blocks beat many products,
+    # and few products beat the blocks.
+    assert plan(60_000, C=1e4, budget=2**32).solver == "block_descent"
+    assert plan(60_000, C=0.1, budget=2**32).solver == "cg"
+    # Blocks that are small would take more steps than allowed.
     assert plan(60_000, C=1e4, budget=2**30).solver == "cg"
+
+
+def test_the_choice_tells_what_it_compared():
+    reason = plan(60_000, C=1e4, budget=2**32).reason
+    assert "memory_budget is 4.0 GiB" in reason
+    assert "random blocks" in reason
+    assert "Estimated operations over n²: cholesky 20000, cg" in reason
 
 
 def test_a_float32_matrix_without_room_for_float64_is_factored_in_float32():

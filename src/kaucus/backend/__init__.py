@@ -41,6 +41,7 @@ from kaucus.backend._memory import (
 )
 from kaucus.backend._namespace import (
     Array,
+    add_to_rows,
     array_namespace,
     as_like,
     astype,
@@ -64,6 +65,7 @@ from kaucus.backend._random import generator_from, random_normal, random_rows
 __all__ = [
     # namespaces and devices
     "Array",
+    "add_to_rows",
     "array_namespace",
     "as_like",
     "astype",

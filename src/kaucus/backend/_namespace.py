@@ -178,3 +178,15 @@ def set_entries(X: Array, i: Array, j: Array, values: Array) -> None:
     except IndexError:
         for k in range(i.shape[0]):
             X[int(i[k]), int(j[k])] = values[k]
+
+
+def add_to_rows(X: Array, rows: Array, values: Array) -> Array:
+    """Return a copy of ``X`` with ``values``, (m, t), added to m different rows."""
+    xp = array_namespace(X)
+    out = xp.asarray(X, copy=True)
+    try:
+        out[rows, :] += values
+    except IndexError:  # a library that has the standard and nothing more
+        for k in range(rows.shape[0]):
+            out[int(rows[k]), :] += values[k, :]
+    return out

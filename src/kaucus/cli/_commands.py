@@ -113,8 +113,22 @@ def _bench_cluster_rbf(args: Namespace, output: Path) -> tuple[dict, list]:
     return content, bench.bench_tables(content)
 
 
+def _bench_solvers(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_solvers as bench
+
+    default = bench.QUICK_ROWS if args.quick else bench.ROWS
+    content = bench.bench_solvers(
+        output,
+        rows=args.sizes[0] if args.sizes else default,
+        memory=args.memory,
+        data_home=args.data_home,
+    )
+    return content, bench.bench_tables(content)
+
+
 _BENCHES = {
     "lssvm": _bench_lssvm,
+    "solvers": _bench_solvers,
     "kmeans-kernel": _bench_kmeans_kernel,
     "kernel-kmeans": _bench_kernel_kmeans,
     "cluster-rbf": _bench_cluster_rbf,

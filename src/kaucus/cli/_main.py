@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "kmeans-kernel", "kernel-kmeans", "cluster-rbf")
+_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,14 +109,14 @@ def _add_bench(commands) -> None:
         type=_positive,
         nargs="+",
         metavar="N",
-        help="numbers of training rows (default: 5000 20000)",
+        help="numbers of training rows (default: 5000 20000; solvers: 20000)",
     )
     add("--quick", action="store_true", help="few rows: a look in a minute")
     add(
         "--memory",
         action="store_true",
-        help="also the large fit: lssvm 60,000 rows under 2 GiB, kernel-kmeans a "
-        "million rows (minutes)",
+        help="also the large fit: lssvm and solvers 60,000 rows under 2 GiB, "
+        "kernel-kmeans a million rows (minutes)",
     )
     add("--device", metavar="D", help="where kernel-kmeans makes its large fit")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")

@@ -21,23 +21,35 @@ from kaucus.estimators._validation import check_choice, check_count, check_posit
 from kaucus.kernels import KernelOperator
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
+# Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
 
 
 class LSSVMBase(KernelInputMixin, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are."""
 
+    _solvers = SOLVERS
+
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""
         self._check_kernel_parameters()
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, self._solvers)
 
     def _fit_core(
-        self, X, Y, C, sample_weight, left_out, *, leave_one_out: bool, gamma=None
+        self,
+        X,
+        Y,
+        C,
+        sample_weight,
+        left_out,
+        *,
+        leave_one_out: bool,
+        gamma=None,
+        options=None,
     ) -> FitResult:
-        """Solve on the device, and say what ran."""
+        """Solve on the device, and say what ran; ``options`` go to the solver."""
         self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
@@ -55,6 +67,7 @@ class LSSVMBase(KernelInputMixin, BaseEstimator):
                 leave_one_out=leave_one_out,
                 rng=generator_from(self.random_state),
                 callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                **(options or {}),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
@@ -75,14 +88,22 @@ class LSSVMBase(KernelInputMixin, BaseEstimator):
                 LinAlgWarning,
                 stacklevel=4,
             )
+        if info.n_fallbacks:
+            warnings.warn(
+                f"In {info.n_fallbacks} of {info.n_iter} steps rows of the block "
+                "repeated each other, and its pseudo-inverse was found by eigenvalues, "
+                "which is slower. Take out repeated rows, or lower C.",
+                LinAlgWarning,
+                stacklevel=4,
+            )
         if info.interrupted:
             warnings.warn(
-                f"Interrupted after {info.n_iter} steps; the coefficients so far are "
-                f"kept (relative residual {info.backward_error:.1e}).",
+                f"Interrupted after {info.n_iter} steps; the best coefficients so "
+                f"far are kept (relative residual {info.backward_error:.1e}).",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif not info.converged:
+        elif not info.converged and info.stop != "callback":
             warnings.warn(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e} (tol={self.tol:g}). Increase "

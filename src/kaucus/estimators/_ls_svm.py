@@ -1,22 +1,28 @@
 """Least-squares support vector machines: classifier and regressor."""
 
+import numpy as np
+
+from kaucus.backend import to_numpy
 from kaucus.estimators._base import LSSVMBase
+from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
 from kaucus.estimators._predictions import (
     PROBABILITIES,
     ClassifierPredictions,
     RegressorPredictions,
+    all_classes,
 )
 from kaucus.estimators._validation import (
     check_choice,
     check_positive,
     check_weights,
     left_out_shares,
+    numeric_targets,
     one_vs_rest_targets,
     weights_with_classes,
 )
 
 
-class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
+class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
     """Least-squares support vector classifier.
 
     Fits f_j(x) = Σᵢ a_ij k(x, xᵢ) + b_j to targets ±1, one column for each class, by
@@ -51,14 +57,37 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         ``"softmax"``: softmax of the decision values, with a temperature fitted to
         leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
         as printed. False: none.
-    solver : {"auto", "cholesky", "cg"}, default="auto"
-        ``"cholesky"`` factors the kernel matrix, ``"cg"`` needs only products with it;
-        ``"auto"`` chooses by the number of rows and the memory budget, and ``solver_``
-        tells.
+    solver : str, default="auto"
+        ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
+        ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
+        ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
+        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
     tol : float, default=1e-3
-        Relative residual at which ``"cg"`` stops.
+        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
+        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
+        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
+        lowers the residual by less.
     max_iter : int, default=1000
-        Most steps of ``"cg"``.
+        Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
+        n_samples / block_size steps.
+    block_size : int, default=None
+        Rows in a random block, the paper's J; None is 2,000, or as many as
+        ``memory_budget`` allows.
+    n_runs : int, default=1
+        Runs of a randomized solver with different blocks, in parallel, whose weights
+        are averaged.
+    warm_start : bool, default=False
+        Whether a fit on the same rows begins with the coefficients of the last one.
+        For ``"kaczmarz"``, ``"matching_pursuit"``, ``"kaczmarz_mp"`` and
+        ``"block_descent"``; others begin anew.
+    callback : callable, default=None
+        ``callback(step, state)`` after each step of an iterative solver; ``state`` has
+        ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
+        ``intercept``. A true result ends the fit, and what was learned is kept.
+    checkpoint : path, default=None
+        File in which a randomized solver keeps its state every few steps. A later fit
+        of the same data with the same parameters goes on from it, also towards
+        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives NumPy arrays back. Needs torch.
@@ -67,7 +96,7 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator, default=None
         Draws the rows on which the temperature is fitted, where there are more than
-        2,000, and the preconditioner of ``"cg"``.
+        2,000, the preconditioner of ``"cg"`` and the blocks of rows.
     verbose : int, default=0
         1 tells which solver was chosen and shows progress on a terminal.
 
@@ -90,7 +119,11 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
     n_iter_ : int
         Its steps; 1 for a factorisation without refinement.
     solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution.
+        Precision, jitter and residual of the solution, and why an iteration ended.
+    history_ : dict of list
+        Of an iterative solver, a value for each step: ``"run"``, ``"step"``,
+        ``"seconds"``, ``"residual"``, ``"change"`` and ``"validation_error"``; empty
+        for a factorisation.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -134,6 +167,11 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         solver="auto",
         tol=1e-3,
         max_iter=1000,
+        block_size=None,
+        n_runs=1,
+        warm_start=False,
+        callback=None,
+        checkpoint=None,
         device=None,
         memory_budget=None,
         random_state=None,
@@ -149,12 +187,17 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.block_size = block_size
+        self.n_runs = n_runs
+        self.warm_start = warm_start
+        self.callback = callback
+        self.checkpoint = checkpoint
         self.device = device
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Fit the model.
 
         Parameters
@@ -165,6 +208,11 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 counts as two equal rows.
+        X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
+            Rows that are not fitted, whose error goes into ``history_`` after each
+            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+        y_val : array-like, default=None
+            Their targets.
 
         Returns
         -------
@@ -178,15 +226,19 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
         weight = weights_with_classes(
             sample_weight, self.class_weight, self.classes_, indices
         )
+        Y = one_vs_rest_targets(indices, len(self.classes_))
+        unseen = validation_pair(self, X_val, y_val, self._validation_error)
         fitted = self._fit_core(
             X,
-            one_vs_rest_targets(indices, len(self.classes_)),
+            Y,
             C,
             weight,
             left_out_shares(sample_weight),
             leave_one_out=self.probability == "softmax",
+            options=self._block_options(X, Y, unseen),
         )
         self._store(X, fitted.solution)
+        self._keep_history(fitted)
         if self.probability == "softmax":
             rows = fitted.loo_rows
             self._calibrate(
@@ -196,8 +248,24 @@ class LSSVMClassifier(ClassifierPredictions, LSSVMBase):
             )
         return self
 
+    def _n_columns(self, y) -> int:
+        """Return the right-hand sides of a fit to ``y``."""
+        n_classes = 10 if y is None else len(np.unique(y))
+        n_targets = 1 if n_classes == 2 else n_classes
+        return (1 + n_targets) * (2 if self.probability == "softmax" else 1)
 
-class LSSVMRegressor(RegressorPredictions, LSSVMBase):
+    def _validation_error(self, y_val):
+        """Return what turns decision values into a share of wrong classes."""
+        y_val = np.asarray(y_val)
+
+        def error(decision) -> float:
+            values = all_classes(to_numpy(decision))
+            return float(np.mean(self.classes_[np.argmax(values, axis=1)] != y_val))
+
+        return error
+
+
+class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
     """Least-squares support vector regressor: kernel ridge with an intercept.
 
     Fits f(x) = Σᵢ aᵢ k(x, xᵢ) + b by solving
@@ -224,14 +292,37 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         Degree of ``"poly"``.
     coef0 : float, default=0.0
         Constant of ``"poly"`` and ``"sigmoid"``.
-    solver : {"auto", "cholesky", "cg"}, default="auto"
-        ``"cholesky"`` factors the kernel matrix, ``"cg"`` needs only products with it;
-        ``"auto"`` chooses by the number of rows and the memory budget, and ``solver_``
-        tells.
+    solver : str, default="auto"
+        ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
+        ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
+        ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
+        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
     tol : float, default=1e-3
-        Relative residual at which ``"cg"`` stops.
+        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
+        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
+        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
+        lowers the residual by less.
     max_iter : int, default=1000
-        Most steps of ``"cg"``.
+        Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
+        n_samples / block_size steps.
+    block_size : int, default=None
+        Rows in a random block, the paper's J; None is 2,000, or as many as
+        ``memory_budget`` allows.
+    n_runs : int, default=1
+        Runs of a randomized solver with different blocks, in parallel, whose weights
+        are averaged.
+    warm_start : bool, default=False
+        Whether a fit on the same rows begins with the coefficients of the last one.
+        For ``"kaczmarz"``, ``"matching_pursuit"``, ``"kaczmarz_mp"`` and
+        ``"block_descent"``; others begin anew.
+    callback : callable, default=None
+        ``callback(step, state)`` after each step of an iterative solver; ``state`` has
+        ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
+        ``intercept``. A true result ends the fit, and what was learned is kept.
+    checkpoint : path, default=None
+        File in which a randomized solver keeps its state every few steps. A later fit
+        of the same data with the same parameters goes on from it, also towards
+        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives NumPy arrays back. Needs torch.
@@ -239,7 +330,7 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator, default=None
-        Draws the preconditioner of ``"cg"``.
+        Draws the preconditioner of ``"cg"`` and the blocks of rows.
     verbose : int, default=0
         1 tells which solver was chosen and shows progress on a terminal.
 
@@ -258,7 +349,11 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
     n_iter_ : int
         Its steps; 1 for a factorisation without refinement.
     solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution.
+        Precision, jitter and residual of the solution, and why an iteration ended.
+    history_ : dict of list
+        Of an iterative solver, a value for each step: ``"run"``, ``"step"``,
+        ``"seconds"``, ``"residual"``, ``"change"`` and ``"validation_error"``; empty
+        for a factorisation.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -295,6 +390,11 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         solver="auto",
         tol=1e-3,
         max_iter=1000,
+        block_size=None,
+        n_runs=1,
+        warm_start=False,
+        callback=None,
+        checkpoint=None,
         device=None,
         memory_budget=None,
         random_state=None,
@@ -308,12 +408,17 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.block_size = block_size
+        self.n_runs = n_runs
+        self.warm_start = warm_start
+        self.callback = callback
+        self.checkpoint = checkpoint
         self.device = device
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Fit the model.
 
         Parameters
@@ -324,6 +429,11 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 counts as two equal rows.
+        X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
+            Rows that are not fitted, whose error goes into ``history_`` after each
+            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+        y_val : array-like, default=None
+            Their targets.
 
         Returns
         -------
@@ -333,6 +443,24 @@ class LSSVMRegressor(RegressorPredictions, LSSVMBase):
         C = check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        fitted = self._fit_core(X, Y, C, weight, None, leave_one_out=False)
+        unseen = validation_pair(self, X_val, y_val, self._validation_error)
+        options = self._block_options(X, Y, unseen)
+        fitted = self._fit_core(
+            X, Y, C, weight, None, leave_one_out=False, options=options
+        )
         self._store(X, fitted.solution)
+        self._keep_history(fitted)
         return self
+
+    def _n_columns(self, y) -> int:
+        """Return the right-hand sides of a fit to ``y``."""
+        return 2 if y is None else 1 + np.asarray(y).reshape(len(y), -1).shape[1]
+
+    def _validation_error(self, y_val):
+        """Return what turns predictions into a root mean squared error."""
+        targets = numeric_targets(np.asarray(y_val))
+
+        def error(predictions) -> float:
+            return float(np.sqrt(np.mean((to_numpy(predictions) - targets) ** 2)))
+
+        return error

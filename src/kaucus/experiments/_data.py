@@ -31,9 +31,10 @@ def load_split(
     ----------
     dataset : str
         ``"digits"`` (comes with scikit-learn; halves, the same for every seed),
-        ``"mnist"`` (the usual 60,000 and 10,000 rows), ``"uci/NAME"`` (halves
-        by the seed, stratified), or ``"clustering/NAME"`` (all rows, both as training
-        and as test rows; see ``_clustering.load_points``).
+        ``"mnist"`` (the usual 60,000 and 10,000 rows), ``"cifar10"`` (50,000 and
+        10,000), ``"uci/NAME"`` (halves by the seed, stratified), or
+        ``"clustering/NAME"`` (all rows, both as training and as test rows; see
+        ``_clustering.load_points``).
     n_train : int, default=None
         Number of training rows; None takes all.
     sample : {"first", "random"}, default="first"
@@ -113,6 +114,13 @@ def _mnist(data_home: Any, seed: int) -> Split:
     return Split(data.X_train, data.y_train, data.X_test, data.y_test)
 
 
+def _cifar10(data_home: Any, seed: int) -> Split:
+    from kaucus.datasets import load_cifar10
+
+    data = load_cifar10(data_home=data_home)
+    return Split(data.X_train, data.y_train, data.X_test, data.y_test)
+
+
 def _uci(name: str, data_home: Any, seed: int) -> Split:
     from kaucus.datasets import load_uci
 
@@ -142,4 +150,5 @@ def _halves(X: np.ndarray, y: np.ndarray, *, seed: int) -> Split:
 _LOADERS: dict[str, Callable[[Any, int], Split]] = {
     "digits": _digits,
     "mnist": _mnist,
+    "cifar10": _cifar10,
 }

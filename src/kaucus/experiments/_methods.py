@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kaucus.experiments._preprocessing import make_preprocessing
+
 # One line per method: the class by name, so that nothing is imported before use,
 # or a function of the parameters that returns the estimator.
 METHODS: dict[str, str | Callable[..., Any]] = {
@@ -19,6 +21,7 @@ METHODS: dict[str, str | Callable[..., Any]] = {
     ),
     "kernel-kmeans-runs": "kaucus.experiments._clustering:ClusterRuns",
     "picked-kernel": "kaucus.experiments._clustering:PickedKernel",
+    "kaczmarz-mp as printed": "kaucus.experiments._printed_hybrid:PrintedHybrid",
 }
 
 
@@ -40,8 +43,9 @@ def build_method(
         A name in ``methods``.
     params : mapping
         Parameters of the estimator.
-    normalize : {"unit"}, default=None
-        ``"unit"`` puts :class:`~kaucus.preprocessing.UnitNormalizer` before it.
+    normalize : str, default=None
+        What is put before it, a name in ``PREPROCESSING``; ``"unit"`` is
+        :class:`~kaucus.preprocessing.UnitNormalizer`.
     device : str, default=None
         Where the estimator computes; None leaves that to the data.
     seed : int, default=None
@@ -113,10 +117,6 @@ def _normalized(estimator: Any, normalize: str | None) -> Any:
     """Put the asked normalisation before the estimator."""
     if normalize is None:
         return estimator
-    if normalize != "unit":
-        raise ValueError(f"normalize={normalize!r} is not known; use 'unit' or None.")
     from sklearn.pipeline import make_pipeline
 
-    from kaucus.preprocessing import UnitNormalizer
-
-    return make_pipeline(UnitNormalizer(), estimator)
+    return make_pipeline(*make_preprocessing(normalize), estimator)

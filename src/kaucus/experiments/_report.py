@@ -33,6 +33,7 @@ class Row:
     n_seeds: int
     fit_seconds: float | None
     status: str = ""
+    records: tuple[dict, ...] = ()
 
     @property
     def mean(self) -> float | None:
@@ -53,7 +54,12 @@ class Row:
 
     @property
     def within(self) -> bool | None:
-        """Whether the difference is within the tolerance; None if not known."""
+        """Whether the number is within its bounds; None if there are none.
+
+        Those of ``at_most``, where the cell has it, else published ± tolerance.
+        """
+        if self.cell.at_most is not None and self.mean is not None:
+            return self.mean <= self.cell.at_most + 1e-9
         if self.difference is None or self.cell.tolerance is None:
             return None
         # A tolerance of 0.1 must admit 1.2 against 1.1, whatever binary makes of it.
@@ -122,12 +128,38 @@ def markdown_report(paper: Paper, outcome: Outcome) -> str:
         markdown_table(HEADERS, report_rows(rows)),
         "Several seeds: mean ± standard deviation.",
     ]
-    notes = [f"- {row.label}: {row.cell.note}" for row in rows if row.cell.note]
+    parts += _confusions(rows)
+    notes = [
+        f"- {row.label}: must be at most {row.cell.at_most:g}"
+        for row in rows
+        if row.cell.at_most is not None
+    ]
+    notes += [f"- {row.label}: {row.cell.note}" for row in rows if row.cell.note]
     notes += [f"- {line}" for line in report_lines(outcome)]
     if notes:
         parts += ["## Notes", "\n".join(notes)]
     parts += ["## Machine", _machine_lines(outcome)]
     return "\n\n".join(parts) + "\n"
+
+
+def _confusions(rows: Sequence[Row]) -> list[str]:
+    """Write each confusion matrix that was kept, once for each fit."""
+    parts, seen = [], set()
+    for row in rows:
+        for record in row.records:
+            if "confusion" not in record or record["curve"] in seen:
+                continue
+            seen.add(record["curve"])
+            classes = record["confusion"]["classes"]
+            lines = [
+                [name, *(f"{share:.1f}" for share in shares)]
+                for name, shares in zip(
+                    classes, record["confusion"]["percent"], strict=True
+                )
+            ]
+            parts.append(f"## Confusion matrix in %: {row.label}")
+            parts.append(markdown_table(("true \\ predicted", *classes), lines))
+    return parts
 
 
 def _row(jobs: list, label: str, outcome: Outcome) -> Row:
@@ -143,6 +175,7 @@ def _row(jobs: list, label: str, outcome: Outcome) -> Row:
         n_seeds=len(jobs),
         fit_seconds=fmean(seconds) if seconds else None,
         status=next((p["status"] for p in problems if p), "not run"),
+        records=tuple(records),
     )
 
 

@@ -7,6 +7,11 @@ from typing import TextIO
 from kaucus.backend import device_name
 from kaucus.experiments._derivations import derive
 from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._history_figures import (
+    draw_confusion,
+    draw_history,
+    draw_misread,
+)
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._point_figures import draw_points
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
@@ -106,6 +111,13 @@ def _draw_figures(figures, rows, output: Path, lines: list[str], home) -> list[P
 
 
 def _draw(figure, rows, path: Path, data_home) -> Path | None:
+    """Draw a figure of any kind."""
+    if figure.kind == "history":
+        return draw_history(figure, rows, path)
+    if figure.kind == "misread":
+        return draw_misread(figure, rows, path, data_home)
+    if figure.kind == "confusion":
+        return draw_confusion(figure, rows, path)
     if figure.kind == "points":
         return draw_points(figure, rows, path, data_home=data_home)
     return draw_curve(figure, rows, path)

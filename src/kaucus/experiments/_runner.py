@@ -18,6 +18,12 @@ import numpy as np
 
 from kaucus import __version__
 from kaucus.evaluation import describe_machine, format_seconds, peak_memory, timed
+from kaucus.experiments._curves import (
+    check_not_interrupted,
+    curve_key,
+    error_at,
+    fit_curve,
+)
 from kaucus.experiments._data import load_split
 from kaucus.experiments._measurements import MEASUREMENTS, measure
 from kaucus.experiments._methods import METHODS, build_method, check_method
@@ -179,6 +185,12 @@ def job_key(cell: Cell, seed: int, settings: Settings) -> str:
     What was published, and notes on it, are not part of it: to correct them does
     not make a result stale.
     """
+    text = json.dumps(_determining(cell, seed, settings), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _determining(cell: Cell, seed: int, settings: Settings) -> dict[str, Any]:
+    """Return all that determines a result."""
     determining = {
         "dataset": cell.dataset,
         "n_train": cell.n_train,
@@ -193,14 +205,18 @@ def job_key(cell: Cell, seed: int, settings: Settings) -> str:
         "memory_budget": settings.memory_budget,
         "kaucus": __version__,
     }
-    text = json.dumps(determining, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    # Only where they are used: results from before there were curves stay valid.
+    curve = {"at_step": cell.at_step, "keep_predictions": cell.keep_predictions}
+    return determining | {key: value for key, value in curve.items() if value}
 
 
 def _run_and_store(job: Job, run: Run, store: ResultStore) -> str:
     """Run one job, keep what came of it, and return a line about it."""
     try:
-        record = _run_job(job, run)
+        if job.cell.at_step is None:
+            record = _run_job(job, run)
+        else:
+            record = _read_curve(job, run, store)
     except (FileNotFoundError, ImportError) as error:
         return _store_problem(job, "skipped", error, run, store)
     except Exception as error:  # the other cells can still run
@@ -246,6 +262,7 @@ def _run_job(job: Job, run: Run) -> dict[str, Any]:
     )
     with peak_memory() as memory:
         _, fit_seconds = timed(estimator.fit, split.X_train, split.y_train)
+        check_not_interrupted(estimator)
         predicted, predict_seconds = timed(estimator.predict, split.X_test)
     return {
         **_describe(job, settings),
@@ -294,6 +311,36 @@ def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
         "peak_memory": memory.rise,
         "machine": run.machine,
         "detail": done.detail,
+    }
+
+
+def _read_curve(job: Job, run: Run, store: ResultStore) -> dict[str, Any]:
+    """Read a number off a fit that other cells share; return the record."""
+    start, cell, settings = _now(), job.cell, run.settings
+    assert cell.at_step is not None
+    key = curve_key(_determining(cell, job.seed, settings))
+    shared = [r for r in store.results.values() if r.get("curve") == key]
+    if shared:
+        record = shared[0]
+    else:
+        estimator = build_method(
+            cell.method,
+            cell.params,
+            normalize=cell.normalize,
+            device=settings.device,
+            seed=job.seed,
+            memory_budget=settings.memory_budget,
+            methods=run.methods,
+        )
+        keep = cell.keep_predictions
+        record = fit_curve(estimator, _load(job, settings), keep_predictions=keep)
+        record |= {"start": start, "end": _now(), "machine": run.machine}
+    return {
+        **record,
+        **_describe(job, settings),
+        "curve": key,
+        "at_step": cell.at_step,
+        "value": error_at(record, cell.at_step),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from kaucus.experiments._grid import expand_grid
 from kaucus.experiments._metrics import METRICS
+from kaucus.experiments._preprocessing import PREPROCESSING
 
 
 class SpecError(ValueError):
@@ -54,12 +55,19 @@ class Cell:
         Number of training rows; None takes all.
     sample : {"first", "random"}
         Which rows: the first ones, or a random subset by the seed.
-    normalize : {"unit"} or None
-        Preprocessing before the method.
+    normalize : str or None
+        Preprocessing before the method, a name in ``PREPROCESSING``.
     dtype : {"float32", "float64"}
         Precision of the data.
     note : str
         What a reader must know about the comparison.
+    at_step : int or None
+        The number is read off after this step of an iterative fit, which all cells
+        of a ``[[curve]]`` share; None takes the fitted model.
+    at_most : float or None
+        A bound of our own that the number must keep, whatever was published.
+    keep_predictions : bool
+        Whether to keep the predicted classes and the confusion matrix, of a curve.
     """
 
     dataset: str
@@ -77,12 +85,16 @@ class Cell:
     normalize: str | None = None
     dtype: str = "float64"
     note: str = ""
+    at_step: int | None = None
+    at_most: float | None = None
+    keep_predictions: bool = False
 
     @property
     def label(self) -> str:
         """Short text that tells the cell from the others."""
         rows = "" if self.n_train is None else f", {self.n_train:,} rows"
-        return f"{self.dataset}{rows}, {self.method}"
+        step = "" if self.at_step is None else f", step {self.at_step}"
+        return f"{self.dataset}{rows}, {self.method}{step}"
 
     def value_of(self, key: str) -> Any:
         """Return the field or the parameter called ``key``, None if there is none."""
@@ -108,11 +120,13 @@ class Figure:
     select : mapping
         Fields or parameters, and the values that a cell must have to be drawn; a
         list of values admits each of them.
-    log_x : bool
-        Whether the horizontal axis is logarithmic.
-    kind : {"curve", "points"}
-        ``"points"`` draws the selected data sets of the plane instead; see
-        ``_point_figures.draw_points``.
+    log_x, log_y : bool
+        Whether an axis is logarithmic.
+    kind : {"curve", "history", "misread", "confusion", "points"}
+        ``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
+        fit. ``"misread"``: the test pictures of the wrong class. ``"confusion"``: the
+        confusion matrix; these two need ``keep_predictions``. ``"points"``: the
+        selected data sets of the plane; see ``_point_figures.draw_points``.
     """
 
     name: str
@@ -122,6 +136,7 @@ class Figure:
     by: str = "method"
     select: Mapping[str, Any] = field(default_factory=dict)
     log_x: bool = False
+    log_y: bool = False
     kind: str = "curve"
 
 
@@ -170,7 +185,12 @@ _CELL_TYPES: dict[str, Any] = {
     "normalize": str,
     "dtype": str,
     "note": str,
+    "at_step": int,
+    "at_most": _REAL,
+    "keep_predictions": bool,
 }
+# What a check of a [[curve]] may say for itself.
+_CHECK_KEYS = ("at_step", "published", "tolerance", "at_most", "source", "note")
 _FIGURE_TYPES: dict[str, Any] = {
     "name": str,
     "title": str,
@@ -179,6 +199,7 @@ _FIGURE_TYPES: dict[str, Any] = {
     "by": str,
     "select": dict,
     "log_x": bool,
+    "log_y": bool,
     "kind": str,
 }
 _TABLE_TYPES: dict[str, Any] = {"columns": dict, "rows": dict, "common": dict}
@@ -188,6 +209,7 @@ _PAPER_TYPES = {
     "cell": list,
     "grid": list,
     "table": list,
+    "curve": list,
     "figure": list,
     "derive": str,
     "printed": dict,
@@ -195,9 +217,9 @@ _PAPER_TYPES = {
 _CHOICES = {
     "metric": tuple(METRICS),
     "sample": ("first", "random"),
-    "normalize": ("unit",),
+    "normalize": tuple(PREPROCESSING),
     "dtype": ("float32", "float64"),
-    "kind": ("curve", "points"),
+    "kind": ("curve", "history", "misread", "confusion", "points"),
 }
 
 
@@ -270,6 +292,8 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         cells += _grid_cells(grid, f"{file}, grid {i}")
     for i, t in enumerate(table.get("table", []), 1):
         cells += _table_cells(t, f"{file}, table {i}")
+    for i, t in enumerate(table.get("curve", []), 1):
+        cells += _curve_cells(t, f"{file}, curve {i}")
     figures = [
         _figure(t, f"{file}, figure {i}")
         for i, t in enumerate(table.get("figure", []), 1)
@@ -331,6 +355,20 @@ def _table_cells(table: dict[str, Any], where: str) -> list[Cell]:
     return cells
 
 
+def _curve_cells(table: dict[str, Any], where: str) -> list[Cell]:
+    """Expand one ``[[curve]]``: a cell for each of its ``checks``, one fit for all."""
+    if not isinstance(table, dict) or not isinstance(table.get("checks"), list):
+        raise SpecError(f"{where}: the key 'checks' is missing; give a list of steps.")
+    common = {key: value for key, value in table.items() if key != "checks"}
+    cells = []
+    for i, check in enumerate(table["checks"], 1):
+        here = f"{where}, check {i}"
+        types = {key: _CELL_TYPES[key] for key in _CHECK_KEYS}
+        _check_keys(check, types, ("at_step",), here)
+        cells.append(_cell({**common, **check}, here))
+    return cells
+
+
 def _figure(table: dict[str, Any], where: str) -> Figure:
     """Check one ``[[figure]]``."""
     _check_keys(table, _FIGURE_TYPES, ("name", "title", "x", "x_label"), where)
@@ -382,6 +420,8 @@ def _check_numbers(table: dict[str, Any], where: str) -> None:
         )
     if table.get("tolerance", 0) < 0:
         raise SpecError(f"{where}: tolerance = {table['tolerance']} must be >= 0.")
+    if table.get("at_step", 1) < 1:
+        raise SpecError(f"{where}: at_step = {table['at_step']} must be at least 1.")
     if table.get("n_train", 1) < 1:
         raise SpecError(
             f"{where}: n_train = {table['n_train']} must be at least 1; "

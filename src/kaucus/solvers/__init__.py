@@ -11,24 +11,35 @@ from kaucus.solvers._calibration import (
     two_columns,
 )
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
+from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
 from kaucus.solvers._scores import Score, classification_score, regression_score
 from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
+from kaucus.solvers._systems import RANDOMIZED, Start
 
 __all__ = [
     "CGResult",
+    "CheckpointError",
     "FitResult",
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
     "Plan",
+    "RANDOMIZED",
+    "RandomizedResult",
     "Score",
     "SolveInfo",
+    "Start",
+    "StepState",
+    "Validation",
+    "Watch",
     "classification_score",
     "conjugate_gradient",
     "decompose_ls_svm",
@@ -44,6 +55,7 @@ __all__ = [
     "solve_ls_svm",
     "solve_ls_svm_cg",
     "solve_on_representatives",
+    "solve_ls_svm_randomized",
     "sum_of_exponentials",
     "two_columns",
 ]

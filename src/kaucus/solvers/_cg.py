@@ -23,6 +23,7 @@ def conjugate_gradient(
     operator_norm: float = 0.0,
     precondition: Callable[[Array], Array] | None = None,
     callback: Callable[[int, float], object] | None = None,
+    observe: Callable[[int, float, Array], object] | None = None,
 ) -> CGResult:
     """Solve ``A X = B`` given ``V -> A V``.
 
@@ -42,6 +43,8 @@ def conjugate_gradient(
     callback : callable, default=None
         Called as ``callback(step, backward_error)`` after each step; a true result
         ends the iteration.
+    observe : callable, default=None
+        The same with the iterate: ``observe(step, backward_error, X)``.
 
     Returns
     -------
@@ -72,6 +75,8 @@ def conjugate_gradient(
             X, R, n_iter = X + alpha * P, R - alpha * AP, n_iter + 1
             error = _backward_error(R, X, b_norms, operator_norm)
             if callback is not None and callback(n_iter, error):
+                break
+            if observe is not None and observe(n_iter, error, X):
                 break
             if error <= tol:  # before another use of the preconditioner
                 break

@@ -9,9 +9,15 @@ cholesky    n² d + n³/3                    n² numbers (float64: one and a hal
 cg          n r d + n r² + s n² (d + t)    n r numbers for the preconditioner, and
                                            as much of n²/2 as there is room for;
                                            what is kept saves the d
+block       s (n J (d + t) + J³/3)         n J numbers for a block, J² four times, and
+descent                                    as much of n² as there is room for; what
+                                           is kept saves the d
+others      s (n J (d + t) + n J²/2        the same
+            + J³/3)
 =========== ============================== =======================================
 
-with r the rank of the preconditioner and s the steps, some tens to some hundreds.
+with r the rank of the preconditioner, J the rows of a block and s the steps. "Others"
+are the solvers of Andrecut (2016): nystrom, kaczmarz, matching_pursuit, kaczmarz_mp.
 """
 
 import math
@@ -35,9 +41,13 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel, KernelOperator
 from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.solvers._block_memory import plan_blocks
+from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import MIXED_FROM, solve_ls_svm
+from kaucus.solvers._randomized import solve_ls_svm_randomized
 from kaucus.solvers._result import LSSVMSolution
+from kaucus.solvers._systems import RANDOMIZED
 
 # Up to so many rows a factorisation is over in seconds, whatever C.
 _FEW_ROWS = 10_000
@@ -54,7 +64,7 @@ class Plan(NamedTuple):
     """The road that was chosen, and why."""
 
     solver: str
-    """``"cholesky"`` or ``"cg"``."""
+    """``"cholesky"``, ``"cg"`` or a randomized solver."""
     kernel_dtype: str
     """Precision in which the kernel is computed."""
     precision: str
@@ -69,6 +79,8 @@ class FitResult(NamedTuple):
     solution: LSSVMSolution
     loo_rows: np.ndarray
     plan: Plan
+    history: dict[str, list]
+    """Columns over the steps of an iterative solver; empty for a factorisation."""
 
 
 def plan_ls_svm(
@@ -80,15 +92,27 @@ def plan_ls_svm(
     *,
     n_columns: int = 22,
     tol: float = 1e-3,
+    max_iter: int = 1000,
 ) -> Plan:
     """Choose solver and precision by size, conditioning and memory.
 
-    On a GPU, and up to 10,000 rows, a matrix that fits is factored. Else the cheaper
-    way is taken: n³/3 operations for a factorisation against s n² (8 c + d) for s steps
-    of conjugate gradients with c columns. A step has 2 n² c operations, but runs at a
-    quarter of the speed; d counts only if the matrix cannot be kept. The number of
-    steps is guessed as 1.5 √(C max k(x, x)) log(2/tol). Measured on 20,000 digits,
-    C = 100, c = 22, 2 cores: 114 steps of 0.40 s, a factorisation in 14 s.
+    On a GPU, and up to 10,000 rows, a matrix that fits is factored. Else, and where it
+    does not fit, the cheaper way is taken. In operations over n², with c columns:
+
+    ============= ==================================================================
+    cholesky      n/3
+    cg            s (8 c + d₀),    s = 1.5 √(C max k(x, x)) log(2/tol) steps
+    block descent d + p (16 c + J²/3n + d₀),    p = (1 + √(n/J)/6) log(2/tol) passes
+    ============= ==================================================================
+
+    d₀ is 0 where the matrix can be kept (half of it for cg, all of it for blocks), else
+    d. Products with few columns run at a quarter of the speed of a factorisation, and
+    those of blocks are in float64: hence 8 and 16 in place of 2. Measured on digits:
+    cg, 20,000 rows, C = 100: 114 steps; block descent, 4,000 rows, to 1e-3, J = n/5,
+    in 5.6 and 8.2 passes for C = 1 and 100, J = n/20 in 6.2 and 15; on 10,000 rows,
+    J = n/5, C = 1e4, to 2e-3 in 8. A matrix that fits is never left to block descent:
+    the exact solution is preferred. Nor is one for whose passes ``max_iter`` steps are
+    too few.
 
     Parameters
     ----------
@@ -96,13 +120,16 @@ def plan_ls_svm(
     K_largest : float
         Largest entry of the diagonal of K.
     C : float
-    solver : {"auto", "cholesky", "cg"}
+    solver : str
+        ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     budget : int
         Bytes.
     n_columns : int, default=22
-        Right-hand sides of the conjugate gradients.
+        Right-hand sides of an iterative solver.
     tol : float, default=1e-3
-        Of the conjugate gradients.
+        Of an iterative solver.
+    max_iter : int, default=1000
+        Of an iterative solver.
 
     Raises
     ------
@@ -132,18 +159,56 @@ def plan_ls_svm(
         or on_gpu
         or n / 3 <= _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     )
+    if solver in RANDOMIZED:
+        reason = f"{size}; {solver} was asked for and takes it block by block."
+        return Plan(solver, dtype, "auto", reason)
     if solver == "cholesky" or (solver == "auto" and direct):
         precision = _precision(n, dtype, budget, on_gpu)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
     why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
-    reason = f"{size}{why}; products with it are iterated (conjugate gradients)."
-    return Plan("cg", dtype, "auto", reason)
+    cg = _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
+    blocks = _block_work(X, matrix, budget, n_columns, tol, max_iter)
+    if solver == "cg" or fits or cg <= blocks:
+        reason = f"{size}{why}; products with it are iterated (conjugate gradients)."
+        solver = "cg"
+    else:
+        reason = f"{size}{why}; random blocks of it are taken (block descent)."
+        solver = "block_descent"
+    return Plan(solver, dtype, "auto", f"{reason} {_compare(n, cg, blocks)}")
 
 
 def _cg_work(X, K_largest: float, C: float, kept: bool, n_columns: int, tol: float):
     """Return the work of conjugate gradients over n², see :func:`plan_ls_svm`."""
     steps = 1.5 * (C * K_largest) ** 0.5 * np.log(2 / tol)
     return steps * (8 * n_columns + (0 if kept else X.shape[1]))
+
+
+def _block_work(
+    X, matrix: int, budget: int, n_columns: int, tol: float, max_iter: int
+) -> float:
+    """Return the work of block descent over n², see :func:`plan_ls_svm`."""
+    n, d = X.shape
+    J = plan_blocks(
+        X,
+        n_targets=n_columns,
+        n_problems=1,
+        weighted=True,
+        block_size=None,
+        budget=budget,
+    ).block_size
+    passes = (1 + (n / J) ** 0.5 / 6) * max(np.log(2 / tol), 1.0)
+    if passes * n / J > max_iter:
+        return math.inf
+    again = 0 if matrix <= budget else d
+    return d + passes * (16 * n_columns + J * J / (3 * n) + again)
+
+
+def _compare(n: int, cg: float, blocks: float) -> str:
+    """Tell the estimates that the choice was made from."""
+    return (
+        f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
+        f"block_descent {blocks:.0f}."
+    )
 
 
 def _precision(n: int, dtype: str, budget: int, on_gpu: bool) -> str:
@@ -181,6 +246,9 @@ def fit_ls_svm(
     leave_one_out: bool = False,
     rng: np.random.Generator,
     callback: Callable[[int, float], object] | None = None,
+    watch: Callback | None = None,
+    validation: Validation | None = None,
+    **options,
 ) -> FitResult:
     """Fit a least-squares SVM on the rows of ``X``.
 
@@ -195,18 +263,26 @@ def fit_ls_svm(
     sample_weight : array of shape (n,), default=None
     left_out : array of shape (n,), default=None
         Share of each row's weight that its leave-one-out value leaves out.
-    solver : {"auto", "cholesky", "cg"}, default="auto"
+    solver : str, default="auto"
+        ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     tol, max_iter : float, int
-        Of the conjugate gradients.
+        Of the iterative solvers.
     memory_budget : int, str or None, default=None
     leave_one_out : bool, default=False
         Whether decision values of some random rows are wanted as ``loo_decision``: by
         models fitted without each of them (cholesky), or by one model fitted without a
-        twentieth of the rows (cg).
+        twentieth of the rows (the others).
     rng : numpy.random.Generator
-        Draws those rows and the preconditioner's pivots.
+        Draws those rows, the preconditioner's pivots and the blocks.
     callback : callable, default=None
         ``callback(step, relative_residual)`` after each step of an iterative solver.
+    watch : callable, default=None
+        ``watch(step, state)`` with a :class:`StepState`; a true result ends the fit.
+    validation : Validation, default=None
+        Rows whose error goes into the history of an iterative solver.
+    **options
+        Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
+        ``checkpoint``, ``safeguard``. Other solvers have no use for them.
     """
     budget = resolve_budget(memory_budget, X)
     K_diagonal = kernel.diag(X)
@@ -218,19 +294,23 @@ def fit_ls_svm(
             "scale the data, for example with StandardScaler, or use float64."
         )
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
-    plan = plan_ls_svm(X, K_largest, C, solver, budget, n_columns=n_columns, tol=tol)
+    limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
+    plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
     n_unseen = _LOO_ROWS if direct else min(_HELD_OUT_ROWS, int(_HELD_OUT_SHARE * n))
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
+    shown, room = _watch(kernel, X, validation, watch, callback, budget)
+    history: dict[str, list] = {}
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
         with few_threads_for(n):
             solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
-    else:
+    elif plan.solver == "cg":
+        recorder = Recorder(shown, 0)
         # What conjugate gradients hold beside K: measured, about a dozen blocks.
-        room = budget - _CG_VECTORS * 8 * n * n_columns
+        room -= _CG_VECTORS * 8 * n * n_columns
         operator, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
         solution = solve_ls_svm_cg(
             operator,
@@ -241,9 +321,52 @@ def fit_ls_svm(
             held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
             tol=tol,
             max_iter=max_iter,
-            callback=callback,
+            recorder=recorder,
         )
-    return FitResult(solution, loo_rows, plan)
+        history = history_of([recorder])
+    else:
+        with few_threads_for(n):
+            solution, history = solve_ls_svm_randomized(
+                kernel,
+                X,
+                Y,
+                C=C,
+                solver=plan.solver,
+                rng=rng,
+                memory_budget=room,
+                sample_weight=sample_weight,
+                held_out=loo_rows if len(loo_rows) else None,
+                max_iter=max_iter,
+                tol=tol,
+                watch=shown,
+                **options,
+            )
+    return FitResult(solution, loo_rows, plan, history)
+
+
+def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, int]:
+    """Return who is told of a step, and the memory that validation leaves."""
+    if validation is None:
+        return Watch(watch, None, progress), budget
+    if validation.K is not None:
+        K, share = astype(validation.K, "float64"), 0
+
+        def products(V: Array) -> Array:
+            return K @ V
+    else:
+        X_val = astype(validation.X, dtype_name(X))
+        # Up to a quarter keeps the kernel of the validation rows between steps.
+        whole = np.dtype(dtype_name(X)).itemsize * X.shape[0] * X_val.shape[0]
+        share = min(2 * whole, budget // 4)
+        operator = KernelOperator(kernel, X_val, X, memory_budget=max(share, 1))
+
+        def products(V: Array) -> Array:
+            return astype(operator.matmul(astype(V, operator.dtype)), "float64")
+
+    def validate(dual_coef: Array, intercept: Array) -> float:
+        return validation.error(products(dual_coef) + intercept[None, :])
+
+    return Watch(watch, validate, progress), budget - share
 
 
 def _fit_cholesky(kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray):

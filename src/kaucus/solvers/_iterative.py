@@ -24,8 +24,14 @@ from kaucus.backend import (
     row_blocks,
 )
 from kaucus.solvers._cg import conjugate_gradient
+from kaucus.solvers._history import Recorder
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
-from kaucus.solvers._scaling import Eliminated, eliminate_intercept, scale_targets
+from kaucus.solvers._scaling import (
+    Eliminated,
+    ScaledTargets,
+    eliminate_intercept,
+    scale_targets,
+)
 
 # Bytes of one block of the preconditioner's rows.
 _BLOCK_BYTES = 64 * 2**20
@@ -42,6 +48,7 @@ def solve_ls_svm_cg(
     tol: float = 1e-3,
     max_iter: int = 1000,
     callback: Callable[[int, float], object] | None = None,
+    recorder: Recorder | None = None,
 ) -> LSSVMSolution:
     """Solve the bordered LS-SVM system, given ``V -> K V``.
 
@@ -63,6 +70,8 @@ def solve_ls_svm_cg(
     max_iter : int, default=1000
     callback : callable, default=None
         ``callback(step, relative_residual)``; a true result ends the iteration.
+    recorder : Recorder, default=None
+        Is told of every step, with the coefficients; it may end the iteration too.
 
     Returns
     -------
@@ -89,6 +98,7 @@ def solve_ls_svm_cg(
         # problem too.
         precondition=inverse and (lambda R: masks * inverse(masks * R)),
         callback=callback,
+        observe=recorder and _observer(recorder, problems[0], width),
     )
     models: list[Eliminated] = []
     for k, problem in enumerate(problems):
@@ -99,16 +109,36 @@ def solve_ls_svm_cg(
         values = matvec(models[1].dual_coef) + models[1].intercept[None, :]
         unseen = xp.take(values, held_out, axis=0)
     model = models[0]
-    return LSSVMSolution(model.dual_coef, model.intercept, unseen, _info(result))
+    info = _info(result, max_iter)
+    return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
 
 
-def _info(result: CGResult) -> SolveInfo:
+def _observer(recorder: Recorder, problem: ScaledTargets, width: int):
+    """Return what tells the recorder of a step of conjugate gradients."""
+
+    def observe(step: int, error: float, X: Array) -> bool:
+        def coefficients() -> tuple[Array, Array]:
+            solved = eliminate_intercept(problem, X[:, :1], X[:, 1:width])
+            return solved.dual_coef, solved.intercept
+
+        return recorder.record(step, error, float("nan"), coefficients)
+
+    return observe
+
+
+def _info(result: CGResult, max_iter: int) -> SolveInfo:
+    stop = "residual" if result.converged else "max_iter"
+    if result.interrupted:
+        stop = "interrupted"
+    elif not result.converged and result.n_iter < max_iter:
+        stop = "callback"
     return SolveInfo(
         "cg",
         n_iter=result.n_iter,
         backward_error=result.backward_error,
         converged=result.converged,
         interrupted=result.interrupted,
+        stop=stop,
     )
 
 

@@ -9,11 +9,11 @@ class SolveInfo(NamedTuple):
     """How a system was solved; an estimator shows it, and warns where it must."""
 
     solver: str
-    """What ran: ``"cholesky"``, ``"cg"`` or ``"eigh"``."""
+    """What ran: ``"cholesky"``, ``"cg"``, ``"eigh"`` or a randomized solver."""
     precision: str = "float64"
     """Of the factorisation: ``"float64"``, or ``"mixed"`` (float32, refined)."""
     n_iter: int = 0
-    """Steps of CG, or of refinement."""
+    """Steps of an iterative solver, or of refinement."""
     backward_error: float = 0.0
     """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides, where known."""
     jitter: float = 0.0
@@ -24,6 +24,12 @@ class SolveInfo(NamedTuple):
     """Whether the accuracy that was asked for was reached."""
     interrupted: bool = False
     """Whether Ctrl-C ended the iteration."""
+    stop: str = ""
+    """Why an iteration ended: ``"residual"``, ``"no change"``, ``"complete"``
+    (each row was in a member of the committee), ``"max_iter"``, ``"callback"`` or
+    ``"interrupted"``."""
+    n_fallbacks: int = 0
+    """Steps whose pseudo-inverse needed eigenvalues in place of a Cholesky factor."""
 
 
 class LSSVMSolution(NamedTuple):

@@ -1,0 +1,148 @@
+"""What estimators share that can be fitted by random blocks of the kernel matrix."""
+
+import os
+
+import numpy as np
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+)
+
+from kaucus.backend import resolve_budget, to_numpy
+from kaucus.estimators._base import SOLVERS, on_device
+from kaucus.estimators._validation import check_count, check_positive
+from kaucus.solvers import (
+    RANDOMIZED,
+    FitResult,
+    SolveInfo,
+    Start,
+    Validation,
+    plan_ls_svm,
+)
+
+
+class BlockwiseFit:
+    """Parameters of the randomized solvers: checked, handed on, reported."""
+
+    _solvers = (*SOLVERS, *RANDOMIZED)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.block_size is not None:
+            check_count("block_size", self.block_size)
+        check_count("n_runs", self.n_runs)
+        if not isinstance(self.warm_start, bool | np.bool_):
+            raise ValueError(f"warm_start={self.warm_start!r} must be True or False.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(
+                f"callback={self.callback!r} must be a function of step and state, "
+                "or None."
+            )
+        if self.checkpoint is not None:
+            self._check_checkpoint()
+
+    def _check_checkpoint(self) -> None:
+        """Check what a fit needs to be able to go on later."""
+        if not isinstance(self.checkpoint, str | os.PathLike):
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} must be the path of a file, or None."
+            )
+        folder = os.path.dirname(os.path.abspath(self.checkpoint))
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"checkpoint={os.fspath(self.checkpoint)!r} is in a folder that does "
+                f"not exist; make {folder!r} first."
+            )
+        if not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"checkpoint={os.fspath(self.checkpoint)!r} needs a random_state that "
+                f"is a whole number, got {self.random_state!r}: a later fit must draw "
+                "the same blocks."
+            )
+
+    def _block_options(self, X, Y, validation) -> dict:
+        """Return what the solvers take beside the data."""
+        return {
+            "block_size": self.block_size,
+            "n_runs": self.n_runs,
+            "start": self._start(X, Y),
+            "checkpoint": self.checkpoint,
+            "watch": self.callback,
+            "validation": validation,
+        }
+
+    def _start(self, X, Y) -> Start | None:
+        """Return the coefficients of the last fit, if they are to be used."""
+        if not self.warm_start or not hasattr(self, "dual_coef_"):
+            return None
+        if self.dual_coef_.shape != Y.shape:
+            raise ValueError(
+                f"warm_start=True, but the last fit had coefficients of shape "
+                f"{self.dual_coef_.shape} and this one needs {Y.shape}: one for each "
+                "row and column of targets. Fit the same rows, or set "
+                "warm_start=False."
+            )
+        return Start(self.dual_coef_, self.intercept_)
+
+    def _keep_history(self, fitted: FitResult) -> None:
+        self.history_, self._reason = fitted.history, fitted.plan.reason
+
+    def explain(self, X=None, y=None):
+        """Say in words which solver is chosen, or was, and why.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
+            Rows that would be fitted: the choice for them, without a fit. None tells
+            what the last fit did.
+        y : array-like, default=None
+            Their targets, for the number of classes or outputs, which is part of the
+            cost; None counts as 10 classes or 1 output.
+
+        Returns
+        -------
+        str
+        """
+        if X is None:
+            check_is_fitted(self, "dual_coef_")
+            return _what_ran(self.solve_info_, self._reason)
+        self._check_parameters()
+        X = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        kernel, rows = self._kernel_and_rows(self._resolve_kernel(X, None), X)
+        plan = plan_ls_svm(
+            rows,
+            float(np.max(np.abs(to_numpy(kernel.diag(rows))))),
+            check_positive("C", self.C),
+            self.solver,
+            resolve_budget(self.memory_budget, rows),
+            n_columns=self._n_columns(y),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        return f"solver={plan.solver!r}: {plan.reason}"
+
+
+def _what_ran(info: SolveInfo, reason: str) -> str:
+    """Describe a finished fit."""
+    steps = f" {info.n_iter} steps" if info.n_iter else " no steps"
+    why = f", ended by: {info.stop}" if info.stop else ""
+    return (
+        f"solver={info.solver!r}: {reason} It took{steps}{why}; relative residual "
+        f"{info.backward_error:.1e}."
+    )
+
+
+def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
+    """Check validation rows and targets; return them as the core takes them."""
+    if X_val is None and y_val is None:
+        return None
+    if X_val is None or y_val is None:
+        missing = "X_val" if X_val is None else "y_val"
+        raise ValueError(f"{missing} is missing: X_val and y_val go together.")
+    X_val = estimator._validate(X_val, reset=False)
+    check_consistent_length(X_val, y_val)
+    X_val = on_device(X_val, estimator.device)
+    if estimator._precomputed:
+        return Validation(None, make_error(y_val), X_val)
+    return Validation(X_val, make_error(y_val))

@@ -1,0 +1,102 @@
+"""One fit, a number after each of its steps: curves of error over steps.
+
+Cells with ``at_step`` read their number off the history of one fit, which cells that
+differ in the step alone share, also across runs of the command.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+
+from kaucus.evaluation import peak_memory, timed
+from kaucus.experiments._data import Split
+
+
+def curve_key(determining: Mapping[str, Any]) -> str:
+    """Hash all that determines a fit, but not the step that is read off."""
+    rest = {key: value for key, value in determining.items() if key != "at_step"}
+    text = json.dumps(rest, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
+    """Fit with the test rows watched; return errors in per cent, step by step.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that has a ``history_``, or a pipeline that ends with one.
+    split : Split
+    keep_predictions : bool
+        Whether the classes of the test rows and the confusion matrix are kept.
+    """
+    before, model = _parts(estimator)
+    X_train, X_test = split.X_train, split.X_test
+    if before is not None:
+        X_train = before.fit_transform(X_train, split.y_train)
+        X_test = before.transform(X_test)
+    with warnings.catch_warnings(), peak_memory() as memory:
+        # The number of steps is what the experiment varies.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        watched = {"X_val": X_test, "y_val": split.y_test}
+        _, seconds = timed(lambda: model.fit(X_train, split.y_train, **watched))
+        check_not_interrupted(model)
+        predicted, predict_seconds = timed(model.predict, X_test)
+    history = model.history_
+    if not history or not history["step"]:
+        raise ValueError(
+            f"{type(model).__name__} with solver {model.solver_!r} has no history; "
+            "at_step needs an iterative solver."
+        )
+    record = {
+        "errors": [100 * error for error in history["validation_error"]],
+        "residuals": history["residual"],
+        "solver_seconds": history["seconds"][-1],
+        "n_train": len(X_train),
+        "n_test": len(X_test),
+        "solver": model.solver_,
+        "n_iter": int(model.n_iter_),
+        "fit_seconds": seconds,
+        "predict_seconds": predict_seconds,
+        "peak_memory": memory.rise,
+    }
+    if keep_predictions:
+        record["predictions"] = np.asarray(predicted).tolist()
+        record["confusion"] = confusion_percent(split.y_test, predicted)
+    return record
+
+
+def check_not_interrupted(estimator: Any) -> None:
+    """Raise the Ctrl-C that a fit took for its end: half a fit is no result."""
+    _, model = _parts(estimator)
+    if getattr(getattr(model, "solve_info_", None), "interrupted", False):
+        raise KeyboardInterrupt
+
+
+def error_at(record: dict, step: int) -> float:
+    """Return the error after a step, or after the last one if there were fewer."""
+    errors = record["errors"]
+    return float(errors[min(step, len(errors)) - 1])
+
+
+def confusion_percent(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, Any]:
+    """Return the classes and, for each true one, the shares of predicted ones in %."""
+    classes, true = np.unique(y_true, return_inverse=True)
+    predicted = np.searchsorted(classes, y_pred)
+    counts = np.zeros((len(classes), len(classes)))
+    np.add.at(counts, (true, predicted), 1)
+    shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+    return {"classes": [str(c) for c in classes], "percent": shares.round(1).tolist()}
+
+
+def _parts(estimator: Any) -> tuple[Any, Any]:
+    """Return what comes before the model, or None, and the model."""
+    if isinstance(estimator, Pipeline):
+        return estimator[:-1], estimator[-1]
+    return None, estimator

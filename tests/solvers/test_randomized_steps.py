@@ -1,0 +1,282 @@
+"""One step of each randomized solver is the paper's formula, and keeps its law."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaucus.backend import to_numpy
+from kaucus.kernels import Gaussian
+from kaucus.solvers._block_descent import (
+    acceleration,
+    block_descent_step,
+    block_inverse,
+    start_block_descent,
+)
+from kaucus.solvers._kaczmarz import kaczmarz_step, start_kaczmarz
+from kaucus.solvers._kaczmarz_mp import kaczmarz_mp_step
+from kaucus.solvers._matching_pursuit import (
+    matching_pursuit_step,
+    start_matching_pursuit,
+)
+from kaucus.solvers._nystrom import nystrom_step, start_nystrom
+from kaucus.solvers._pseudo_inverse import invert_gram
+from kaucus.solvers._scaling import scale_targets
+from kaucus.solvers._theta import (
+    KernelRows,
+    bordered,
+    draw_block,
+    gram,
+    theta_block,
+    theta_product,
+)
+from tests.arrays import array, assert_close, same_bits
+from tests.reference import randomized as reference
+from tests.solvers.problems import problem, weights
+
+KERNEL = Gaussian(gamma=0.5)
+C = 10.0
+ROWS = np.array([7, 3, 20, 11])
+
+
+class Case:
+    """A problem, its Θ in full, and blocks of it."""
+
+    def __init__(self, xp, dtype="float64", *, weighted=False, budget=0, n=30):
+        X, K, Y = problem(n=n)
+        s = weights(1, n) if weighted else None
+        self.theta = reference.theta(K, C, s)
+        self.Z = reference.bordered(Y, s)
+        self.exact = np.linalg.solve(self.theta, self.Z)
+        self.targets = scale_targets(array(xp, Y), None if s is None else array(xp, s))
+        self.kernel_rows = KernelRows(KERNEL, array(xp, X, dtype), budget)
+        self.right = bordered(self.targets)
+
+    def block(self, rows=ROWS):
+        E, order = draw_block(self.kernel_rows, np.asarray(rows))
+        return theta_block(E, order, self.targets, C, overwrite=True)
+
+
+TOL = {"float64": 1e-9, "float32": 2e-3}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_block_is_rows_of_theta(xp, dtype, weighted):
+    case = Case(xp, dtype, weighted=weighted)
+    block = case.block()
+    rows = to_numpy(block.rows)
+    assert rows[0] == 0
+    assert sorted(rows[1:] - 1) == sorted(ROWS)
+    assert_close(block.E, case.theta[rows], rtol=0, atol=1e-6)
+    assert_close(case.right, case.Z)
+
+
+@pytest.mark.parametrize("rows_kept", [0, 2, 5, 30])
+def test_rows_are_the_same_kept_or_not(xp, rows_kept):
+    case = Case(xp, budget=8 * 30 * rows_kept)
+    assert case.kernel_rows.stored_share == rows_kept / 30
+    for rows in (ROWS, ROWS[::-1], np.array([3, 4, 5, 11, 29]), ROWS):
+        block = case.block(rows)
+        assert_close(block.E, case.theta[to_numpy(block.rows)], atol=1e-14)
+
+
+@pytest.mark.parametrize("rows_kept", [0, 10, 30])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_with_theta(xp, rng, rows_kept, weighted):
+    case = Case(xp, weighted=weighted, budget=8 * 30 * rows_kept)
+    V = rng.normal(size=(31, 3))
+    case.block()  # some rows are there already
+    for _ in range(2):
+        values = theta_product(case.kernel_rows, case.targets, C, array(xp, V))
+        assert_close(values, case.theta @ V, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kaczmarz_is_equation_47(xp, dtype, weighted, rng):
+    case = Case(xp, dtype, weighted=weighted)
+    W = rng.normal(size=case.Z.shape)
+    given_W = array(xp, W)
+    result = kaczmarz_step(case.block(), case.right, start_kaczmarz(given_W))
+    expected = reference.kaczmarz(case.theta, case.Z, W, ROWS)
+    assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
+    assert same_bits(given_W, W)
+    s = reference.with_intercept(ROWS)
+    R = np.linalg.norm((case.Z - case.theta @ W)[s], axis=0)
+    assert result.residual == pytest.approx(
+        max(R / np.linalg.norm(case.Z[s], axis=0)), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_matching_pursuit_is_equations_57_to_59(xp, dtype, weighted, rng):
+    case = Case(xp, dtype, weighted=weighted)
+    W = rng.normal(size=case.Z.shape)
+    state = start_matching_pursuit(array(xp, W), array(xp, case.Z - case.theta @ W))
+    result = matching_pursuit_step(case.block(), case.right, state)
+    expected, R = reference.matching_pursuit(case.theta, case.Z, W, ROWS)
+    assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
+    assert_close(result.state["R"], R, rtol=0, atol=TOL[dtype])
+    assert same_bits(state["W"], W)
+
+
+@pytest.mark.parametrize("safeguard", [False, True])
+def test_the_hybrid_is_a_step_of_each(xp, dtype, safeguard, rng):
+    case = Case(xp, dtype)
+    W = rng.normal(size=case.Z.shape)
+    state = start_matching_pursuit(array(xp, W), array(xp, case.Z - case.theta @ W))
+    result = kaczmarz_mp_step(
+        case.block(),
+        case.right,
+        state,
+        theta=lambda V: theta_product(case.kernel_rows, case.targets, C, V),
+        safeguard=safeguard,
+    )
+    expected, R = reference.kaczmarz_mp(case.theta, case.Z, W, ROWS, safeguard)
+    assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
+    assert_close(result.state["R"], R, rtol=0, atol=TOL[dtype])
+
+
+def test_a_committee_is_the_mean_of_its_members(xp, dtype):
+    case = Case(xp, dtype)
+    state = start_nystrom(xp.zeros_like(case.right))
+    blocks = [ROWS, np.arange(21, 28), np.array([0, 29])]
+    for rows in blocks:
+        state = nystrom_step(case.block(rows), case.right, state).state
+    members = [reference.nystrom(case.theta, case.Z, rows) for rows in blocks]
+    assert_close(state["W"], np.mean(members, axis=0), rtol=0, atol=TOL[dtype])
+
+
+def errors_and_residuals(step, case, state, sizes, seed=0):
+    """Return ‖W − W*‖ and ‖Z − ΘW‖ of each column after each of some steps."""
+    rng = np.random.default_rng(seed)
+    errors, residuals = [], []
+    for size in sizes:
+        rows = rng.permutation(30)[:size]
+        state = step(case.block(rows), case.right, state).state
+        W = to_numpy(state["W"])
+        errors.append(np.linalg.norm(W - case.exact, axis=0))
+        residuals.append(np.linalg.norm(case.Z - case.theta @ W, axis=0))
+    return np.array(errors), np.array(residuals)
+
+
+def never_rises(values):
+    return (np.diff(values, axis=0) <= 1e-12 * values[:-1] + 1e-13).all()
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
+def test_the_error_of_kaczmarz_never_rises(sizes, seed):
+    case = Case(np)
+    start = start_kaczmarz(np.zeros_like(case.Z))
+    errors, _ = errors_and_residuals(kaczmarz_step, case, start, sizes, seed)
+    assert never_rises(errors)
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
+def test_the_residual_of_matching_pursuit_never_rises(sizes, seed):
+    case = Case(np)
+    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
+    _, residuals = errors_and_residuals(matching_pursuit_step, case, start, sizes, seed)
+    assert never_rises(residuals)
+
+
+def hybrid(case, safeguard):
+    def step(block, Z, state):
+        return kaczmarz_mp_step(
+            block, Z, state, theta=lambda V: case.theta @ V, safeguard=safeguard
+        )
+
+    return step
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
+def test_the_residual_of_the_safe_hybrid_never_rises(sizes, seed):
+    case = Case(np)
+    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
+    _, residuals = errors_and_residuals(hybrid(case, True), case, start, sizes, seed)
+    assert never_rises(residuals)
+
+
+def test_the_residual_of_the_printed_hybrid_rises():
+    case = Case(np)
+    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
+    sizes = [10] * 30
+    _, printed = errors_and_residuals(hybrid(case, False), case, start, sizes)
+    _, safe = errors_and_residuals(hybrid(case, True), case, start, sizes)
+    assert not never_rises(printed)
+    assert (safe[-1] < printed[-1]).all()
+
+
+def test_block_descent_carries_its_residuals(xp, dtype, rng):
+    case = Case(xp, dtype, weighted=True)
+    H = case.theta[1:, 1:]
+    B = xp.concat([case.targets.u, case.targets.Y], axis=1)
+    state = start_block_descent(xp.zeros_like(B), B)
+    speed = acceleration(30, 8, 0.1)
+    for _ in range(6):
+        block = case.block(rng.permutation(30)[:8])
+        state = block_descent_step(block, B, state, C=C, speed=speed, rng=rng).state
+        for W, R in (("W", "R"), ("V", "RV")):
+            expected = to_numpy(B) - H @ to_numpy(state[W])
+            assert_close(state[R], expected, rtol=0, atol=TOL[dtype])
+
+
+def test_a_block_of_descent_is_solved(xp):
+    """Without momentum, the block's equations hold after its step."""
+    case = Case(xp)
+    B = xp.concat([case.targets.u, case.targets.Y], axis=1)
+    state = start_block_descent(xp.zeros_like(B), B)
+    rng = np.random.default_rng(0)
+    speed = acceleration(30, 30, 1.0)
+    block = case.block()
+    result = block_descent_step(block, B, state, C=C, speed=speed, rng=rng)
+    rows = to_numpy(block.rows)[1:] - 1
+    assert_close(to_numpy(result.state["R"])[rows], np.zeros((4, 3)), atol=1e-12)
+
+
+def test_the_approximate_inverse_of_a_large_block_is_near_the_exact_one(xp, rng):
+    H = array(xp, Case(np, n=80).theta[1:, 1:])
+    exact = block_inverse(array(xp, to_numpy(H)), C, rng)
+    near = block_inverse(H, C, rng, exact_rows=60)
+    identity = np.eye(80)
+    P = to_numpy(near(array(xp, identity)))
+    # Preconditioned, the block has eigenvalues of at most 1, and not near 0.
+    values = np.linalg.eigvals(P @ to_numpy(H)).real
+    assert values.max() <= 1.05
+    assert values.min() > 0.02
+    assert_close(exact(H), identity, atol=1e-9)
+
+
+def test_speed_is_that_of_the_paper():
+    alpha, beta, gamma = acceleration(100, 25, 0.01)
+    assert gamma == pytest.approx(1 / (0.01 * 4) ** 0.5)
+    assert alpha == pytest.approx(1 / (1 + gamma * 4))
+    assert beta == pytest.approx(1 - (0.01 / 4) ** 0.5)
+    # One block of all rows and the largest rate: no momentum.
+    assert acceleration(100, 100, 5.0) == (0.5, 0.0, 1.0)
+
+
+# ---- pseudo-inverses -------------------------------------------------------------
+
+
+def test_the_pseudo_inverse_of_full_rank(xp, rng):
+    E = rng.normal(size=(6, 20)) * 10.0 ** np.arange(6)[:, None]
+    inverse = invert_gram(gram(array(xp, E)))
+    assert not inverse.rank_revealing
+    got = E.T @ to_numpy(inverse(array(xp, np.eye(6))))
+    expected = np.linalg.pinv(E)
+    assert_close(got, expected, rtol=1e-7, atol=1e-12)
+
+
+def test_the_pseudo_inverse_of_rows_that_repeat(xp, rng):
+    E = rng.normal(size=(6, 20))
+    E[3], E[5] = E[1], 0.0
+    inverse = invert_gram(gram(array(xp, E)))
+    assert inverse.rank_revealing
+    got = E.T @ to_numpy(inverse(array(xp, np.eye(6))))
+    assert_close(got, np.linalg.pinv(E), rtol=0, atol=1e-10)
+
+
+def test_the_gram_matrix_of_single_precision_is_summed_in_double(xp, rng):
+    E = rng.normal(size=(3, 5000)).astype("float32") + 100
+    exact = E.astype("float64") @ E.T.astype("float64")
+    assert_close(gram(array(xp, E)), exact, rtol=1e-12)
