@@ -31,9 +31,11 @@ from kaucus.experiments._store import replace_file
 
 N_ROWS, QUICK_ROWS = 60_000, 6_000
 STEPS = 10
+# The paper's is 10⁻⁶; the errors are the same, and float32 kernels are enough for this.
+EPSILON = 1e-4
 ABOUT = (
     "MNIST, rows minus their mean and divided by their norm, kernel ⟨x, x'⟩⁴, "
-    "C = 10⁶, k-means from random rows. Whole job: features, clustering, solution, "
+    "C = 10⁴, k-means from random rows. Whole job: features, clustering, solution, "
     "prediction of 10,000 rows. Clustering: each class by itself, from the same rows, "
     "the same number of steps, float32. Each in its own process. Ratios: theirs / "
     "kaucus."
@@ -63,7 +65,7 @@ class Contender(NamedTuple):
 
 def _ours(fit_on: str) -> Callable[[int], Any]:
     def make(n_representatives: int) -> Any:
-        model = _digit_methods.raw(n_representatives, fit_on=fit_on)
+        model = _digit_methods.raw(n_representatives, fit_on=fit_on, C=1 / EPSILON)
         model[-1].set_params(random_state=0)
         return model
 
@@ -73,7 +75,7 @@ def _ours(fit_on: str) -> Callable[[int], Any]:
 def _plain(n_representatives: int) -> Any:
     from tests.reference.kmeans_kernel import PlainKMeansKernel
 
-    return PlainKMeansKernel(n_representatives)
+    return PlainKMeansKernel(n_representatives, epsilon=EPSILON)
 
 
 def _nystroem(n_representatives: int) -> Any:
@@ -91,7 +93,7 @@ def _nystroem(n_representatives: int) -> Any:
         n_components=10 * n_representatives,
         random_state=0,
     )
-    return make_pipeline(UnitNormalizer(), columns, RidgeClassifier(alpha=1e-6))
+    return make_pipeline(UnitNormalizer(), columns, RidgeClassifier(alpha=EPSILON))
 
 
 KAUCUS = "kaucus, representatives"

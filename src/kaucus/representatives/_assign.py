@@ -128,7 +128,7 @@ def cluster_sums(X: Array, labels: Array, weight: Array, n_clusters: int):
     weights = xp.zeros((n_clusters, 1), dtype=xp.float64, device=device)
     for s in row_blocks(X.shape[0], 1, _SUM_ROWS):
         w = weight[s][:, None]
-        block = astype(X[s, :], "float64")
+        block = X[s, :] if is_sparse(X) else astype(X[s, :], "float64")
         weighted = block.multiply(w).tocsr() if is_sparse(block) else block * w
         sums += segment_sum(weighted, labels[s], n_clusters)
         weights += segment_sum(w, labels[s], n_clusters)

@@ -8,7 +8,8 @@ The steps of Andrecut (2020), Sec. 5:
     8-9   again until δ ≤ tol
 
 and what the paper is silent on: a centre that has lost all its rows takes the row that
-is worst represented.
+is worst represented. A cluster that neither won nor lost rows has the mean it had, so
+only the others are summed again.
 """
 
 from collections.abc import Callable
@@ -24,11 +25,17 @@ from kaucus.backend import (
     device_of,
     is_sparse,
     resolve_budget,
+    set_columns,
     take_rows,
     to_numpy,
 )
 from kaucus.kernels import squared_norms
-from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
+from kaucus.representatives._assign import (
+    Assigner,
+    Assignment,
+    cluster_sums,
+    some_centers,
+)
 from kaucus.representatives._geometry import (
     Centers,
     centers_from_sums,
@@ -61,6 +68,8 @@ class _State(NamedTuple):
 
     centers: Centers
     assignment: Assignment
+    made_from: Array | None
+    """The labels of whose rows the centres are the means; None: of none."""
 
 
 def kmeans(
@@ -151,19 +160,18 @@ def _lloyd(
     scale = _spread(rows, squared)
     # A row without direction cannot be a centre on the sphere.
     can_seed = weight > 0 if metric == "euclidean" else (weight > 0) & (norms > 0)
-    state = _State(centers, assigner.assign(centers))
+    state = _State(centers, assigner.assign(centers), None)
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
-            new, reseeded = _step(
-                rows, state, assigner, metric, weight, squared, can_seed
+            new, reseeded, moved = _step(
+                rows, state, assigner, metric, weight, squared, can_seed, scale
             )
         except KeyboardInterrupt:
             interrupted = True
             break
         n_iter += 1
         n_reseeded += reseeded
-        moved = deviation(new.centers.values, state.centers.values, metric, scale)
         state, converged = new, moved <= tol
         if callback is not None and callback(n_iter, moved):
             break
@@ -180,23 +188,61 @@ def _lloyd(
     )
 
 
-def _step(rows, state: _State, assigner: Assigner, metric, weight, squared, can_seed):
+def _step(
+    rows, state: _State, assigner: Assigner, metric, weight, squared, can_seed, scale
+):
     """Move the centres to the means of their rows, and assign the rows again."""
     k = state.centers.values.shape[0]
     costs = costs_from_scores(state.assignment.scores, squared)
     labels, n_reseeded = reseed_empty(state.assignment.labels, costs, can_seed, k)
-    sums, weights = cluster_sums(rows, labels, weight, k)
-    centers = centers_from_sums(sums, weights, state.centers, metric)
-    moved = _moved(centers.values, state.centers.values)
+    changed = _changed_clusters(labels, state.made_from, k)
+    old = state.centers if changed is None else some_centers(state.centers, changed)
+    new = _means(rows, labels, weight, old, changed, metric)
+    n_new = new.values.shape[0]  # the others did not move
+    deviated = n_new and n_new / k * deviation(new.values, old.values, metric, scale)
+    centers, moved = _replace_centers(state.centers, old, new, changed, metric)
     assignment = assigner.assign(centers, moved)
-    return _State(centers, assignment), n_reseeded
+    return _State(centers, assignment, labels), n_reseeded, deviated
 
 
-def _moved(new: Array, old: Array) -> Array:
-    """Return the numbers of the centres that are not exactly where they were."""
-    xp = array_namespace(new)
-    (moved,) = xp.nonzero(xp.any(new != old, axis=1))
-    return moved
+def _changed_clusters(labels: Array, before: Array | None, k: int) -> Array | None:
+    """Return the clusters that won or lost rows; None where most did."""
+    if before is None:
+        return None
+    xp = array_namespace(labels)
+    (rows,) = xp.nonzero(labels != before)
+    both = xp.concat([xp.take(labels, rows), xp.take(before, rows)])
+    changed = xp.unique_values(both)
+    return changed if 2 * changed.shape[0] <= k else None
+
+
+def _means(rows, labels, weight, old: Centers, changed, metric: str) -> Centers:
+    """Return the means of the changed clusters, from their own rows alone."""
+    if changed is not None:
+        if changed.shape[0] == 0:
+            return old
+        xp = array_namespace(labels)
+        place = xp.searchsorted(changed, labels)
+        last = xp.asarray(changed.shape[0] - 1, dtype=place.dtype)
+        nearest = xp.take(changed, xp.minimum(place, last))
+        (some,) = xp.nonzero(nearest == labels)
+        rows, weight = take_rows(rows, some), xp.take(weight, some)
+        labels = xp.take(place, some)
+    sums, weights = cluster_sums(rows, labels, weight, old.values.shape[0])
+    return centers_from_sums(sums, weights, old, metric)
+
+
+def _replace_centers(
+    centers: Centers, old: Centers, new: Centers, changed, metric: str
+) -> tuple[Centers, Array]:
+    """Return all centres, with the new ones put in, and the numbers of those moved."""
+    xp = array_namespace(new.values)
+    (moved,) = xp.nonzero(xp.any(new.values != old.values, axis=1))
+    if changed is None:
+        return new, moved
+    values = xp.asarray(centers.values, copy=True)
+    set_columns(values.T, changed, new.values.T)
+    return make_centers(values, metric), xp.take(changed, moved)
 
 
 def reseed_empty(

@@ -31,6 +31,7 @@ from kaucus.backend import (
     device_of,
     diagonal,
     dtype_name,
+    for_each_block,
     inverse_diagonal,
     is_numpy,
     map_blocks,
@@ -203,13 +204,26 @@ def _factor_mixed(
             return None
         product = _upper_product(H, on_diagonal)
     else:
-        xp = array_namespace(H)
-        copy = xp.astype(H, xp.float32, copy=True)
-        L = cholesky(add_to_diagonal(copy, ridge), overwrite=True)
+        L = cholesky(add_to_diagonal(_float32_copy(H), ridge), overwrite=True)
         if L is None:
             return None
         product = _float64_product(H, on_diagonal)
     return _Factored(L, product, "mixed", 0.0, norm, jitter)
+
+
+def _float32_copy(H: Array) -> Array:
+    """Return a copy in float32; of a NumPy array in threads, NumPy narrows in one."""
+    if not is_numpy(H):
+        xp = array_namespace(H)
+        return xp.astype(H, xp.float32, copy=True)
+    out = np.empty(H.shape, dtype=np.float32)
+
+    def narrow(rows: slice) -> None:
+        out[rows] = H[rows]
+
+    blocks = row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES)
+    for_each_block(narrow, blocks, workers=n_workers(H))
+    return out
 
 
 def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
