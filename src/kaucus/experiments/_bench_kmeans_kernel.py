@@ -392,6 +392,8 @@ def draw_growth(records: Sequence[dict], path: Path) -> Path:
 
 
 def _draw_panel(axes, key: str, label: str, records: Sequence[dict]) -> None:
+    from matplotlib.ticker import LogLocator
+
     for colour, on in zip(COLOURS, ("representatives", "all"), strict=False):
         points = sorted(
             (r[key], r["fit_seconds"]) for r in records if r["fit_on"] == on
@@ -403,6 +405,8 @@ def _draw_panel(axes, key: str, label: str, records: Sequence[dict]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
     xs = sorted({r[key] for r in records})
     axes.set_xticks(xs, [f"{value:,}" for value in xs])
     axes.set_xlabel(label)
