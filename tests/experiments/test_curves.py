@@ -78,7 +78,7 @@ def test_a_curve_is_one_cell_for_each_check():
         ("at_step = 1,", "at_step = 0,", "curve 1, check 1: at_step = 0"),
         ("at_step = 1,", "atstep = 1,", "check 1: unknown key 'atstep'. Did you mean"),
         ("at_step = 1, at_most", "at_most", "check 1: the key 'at_step' is missing"),
-        ("checks =", "cheks =", "curve 1: the key 'checks' is missing"),
+        ("checks =", "check =", "curve 1: the key 'checks' is missing"),
         ('kind = "history"', 'kind = "line"', "kind = 'line' is not known"),
         ('normalize = "unit"\nmetric', 'normalize = "x"\nmetric', "normalize = 'x'"),
     ],
