@@ -269,7 +269,9 @@ def test_epsilon_grows_until_it_suffices():
 
 def test_a_negative_covariance_is_refused():
     bad = np.array([[[1.0, 2.0], [2.0, 1.0]], np.eye(2)])
-    with pytest.raises(NotPositiveDefiniteError, match="cell 0 has a negative variance"):
+    with pytest.raises(
+        NotPositiveDefiniteError, match="cell 0 has a negative variance"
+    ):
         regularise_covariances(bad)
 
 
