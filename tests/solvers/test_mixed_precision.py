@@ -129,3 +129,14 @@ def test_small_problems_are_solved_in_double(xp, dtype):
     _, K, Y = problem(n=49)
     solution = solve_ls_svm(array(xp, K, dtype), array(xp, Y), C=1.0)
     assert solution.info.precision == "float64"
+
+
+def test_refinement_ends_where_it_may():
+    """A larger tolerance saves steps, and the answer is as good as was asked for."""
+    p = problem(n=200)
+    steps = {}
+    for tol in (0.0, 1e-8):
+        solution = solve_ls_svm(p.K, p.Y, C=1e3, precision="mixed", refine_tol=tol)
+        assert solution.info.backward_error <= max(tol, 1e-13)
+        steps[tol] = solution.info.n_iter
+    assert 0 < steps[1e-8] < steps[0.0]

@@ -12,6 +12,7 @@ from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
     concat_rows,
+    epsilon,
     generator_from,
     is_sparse,
     take_rows,
@@ -341,6 +342,8 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             sample_weight=beside(points, weight),
             memory_budget=self.memory_budget,
             leave_one_out=self.probability == "softmax" and not speak_for_others,
+            # A tenth of what the rounding of the rows themselves comes to.
+            refine_tol=epsilon(points) / 10,
             rng=rng,
         )
         solution, seen = fitted.solution, fitted.loo_rows

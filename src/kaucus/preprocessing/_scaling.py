@@ -82,6 +82,22 @@ class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         validate_data(self, X, dtype=(np.float64, np.float32))
         return self
 
+    def fit_transform(self, X, y=None):
+        """Return the centred rows of unit norm; the data is checked once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            In the precision of ``X``.
+        """
+        return centred_unit_rows(validate_data(self, X, dtype=(np.float64, np.float32)))
+
     def transform(self, X):
         """Return the centred rows of unit norm.
 

@@ -244,6 +244,7 @@ def fit_ls_svm(
     max_iter: int = 1000,
     memory_budget: int | str | None = None,
     leave_one_out: bool = False,
+    refine_tol: float = 0.0,
     rng: np.random.Generator,
     callback: Callable[[int, float], object] | None = None,
     watch: Callback | None = None,
@@ -272,6 +273,8 @@ def fit_ls_svm(
         Whether decision values of some random rows are wanted as ``loo_decision``: by
         models fitted without each of them (cholesky), or by one model fitted without a
         twentieth of the rows (the others).
+    refine_tol : float, default=0.0
+        Backward error with which a factorisation in float32 may be content.
     rng : numpy.random.Generator
         Draws those rows, the preconditioner's pivots and the blocks.
     callback : callable, default=None
@@ -306,7 +309,9 @@ def fit_ls_svm(
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
         with few_threads_for(n):
-            solution = _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows)
+            solution = _fit_cholesky(
+                kernel, X, Y, C, weights, plan, loo_rows, refine_tol
+            )
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
         # What conjugate gradients hold beside K: measured, about a dozen blocks.
@@ -369,7 +374,9 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
     return Watch(watch, validate, progress), budget - share
 
 
-def _fit_cholesky(kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray):
+def _fit_cholesky(
+    kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray, refine_tol: float
+):
     """Solve directly, with the rows for leave-one-out moved to the end and back."""
     xp = array_namespace(Y)
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
@@ -381,6 +388,7 @@ def _fit_cholesky(kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray):
         C=C,
         n_leave_one_out=len(loo_rows),
         precision=plan.precision,
+        refine_tol=refine_tol,
         overwrite_K=True,
         **{k: None if w is None else xp.take(w, there) for k, w in weights.items()},
     )

@@ -86,6 +86,7 @@ def solve_ls_svm(
     n_leave_one_out: int = 0,
     left_out: Array | None = None,
     precision: str = "auto",
+    refine_tol: float = 0.0,
     overwrite_K: bool = False,
 ) -> LSSVMSolution:
     """Solve the bordered LS-SVM system for all columns of ``Y`` at once.
@@ -109,6 +110,9 @@ def solve_ls_svm(
     precision : {"auto", "float64", "mixed"}, default="auto"
         Of the factorisation; "auto" takes "mixed" where it is faster and as
         accurate.
+    refine_tol : float, default=0.0
+        Backward error at which the refinement of "mixed" may end, if larger than that
+        of a float64 factorisation.
     overwrite_K : bool, default=False
         Whether the memory of ``K`` may be used. It saves one n × n matrix.
 
@@ -135,7 +139,7 @@ def solve_ls_svm(
     H = scale_matrix(K, targets.root, overwrite=overwrite_K)
     factored = _factor(H, C, precision)
     B = array_namespace(Y).concat([targets.u, targets.Y], axis=1)
-    Z, info = _solve(factored, B)
+    Z, info = _solve(factored, B, refine_tol)
     eta = Z[:, :1]
     coef = eliminate_intercept(targets, eta, Z[:, 1:])
     dual_coef, intercept, loo = coef.dual_coef, coef.intercept, None
@@ -263,14 +267,14 @@ def _upper_product(H: np.ndarray, on_diagonal: np.ndarray):
     return product
 
 
-def _solve(factored: _Factored, B: Array) -> tuple[Array, SolveInfo]:
+def _solve(factored: _Factored, B: Array, refine_tol: float) -> tuple[Array, SolveInfo]:
     """Solve H Z = B by the factor, with refinement where it is in float32."""
     if factored.precision == "float64":
         Z = cho_solve(factored.L, B)
         return Z, SolveInfo("cholesky", jitter=factored.jitter)
     assert factored.matvec is not None
     # The backward error of a float64 factorisation, as LAPACK's dsposv has it.
-    tol = B.shape[0] ** 0.5 * float(np.finfo(np.float64).eps)
+    tol = max(B.shape[0] ** 0.5 * float(np.finfo(np.float64).eps), refine_tol)
     result = conjugate_gradient(
         factored.matvec,
         B,
