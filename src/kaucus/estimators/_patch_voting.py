@@ -147,7 +147,7 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weights_with_classes(weight, None, self.classes_, indices)
         estimator = self._new_estimator()
         view = patch_view(X, self.image_shape, self.patch_size)
-        self.n_patches_ = self._count_patches(view, X)
+        self.n_patches_ = self._count_patches(view)
         self._check_room(view)
         patches = view.reshape(len(X) * self.n_patches_, -1)  # the one copy
         labels = np.repeat(self.classes_[indices], self.n_patches_)
@@ -261,7 +261,7 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return KMeansKernelClassifier()
         return clone(self.estimator)
 
-    def _count_patches(self, view: np.ndarray, X: np.ndarray) -> int:
+    def _count_patches(self, view: np.ndarray) -> int:
         n_axes = 1 if self.image_shape is None else 2
         return math.prod(view.shape[1 : 1 + n_axes])
 

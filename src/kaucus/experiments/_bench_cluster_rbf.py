@@ -6,7 +6,6 @@ paper), and the kernel object of kaucus. Same cells, folds, grid and ``max_iter`
 Each contender runs in a process of its own.
 """
 
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +16,11 @@ import numpy as np
 from kaucus.evaluation import (
     describe_machine,
     format_seconds,
-    markdown_table,
     run_isolated,
     timed,
 )
+from kaucus.experiments._bench_files import write_bench
 from kaucus.experiments._progress import make_progress
-from kaucus.experiments._store import replace_file
 from kaucus.experiments._svm_grid import load_scaled
 
 DATASETS = ("uci/heart_statlog", "uci/breast_cancer_scale", "uci/splice_scale")
@@ -185,10 +183,6 @@ def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
 
 def _write(output: Path, content: dict[str, Any]) -> None:
     """Write the two files."""
-    replace_file(output / "bench.json", json.dumps(content, indent=1))
-    parts = ["# C and gamma of the C_k RBF kernel", ABOUT]
-    for title, headers, rows in bench_tables(content):
-        parts += [f"## {title}", markdown_table(headers, rows)]
-    machine = content["machine"]
-    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
-    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    write_bench(
+        output, "C and gamma of the C_k RBF kernel", content, bench_tables(content)
+    )

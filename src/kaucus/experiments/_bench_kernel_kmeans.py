@@ -5,7 +5,6 @@ number of steps for all. Each contender runs in a process of its own, one after 
 other, so that none meets another's memory or threads.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -18,13 +17,12 @@ from kaucus.evaluation import (
     describe_machine,
     format_bytes,
     format_seconds,
-    markdown_table,
     peak_memory,
     run_isolated,
     timed,
 )
+from kaucus.experiments._bench_files import write_bench
 from kaucus.experiments._progress import make_progress
-from kaucus.experiments._store import replace_file
 
 SIZES = (5000, 20000)
 QUICK_SIZES = (2000,)
@@ -387,10 +385,4 @@ def _line(record: dict) -> str:
 
 def _write(output: Path, content: dict[str, Any]) -> None:
     """Write the two files."""
-    replace_file(output / "bench.json", json.dumps(content, indent=1))
-    parts = ["# Kernel k-means and its peers", ABOUT]
-    for title, headers, rows in bench_tables(content):
-        parts += [f"## {title}", markdown_table(headers, rows)]
-    machine = content["machine"]
-    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
-    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    write_bench(output, "Kernel k-means and its peers", content, bench_tables(content))

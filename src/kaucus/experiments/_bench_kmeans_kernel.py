@@ -4,7 +4,6 @@ MNIST, pixels of unit norm, the kernel ⟨x, x'⟩⁴. Each contender runs in a 
 its own, one after the other, so that none meets another's memory or threads.
 """
 
-import json
 import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,18 +15,17 @@ from kaucus.evaluation import (
     describe_machine,
     format_bytes,
     format_seconds,
-    markdown_table,
     peak_memory,
     run_isolated,
     timed,
 )
 from kaucus.experiments import _digit_methods
+from kaucus.experiments._bench_files import write_bench
 from kaucus.experiments._bench_lssvm import load_mnist_split
 from kaucus.experiments._data import load_split
 from kaucus.experiments._figures import COLOURS, STYLE, new_figure
 from kaucus.experiments._optional import MissingPackageError, require
 from kaucus.experiments._progress import make_progress
-from kaucus.experiments._store import replace_file
 
 N_ROWS, QUICK_ROWS = 60_000, 6_000
 STEPS = 10
@@ -417,13 +415,12 @@ def _draw_panel(axes, key: str, label: str, records: Sequence[dict]) -> None:
 
 def _write(output: Path, content: dict[str, Any]) -> None:
     """Write the files; the figure where matplotlib is there."""
-    replace_file(output / "bench.json", json.dumps(content, indent=1))
-    parts = ["# The k-means kernel classifier and its peers", ABOUT]
-    for title, headers, rows in bench_tables(content):
-        parts += [f"## {title}", markdown_table(headers, rows)]
-    machine = content["machine"]
-    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
-    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    write_bench(
+        output,
+        "The k-means kernel classifier and its peers",
+        content,
+        bench_tables(content),
+    )
     try:
         draw_growth(content["growth"], output / "growth.png")
     except MissingPackageError as error:

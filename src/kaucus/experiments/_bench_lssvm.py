@@ -4,7 +4,6 @@ MNIST with unit-norm rows and the kernel ⟨x, x'⟩⁴. Each contender runs in 
 of its own, one after the other, so that none meets another's memory or threads.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -15,14 +14,13 @@ from kaucus.evaluation import (
     describe_machine,
     format_bytes,
     format_seconds,
-    markdown_table,
     peak_memory,
     run_isolated,
     timed,
 )
+from kaucus.experiments._bench_files import write_bench
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._progress import make_progress
-from kaucus.experiments._store import replace_file
 
 SIZES = (5000, 20000)
 QUICK_SIZES = (2000,)
@@ -339,10 +337,4 @@ def _line(record: dict) -> str:
 
 def _write(output: Path, content: dict[str, Any]) -> None:
     """Write the two files."""
-    replace_file(output / "bench.json", json.dumps(content, indent=1))
-    parts = ["# LS-SVM and its peers", ABOUT]
-    for title, headers, rows in bench_tables(content):
-        parts += [f"## {title}", markdown_table(headers, rows)]
-    machine = content["machine"]
-    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
-    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    write_bench(output, "LS-SVM and its peers", content, bench_tables(content))

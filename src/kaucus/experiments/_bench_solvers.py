@@ -10,7 +10,6 @@ and the clock stands still meanwhile. Two times are read off:
   that is stopped early is regularised, and may be better than the exact solution.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -21,14 +20,13 @@ from kaucus.evaluation import (
     describe_machine,
     format_bytes,
     format_seconds,
-    markdown_table,
     peak_memory,
     run_isolated,
     timed,
 )
+from kaucus.experiments._bench_files import write_bench
 from kaucus.experiments._bench_lssvm import KERNEL, load_mnist_split
 from kaucus.experiments._progress import make_progress
-from kaucus.experiments._store import replace_file
 
 ROWS, QUICK_ROWS = 20_000, 3000
 POINTS = 0.05
@@ -314,10 +312,4 @@ def _time(seconds: float | None) -> str:
 
 def _write(output: Path, content: dict[str, Any]) -> None:
     """Write the two files."""
-    replace_file(output / "bench.json", json.dumps(content, indent=1))
-    parts = ["# Solvers of the LS-SVM", content["about"]]
-    for title, headers, rows in bench_tables(content):
-        parts += [f"## {title}", markdown_table(headers, rows)]
-    machine = content["machine"]
-    parts += ["## Machine", "\n".join(f"- {k}: {v}" for k, v in machine.items())]
-    replace_file(output / "bench.md", "\n\n".join(parts) + "\n")
+    write_bench(output, "Solvers of the LS-SVM", content, bench_tables(content))

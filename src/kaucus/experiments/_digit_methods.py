@@ -11,7 +11,9 @@ SIDES = (28, 28)
 
 def raw(n_representatives: int, **options: Any) -> Any:
     """Pixels, of unit norm (eq. 21-22)."""
-    return _pipeline(_classifier(n_representatives, **options))
+    from kaucus.preprocessing import UnitNormalizer
+
+    return _pipeline(UnitNormalizer(), _classifier(n_representatives, **options))
 
 
 def fourier(
@@ -25,7 +27,7 @@ def fourier(
     from kaucus.preprocessing import FourierFeatures
 
     features = FourierFeatures(SIDES, fft=fft, power=power)
-    return _pipeline(_classifier(n_representatives, **options), features)
+    return _pipeline(features, _classifier(n_representatives, **options))
 
 
 def patches(
@@ -37,12 +39,13 @@ def patches(
 ) -> Any:
     """Let all patches vote (Sec. 4); with ``fourier=True`` on their spectra too."""
     from kaucus import PatchVotingClassifier
-    from kaucus.preprocessing import FourierFeatures
+    from kaucus.preprocessing import FourierFeatures, UnitNormalizer
 
     sides = (patch_size, patch_size)
-    features = [FourierFeatures(sides, fft="2d", power=1.0)] if fourier else []
+    spectrum = FourierFeatures(sides, fft="2d", power=1.0)
+    features = spectrum if fourier else UnitNormalizer()
     return PatchVotingClassifier(
-        _pipeline(_classifier(n_representatives, **options), *features),
+        _pipeline(features, _classifier(n_representatives, **options)),
         patch_size=patch_size,
         image_shape=SIDES,
         voting=voting,
@@ -68,9 +71,7 @@ def _classifier(
     )
 
 
-def _pipeline(classifier: Any, *features: Any) -> Any:
+def _pipeline(features: Any, classifier: Any) -> Any:
     from sklearn.pipeline import make_pipeline
 
-    from kaucus.preprocessing import UnitNormalizer
-
-    return make_pipeline(*features, UnitNormalizer(), classifier)
+    return make_pipeline(features, classifier)
