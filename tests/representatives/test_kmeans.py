@@ -22,6 +22,7 @@ from kaucus.representatives import (
     random_seeds,
     reseed_empty,
 )
+from kaucus.representatives._assign import block_scores
 
 METRICS = ["cosine", "euclidean"]
 
@@ -194,6 +195,78 @@ def test_only_moved_centres_need_new_scores(metric, seed, n_moved):
     fresh = Assigner(rows, 7, budget=10**6).assign(make_centers(after, metric))
     assert_array_equal(step.labels, fresh.labels)
     assert_allclose(step.scores, fresh.scores, atol=1e-12)
+
+
+def cut_to_tf32(X):
+    """Cut off all but ten bits of each number's fraction, as tensor cores may do."""
+    bits = np.ascontiguousarray(X, dtype=np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.fixture
+def rough_device(monkeypatch):
+    """A device with fast products of few digits, whatever the size of the data."""
+    monkeypatch.setattr(_assign, "rough_error", lambda X: 2.0**-9)
+    monkeypatch.setattr(
+        _assign,
+        "rough_inner_products",
+        lambda X, Y: cut_to_tf32(X) @ cut_to_tf32(Y).T,
+    )
+    monkeypatch.setattr(_assign, "_MANY_SCORES", 0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("distance", [0.0, 1e-4, 1e-2, 1.0])
+def test_rough_products_change_no_label(rough_device, metric, distance):
+    rng = rng_of()
+    rows = prepare_rows(rng.normal(size=(500, 20)).astype(np.float32), metric)
+    near = rng.normal(size=20) + distance * rng.normal(size=(30, 20))
+    centers = make_centers(prepare_rows(near.astype(np.float32), metric), metric)
+    assigner = Assigner(rows, 30, budget=10**6)
+    found = assigner.assign(centers)
+    scores = block_scores(rows, centers)
+    rounding = 1e-5 * np.abs(scores).max()  # ties of float32 itself
+    best = scores[np.arange(500), found.labels]
+    assert np.all(best >= scores.max(axis=1) - rounding)
+    assert_allclose(assigner.exact_scores(found, centers), best, atol=rounding)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rough_products_lead_to_the_same_clusters(rough_device, monkeypatch, metric):
+    X = blobs(n=400).astype(np.float32)
+    rough = kmeans(X, 6, metric=metric, rng=rng_of())
+    monkeypatch.undo()
+    exact = kmeans(X, 6, metric=metric, rng=rng_of())
+    assert_array_equal(rough.labels, exact.labels)
+    assert_allclose(rough.inertia, exact.inertia, rtol=1e-5)
+
+
+def test_many_doubtful_rows_end_rough_products(rough_device, monkeypatch):
+    """Where every row needs a second look, the first one is left out."""
+    X = np.ones((50, 4), dtype=np.float32)
+    assigner = Assigner(X, 3, budget=10**6)
+    centers = make_centers(X[:3], "cosine")
+    assigner.assign(centers)
+
+    def fail(X, Y):
+        raise AssertionError("rough products again")
+
+    monkeypatch.setattr(_assign, "rough_inner_products", fail)
+    assert_array_equal(assigner.assign(centers).labels, 0)
+
+
+def test_rows_without_weights_count_as_one(xp, dtype):
+    rng = rng_of()
+    X, labels = (
+        xp.asarray(rng.normal(size=(50, 3)).astype(dtype)),
+        rng.integers(4, size=50),
+    )
+    labels = xp.asarray(labels)
+    ones = xp.asarray(np.ones(50))
+    for got, expected in zip(
+        cluster_sums(X, labels, None, 6), cluster_sums(X, labels, ones, 6), strict=True
+    ):
+        assert_array_equal(to_numpy(got), to_numpy(expected))
 
 
 def test_cluster_sums_are_sums(xp, dtype):

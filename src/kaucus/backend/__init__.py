@@ -18,6 +18,13 @@ from kaucus.backend._blocks import (
 )
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
+from kaucus.backend._labels import (
+    best_two,
+    count_labels,
+    rough_error,
+    rough_inner_products,
+    segment_sum,
+)
 from kaucus.backend._linalg import (
     CholeskyFactor,
     NotPositiveDefiniteError,
@@ -30,7 +37,6 @@ from kaucus.backend._linalg import (
     inverse_diagonal,
     jitter_steps,
     restore_lower,
-    segment_sum,
     solve_triangular,
 )
 from kaucus.backend._memory import (
@@ -54,6 +60,7 @@ from kaucus.backend._namespace import (
     is_sparse,
     is_torch,
     itemsize,
+    on_gpu,
     set_columns,
     set_entries,
     take_rows,
@@ -78,6 +85,7 @@ __all__ = [
     "is_sparse",
     "is_torch",
     "itemsize",
+    "on_gpu",
     "set_columns",
     "set_entries",
     "take_rows",
@@ -100,9 +108,14 @@ __all__ = [
     "jitter_steps",
     "mirror_lower",
     "restore_lower",
-    "segment_sum",
     "solve_triangular",
     "zero_gram",
+    # labels
+    "best_two",
+    "count_labels",
+    "rough_error",
+    "rough_inner_products",
+    "segment_sum",
     # blocks and memory
     "few_threads_for",
     "for_each_block",

@@ -90,7 +90,8 @@ def mirror_lower(G: Array) -> Array:
         restore_lower(G.T, np.diagonal(G).copy())  # G's lower is Gᵀ's upper triangle
         return G
     if is_torch(G):
-        return G  # whose sums were of whole products
+        restore_lower(G.mT, G.diagonal().clone())
+        return G
     xp = array_namespace(G)
     lower = xp.tril(G)
     return lower + xp.tril(lower, k=-1).T

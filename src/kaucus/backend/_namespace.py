@@ -58,6 +58,11 @@ def is_torch(x: Array) -> bool:
     return array_api_compat.is_torch_array(x)
 
 
+def on_gpu(x: Array) -> bool:
+    """Tell whether ``x`` lives on an accelerator."""
+    return is_torch(x) and x.device.type != "cpu"
+
+
 def is_sparse(x: Array) -> bool:
     """Tell whether ``x`` is a SciPy sparse matrix or array."""
     return scipy.sparse.issparse(x)
