@@ -97,6 +97,9 @@ def blocked_cholesky(A, width: int):
 
 def cho_solve(L, B):
     """Solve ``L @ L.T @ X = B``."""
+    if L.shape[0] > _IN_PLACE_ROWS:  # the library's own copies the factor
+        half = solve_triangular(L, B, transpose=False)
+        return solve_triangular(L, half, transpose=True)
     return torch.cholesky_solve(B, L)
 
 

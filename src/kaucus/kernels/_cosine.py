@@ -57,7 +57,8 @@ def unit_rows(X: Array, squared: Array | None = None) -> Array:
         In the precision of ``X``; ``X`` itself where all norms are 1 to rounding.
     """
     xp = array_namespace(X)
-    squared = squared_norms(X) if squared is None else squared
+    if squared is None:
+        squared = squared_norms(X)
     if bool(xp.all(xp.abs(squared - 1) <= 8 * epsilon(X))):
         return X
     norms = xp.sqrt(squared)
