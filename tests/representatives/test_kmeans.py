@@ -14,7 +14,9 @@ from kaucus.backend import to_numpy
 from kaucus.representatives import (
     Assigner,
     _assign,
+    _lloyd,
     cluster_sums,
+    cluster_weights,
     kmeans,
     kmeans_plus_plus,
     make_centers,
@@ -255,31 +257,37 @@ def test_many_doubtful_rows_end_rough_products(rough_device, monkeypatch):
     assert_array_equal(assigner.assign(centers).labels, 0)
 
 
-def test_rows_without_weights_count_as_one(xp, dtype):
-    rng = rng_of()
-    X, labels = (
-        xp.asarray(rng.normal(size=(50, 3)).astype(dtype)),
-        rng.integers(4, size=50),
-    )
-    labels = xp.asarray(labels)
-    ones = xp.asarray(np.ones(50))
-    for got, expected in zip(
-        cluster_sums(X, labels, None, 6), cluster_sums(X, labels, ones, 6), strict=True
-    ):
-        assert_array_equal(to_numpy(got), to_numpy(expected))
-
-
-def test_cluster_sums_are_sums(xp, dtype):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cluster_sums_are_sums(xp, dtype, weighted):
     rng = rng_of()
     X, w = rng.normal(size=(50, 3)), rng.uniform(size=50)
     labels = rng.integers(4, size=50)
-    sums, weights = cluster_sums(
-        xp.asarray(X.astype(dtype)), xp.asarray(labels), xp.asarray(w), 6
-    )
+    weight = xp.asarray(w) if weighted else None
+    w = w if weighted else np.ones(50)
+    sums = cluster_sums(xp.asarray(X.astype(dtype)), xp.asarray(labels), weight, 6)
+    weights = cluster_weights(xp.asarray(labels), weight, 6)
     member = labels[:, None] == np.arange(6)
     tolerance = 1e-6 if dtype == "float32" else 1e-12
     assert_allclose(to_numpy(sums), (member * w[:, None]).T @ X, atol=tolerance)
     assert_allclose(to_numpy(weights), (member * w[:, None]).sum(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_moved_rows_lead_to_the_same_centres(monkeypatch, metric, weighted):
+    X = rng_of().normal(size=(400, 5))
+    weight = rng_of(1).uniform(size=400) if weighted else None
+    results = []
+    for refresh in (0, 10**6):  # all rows in every step, and never after the first
+        monkeypatch.setattr(_lloyd, "_REFRESH", refresh)
+        monkeypatch.setattr(_lloyd, "_MANY", 1.0)
+        results.append(
+            kmeans(X, 12, metric=metric, sample_weight=weight, tol=0.0, rng=rng_of())
+        )
+    whole, moved = results
+    assert whole.n_iter == moved.n_iter > 5
+    assert_array_equal(whole.labels, moved.labels)
+    assert_allclose(moved.centers, whole.centers, atol=1e-13)
 
 
 def test_an_empty_cluster_takes_the_worst_represented_row():

@@ -57,11 +57,9 @@ def unit_rows(X: Array, squared: Array | None = None) -> Array:
         In the precision of ``X``; ``X`` itself where all norms are 1 to rounding.
     """
     xp = array_namespace(X)
-    if squared is None:
-        squared = squared_norms(X)
-    if bool(xp.all(xp.abs(squared - 1) <= 8 * epsilon(X))):
+    norms = xp.sqrt(squared_norms(X) if squared is None else squared)
+    if bool(xp.all(xp.abs(norms - 1) <= 4 * epsilon(X))):
         return X
-    norms = xp.sqrt(squared)
     scale = astype(1 / xp.where(norms > 0, norms, xp.ones_like(norms)), dtype_name(X))
     if is_sparse(X):
         return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(scale)) @ X)

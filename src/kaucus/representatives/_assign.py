@@ -175,24 +175,28 @@ def _with_offsets(products: Array, centers: Centers) -> Array:
     return products
 
 
-def cluster_sums(X: Array, labels: Array, weight: Array | None, n_clusters: int):
-    """Return Σ w x and Σ w for each cluster, in float64: (k, d) and (k,).
+def cluster_sums(
+    X: Array, labels: Array, weight: Array | None, n_clusters: int
+) -> Array:
+    """Return Σ w x for each cluster, (k, d), in float64.
 
     Blocks have a fixed height: the order of addition is always the same. ``weight`` is
     None where every row counts as one.
     """
-    xp = array_namespace(labels)
-    device, d = device_of(labels), X.shape[1]
-    sums = xp.zeros((n_clusters, d), dtype=xp.float64, device=device)
-    weights = xp.zeros((n_clusters, 1), dtype=xp.float64, device=device)
+    xp, d = array_namespace(labels), X.shape[1]
+    sums = xp.zeros((n_clusters, d), dtype=xp.float64, device=device_of(labels))
     height = max(_SUM_ENTRIES_GPU // max(d, 1), 1) if on_gpu(labels) else _SUM_ROWS
     for s in row_blocks(X.shape[0], 1, height):
         block = X[s, :] if is_sparse(X) else astype(X[s, :], "float64")
         if weight is not None:
             w = weight[s][:, None]
             block = block.multiply(w).tocsr() if is_sparse(block) else block * w
-            weights += segment_sum(w, labels[s], n_clusters)
         sums += segment_sum(block, labels[s], n_clusters)
+    return sums
+
+
+def cluster_weights(labels: Array, weight: Array | None, n_clusters: int) -> Array:
+    """Return Σ w for each cluster, (k,), in float64."""
     if weight is None:
-        return sums, astype(count_labels(labels, n_clusters), "float64")
-    return sums, weights[:, 0]
+        return astype(count_labels(labels, n_clusters), "float64")
+    return segment_sum(weight[:, None], labels, n_clusters)[:, 0]

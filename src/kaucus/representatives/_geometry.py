@@ -56,11 +56,12 @@ def centers_from_sums(
     metric : {"cosine", "euclidean"}
     """
     xp = array_namespace(sums)
+    alive = weights > 0
     if metric == "cosine":
         # Rows that cancel each other have a sum without direction: stay as well.
-        means, alive = unit_rows(sums), squared_norms(sums) > 0
+        squared = squared_norms(sums)
+        means, alive = unit_rows(sums, squared), alive & (squared > 0)
     else:
-        alive = weights > 0
         means = sums / xp.where(alive, weights, xp.ones_like(weights))[:, None]
     means = astype(means, dtype_name(old.values))
     return make_centers(xp.where(alive[:, None], means, old.values), metric)

@@ -8,8 +8,8 @@ The steps of Andrecut (2020), Sec. 5:
     8-9   again until δ ≤ tol
 
 and what the paper is silent on: a centre that has lost all its rows takes the row that
-is worst represented. A cluster that neither won nor lost rows has the mean it had, so
-only the others are summed again.
+is worst represented. A cluster that neither won nor lost rows has the mean it had; the
+sums of the others change by the rows that they won and lost.
 """
 
 from collections.abc import Callable
@@ -35,6 +35,7 @@ from kaucus.representatives._assign import (
     Assigner,
     Assignment,
     cluster_sums,
+    cluster_weights,
     some_centers,
 )
 from kaucus.representatives._geometry import (
@@ -46,6 +47,10 @@ from kaucus.representatives._geometry import (
     prepare_rows,
 )
 from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+
+# Where more than this share of the rows has moved, all rows are summed; and after so
+# many steps, so that rounding does not build up.
+_MANY, _REFRESH = 1 / 3, 32
 
 
 class KMeansResult(NamedTuple):
@@ -81,13 +86,23 @@ class _Problem(NamedTuple):
     assigner: Assigner
 
 
+class _Sums(NamedTuple):
+    """Sums over the clusters of given labels."""
+
+    labels: Array
+    values: Array
+    """Σ w x, (k, d), in float64."""
+    age: int = 0
+    """Steps since all rows were summed."""
+
+
 class _State(NamedTuple):
     """Between two steps: where the centres are, and whose rows they have."""
 
     centers: Centers
     assignment: Assignment
-    made_from: Array | None
-    """The labels of whose rows the centres are the means; None: of none."""
+    sums: _Sums | None = None
+    """Of which the centres are the means; None: of no rows."""
 
 
 def kmeans(
@@ -187,7 +202,7 @@ def _lloyd(
     problem: _Problem, centers: Centers, max_iter: int, tol: float, norms, callback
 ) -> KMeansResult:
     """Iterate from given centres."""
-    state = _State(centers, problem.assigner.assign(centers), None)
+    state = _State(centers, problem.assigner.assign(centers))
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
@@ -228,45 +243,46 @@ def _step(problem: _Problem, state: _State):
     if bool(array_namespace(held).any(held == 0)):
         costs = _costs(problem, state)
         labels, n_reseeded = reseed_empty(labels, costs, problem.can_seed, k)
-    changed = _changed_clusters(labels, state.made_from, k)
+    sums, changed = _sum_again(problem, labels, state.sums, k)
     old = state.centers if changed is None else some_centers(state.centers, changed)
-    new = _means(problem, labels, old, changed)
+    new = _means(problem, sums, old, changed)
     n_new = new.values.shape[0]  # the others did not move
     deviated = n_new and n_new / k * deviation(
         new.values, old.values, problem.metric, problem.scale
     )
     centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
     assignment = problem.assigner.assign(centers, moved)
-    return _State(centers, assignment, labels), n_reseeded, deviated
+    return _State(centers, assignment, sums), n_reseeded, deviated
 
 
-def _changed_clusters(labels: Array, before: Array | None, k: int) -> Array | None:
-    """Return the clusters that won or lost rows; None where most did."""
-    if before is None:
-        return None
+def _sum_again(
+    problem: _Problem, labels: Array, old: _Sums | None, k: int
+) -> tuple[_Sums, Array | None]:
+    """Return the sums of new clusters, and which of them changed (None: maybe all)."""
     xp = array_namespace(labels)
-    (rows,) = xp.nonzero(labels != before)
-    both = xp.concat([xp.take(labels, rows), xp.take(before, rows)])
-    (changed,) = xp.nonzero(count_labels(both, k) > 0)
-    return changed if 2 * changed.shape[0] <= k else None
-
-
-def _means(problem: _Problem, labels: Array, old: Centers, changed) -> Centers:
-    """Return the means of the changed clusters, from their own rows alone."""
     rows, weight = problem.rows, problem.weight
+    moved = None
+    if old is not None and old.age < _REFRESH:
+        (moved,) = xp.nonzero(labels != old.labels)
+    if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
+        return _Sums(labels, cluster_sums(rows, labels, weight, k)), None
+    to, left = xp.take(labels, moved), xp.take(old.labels, moved)
+    some = take_rows(rows, moved)
+    w = None if weight is None else xp.take(weight, moved)
+    won, lost = cluster_sums(some, to, w, k), cluster_sums(some, left, w, k)
+    counts = count_labels(xp.concat([to, left]), k)
+    (changed,) = xp.nonzero(counts > 0)
+    return _Sums(labels, old.values + (won - lost), old.age + 1), changed
+
+
+def _means(problem: _Problem, sums: _Sums, old: Centers, changed) -> Centers:
+    """Return the means of the changed clusters; without rows, where they were."""
+    xp, values = array_namespace(sums.labels), sums.values
+    # Anew, for it must be zero without rows.
+    weights = cluster_weights(sums.labels, problem.weight, values.shape[0])
     if changed is not None:
-        if changed.shape[0] == 0:
-            return old
-        xp = array_namespace(labels)
-        place = xp.searchsorted(changed, labels)
-        last = xp.asarray(changed.shape[0] - 1, dtype=place.dtype)
-        nearest = xp.take(changed, xp.minimum(place, last))
-        (some,) = xp.nonzero(nearest == labels)
-        rows = take_rows(rows, some)
-        weight = None if weight is None else xp.take(weight, some)
-        labels = xp.take(place, some)
-    sums, weights = cluster_sums(rows, labels, weight, old.values.shape[0])
-    return centers_from_sums(sums, weights, old, problem.metric)
+        values, weights = xp.take(values, changed, axis=0), xp.take(weights, changed)
+    return centers_from_sums(values, weights, old, problem.metric)
 
 
 def _replace_centers(
