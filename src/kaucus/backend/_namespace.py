@@ -106,6 +106,14 @@ def to_device(x: Array, device: str | None) -> Array:
     return _torch_door(device).to_device(x, device)
 
 
+def synchronize(like: Array) -> None:
+    """Wait for the device of ``like``: GPUs compute while the program goes on."""
+    if is_torch(like):
+        from kaucus.backend import _torch
+
+        _torch.synchronize(like)
+
+
 def device_name(device: str | None) -> str | None:
     """Return what the maker calls an accelerator; None for the host."""
     if device is None or device == "cpu":

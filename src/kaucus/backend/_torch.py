@@ -39,6 +39,12 @@ def known_device(device: str):
     return target
 
 
+def synchronize(x) -> None:
+    """Wait until all work on the tensor's device is done."""
+    if x.device.type == "cuda":
+        torch.cuda.synchronize(x.device)
+
+
 def device_name(device: str) -> str:
     """Return what the maker calls the device."""
     target = known_device(device)
