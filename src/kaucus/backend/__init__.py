@@ -52,13 +52,16 @@ from kaucus.backend._namespace import (
     epsilon,
     is_numpy,
     is_sparse,
+    is_tensor,
     is_torch,
     itemsize,
+    label_array,
     set_columns,
     set_entries,
     take_rows,
     to_device,
     to_numpy,
+    without_history,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
 
@@ -76,13 +79,16 @@ __all__ = [
     "epsilon",
     "is_numpy",
     "is_sparse",
+    "is_tensor",
     "is_torch",
     "itemsize",
+    "label_array",
     "set_columns",
     "set_entries",
     "take_rows",
     "to_device",
     "to_numpy",
+    "without_history",
     # functions that may work in place
     "exp",
     "sqrt",

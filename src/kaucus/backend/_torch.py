@@ -14,6 +14,16 @@ def to_device(x, device: str):
     return (from_numpy(x) if isinstance(x, np.ndarray) else x).to(target)
 
 
+def without_history(x):
+    """Return a dense tensor that records no gradients, in the same memory."""
+    if x.layout != torch.strided:
+        raise ValueError(
+            f"X is a sparse tensor ({x.layout}); pass X.to_dense(), or a SciPy CSR "
+            "matrix, which is computed on the host."
+        )
+    return x.detach()
+
+
 def known_device(device: str):
     """Return torch's device of that name, or raise an error that says what to do."""
     try:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kaucus._array_input import on_host
 from kaucus.backend import to_numpy
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
@@ -90,7 +91,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -250,7 +251,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        n_classes = 10 if y is None else len(np.unique(y))
+        n_classes = 10 if y is None else len(np.unique(on_host(y)))
         n_targets = 1 if n_classes == 2 else n_classes
         return (1 + n_targets) * (2 if self.probability == "softmax" else 1)
 
@@ -325,7 +326,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -454,7 +455,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        return 2 if y is None else 1 + np.asarray(y).reshape(len(y), -1).shape[1]
+        return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
 
     def _validation_error(self, y_val):
         """Return what turns predictions into a root mean squared error."""

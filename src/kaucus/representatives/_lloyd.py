@@ -223,7 +223,7 @@ def _means(rows, labels, weight, old: Centers, changed, metric: str) -> Centers:
             return old
         xp = array_namespace(labels)
         place = xp.searchsorted(changed, labels)
-        last = xp.asarray(changed.shape[0] - 1, dtype=place.dtype)
+        last = xp.full_like(place, changed.shape[0] - 1)
         nearest = xp.take(changed, xp.minimum(place, last))
         (some,) = xp.nonzero(nearest == labels)
         rows, weight = take_rows(rows, some), xp.take(weight, some)
