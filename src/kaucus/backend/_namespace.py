@@ -132,8 +132,32 @@ def to_device(x: Array, device: str | None) -> Array:
     turns NumPy arrays into torch tensors there.
     """
     if device is None or (device == "cpu" and not is_torch(x)):
-        return x
-    return _torch_door(device).to_device(x, device)
+        return x if device is None or not array_api_compat.is_cupy_array(x) else x.get()
+    values = x if is_torch(x) else to_numpy(x)
+    return _torch_door(device).to_device(values, device)
+
+
+def tensor_near(values: np.ndarray, device: str) -> Array:
+    """Return a tensor on ``device``, or as near to it as this machine has.
+
+    On the host where that device is not here; a NumPy array where torch is not.
+    """
+    try:
+        from kaucus.backend import _torch
+    except ModuleNotFoundError:
+        return values
+    return _torch.from_numpy(values).to(device if _torch.is_here(device) else "cpu")
+
+
+def device_is_here(device: str | None) -> bool:
+    """Tell whether this machine has the device; None is wherever the data is."""
+    if device is None or device == "cpu":
+        return True
+    try:
+        from kaucus.backend import _torch
+    except ModuleNotFoundError:
+        return False
+    return _torch.is_here(device)
 
 
 def device_name(device: str | None) -> str | None:

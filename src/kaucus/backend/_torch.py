@@ -41,6 +41,14 @@ def known_device(device: str):
     return target
 
 
+def is_here(device: str) -> bool:
+    """Tell whether this machine has a device; what is not CUDA's is not asked for."""
+    target = torch.device(device)
+    if target.type != "cuda":
+        return True
+    return (target.index or 0) < torch.cuda.device_count()
+
+
 def device_name(device: str) -> str:
     """Return what the maker calls the device."""
     target = known_device(device)
