@@ -65,6 +65,13 @@ from kaucus.backend._namespace import (
     to_numpy,
     without_history,
 )
+from kaucus.backend._precision import (
+    PRECISIONS,
+    product,
+    product_epsilon,
+    products_in,
+    working_types,
+)
 from kaucus.backend._random import generator_from, random_normal, random_rows
 
 __all__ = [
@@ -128,6 +135,12 @@ __all__ = [
     "symmetric_tiles",
     "tile_shape",
     "tiles",
+    # precision
+    "PRECISIONS",
+    "product",
+    "product_epsilon",
+    "products_in",
+    "working_types",
     # random numbers
     "generator_from",
     "random_normal",

@@ -15,6 +15,7 @@ from kaucus.backend import (
     astype,
     dtype_name,
     generator_from,
+    products_in,
 )
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
@@ -59,22 +60,23 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
-            fitted = fit_ls_svm(
-                kernel,
-                rows,
-                beside(rows, Y),
-                C=C,
-                sample_weight=beside(rows, sample_weight),
-                left_out=beside(rows, left_out),
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                memory_budget=self.memory_budget,
-                leave_one_out=leave_one_out,
-                rng=generator_from(self.random_state),
-                callback=step_reporter(self.verbose, self.tol, self.max_iter),
-                **(options or {}),
-            )
+            with products_in(self.precision):
+                fitted = fit_ls_svm(
+                    kernel,
+                    rows,
+                    beside(rows, Y),
+                    C=C,
+                    sample_weight=beside(rows, sample_weight),
+                    left_out=beside(rows, left_out),
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    memory_budget=self.memory_budget,
+                    leave_one_out=leave_one_out,
+                    rng=generator_from(self.random_state),
+                    callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                    **(options or {}),
+                )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
         if self.verbose:
@@ -148,7 +150,8 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
             memory_budget=self.memory_budget,
             store=False,
         )
-        products = operator.matmul(beside(rows, self.dual_coef_))
+        with products_in(self.precision):
+            products = operator.matmul(beside(rows, self.dual_coef_))
         return products + beside(rows, self.intercept_)[None, :]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from kaucus._array_input import validate_data
 from kaucus.backend import (
+    PRECISIONS,
     as_like,
     astype,
     dtype_name,
@@ -12,8 +13,10 @@ from kaucus.backend import (
     is_tensor,
     parse_bytes,
     to_device,
+    working_types,
 )
 from kaucus.estimators._validation import (
+    check_choice,
     check_count,
     check_finite,
     check_positive,
@@ -32,6 +35,7 @@ class KernelInputMixin:
             check_positive("gamma", self.gamma, remedy=remedy)
         check_count("degree", self.degree)
         check_finite("coef0", self.coef0)
+        check_choice("precision", self.precision, PRECISIONS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
@@ -47,7 +51,7 @@ class KernelInputMixin:
             y,
             reset=reset,
             accept_sparse=False if self._precomputed else "csr",
-            dtype=(np.float64, np.float32),
+            dtype=working_types(self.precision),
             **options,
         )
 

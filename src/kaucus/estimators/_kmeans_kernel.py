@@ -15,6 +15,7 @@ from kaucus.backend import (
     epsilon,
     generator_from,
     label_array,
+    products_in,
     take_rows,
     to_numpy,
 )
@@ -103,6 +104,10 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
         kernel matrix of all rows is never held; blocks of it are.
@@ -190,6 +195,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         max_iter=100,
         tol=1e-4,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -209,6 +215,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         self.max_iter = max_iter
         self.tol = tol
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -300,7 +307,8 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     def _solve_and_store(self, X, rows, labels, weight, chosen: Representatives, rng):
         solve = self._solve_all if self.fit_on == "all" else self._solve_representatives
         try:
-            solution, unseen = solve(rows, labels, weight, chosen, rng)
+            with products_in(self.precision):
+                solution, unseen = solve(rows, labels, weight, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C) from error
         self._store_model(X, chosen, solution)

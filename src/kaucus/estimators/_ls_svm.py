@@ -92,6 +92,10 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -174,6 +178,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         callback=None,
         checkpoint=None,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -194,6 +199,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         self.callback = callback
         self.checkpoint = checkpoint
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -327,6 +333,10 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -397,6 +407,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         callback=None,
         checkpoint=None,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -415,6 +426,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         self.callback = callback
         self.checkpoint = checkpoint
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose

@@ -71,6 +71,7 @@ class _LeaveOneOut(LSSVMBase):
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
         rows = pairs[0][1]
         try:
+            # Not in tf32: the eigenvalues of K decide, down to 1/C.
             search = search_by_leave_one_out(
                 [kernel for kernel, _ in pairs],
                 rows,
@@ -176,6 +177,8 @@ default="accuracy"
         Most steps of ``"cg"``.
     device : str, default=None
         As in :class:`LSSVMClassifier`.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        As in :class:`LSSVMClassifier`.
     memory_budget : int or str, default=None
         As in :class:`LSSVMClassifier`.
     random_state : int, RandomState or Generator, default=None
@@ -258,6 +261,7 @@ default="accuracy"
         tol=1e-3,
         max_iter=1000,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -276,6 +280,7 @@ default="accuracy"
         self.tol = tol
         self.max_iter = max_iter
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -359,6 +364,8 @@ default="neg_mean_squared_error"
         Most steps of ``"cg"``.
     device : str, default=None
         As in :class:`LSSVMRegressor`.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        As in :class:`LSSVMRegressor`.
     memory_budget : int or str, default=None
         As in :class:`LSSVMRegressor`.
     random_state : int, RandomState or Generator, default=None
@@ -435,6 +442,7 @@ default="neg_mean_squared_error"
         tol=1e-3,
         max_iter=1000,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -451,6 +459,7 @@ default="neg_mean_squared_error"
         self.tol = tol
         self.max_iter = max_iter
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose

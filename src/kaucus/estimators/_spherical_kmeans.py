@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kaucus._array_input import on_host, validate_data
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
+    PRECISIONS,
     array_namespace,
     as_like,
     astype,
@@ -22,6 +23,7 @@ from kaucus.backend import (
     generator_from,
     parse_bytes,
     to_numpy,
+    working_types,
 )
 from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
 from kaucus.estimators._progress import step_reporter
@@ -68,6 +70,9 @@ default="k-means++"
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        here: on CUDA, rows are assigned by tf32 products where these decide.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         Cosines are kept between steps where they fit, which saves most of the work.
@@ -127,6 +132,7 @@ default="k-means++"
         max_iter=300,
         tol=1e-6,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -137,6 +143,7 @@ default="k-means++"
         self.max_iter = max_iter
         self.tol = tol
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -239,7 +246,11 @@ default="k-means++"
 
     def _validate(self, X, *, reset: bool):
         return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=working_types(self.precision),
         )
 
     def _check_parameters(self) -> int:
@@ -247,6 +258,7 @@ default="k-means++"
         check_count("n_clusters", self.n_clusters)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
+        check_choice("precision", self.precision, PRECISIONS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if isinstance(self.init, str):
