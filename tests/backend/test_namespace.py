@@ -16,11 +16,14 @@ from kaucus.backend import (
     epsilon,
     is_numpy,
     is_sparse,
+    is_tensor,
     is_torch,
     itemsize,
+    label_array,
     take_rows,
     to_device,
     to_numpy,
+    without_history,
 )
 from tests.arrays import EPS, array, same_bits
 from tests.conftest import NAMESPACES, namespace
@@ -146,6 +149,54 @@ def test_a_missing_cuda_device_is_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=r"device='cuda', but .*sees no CUDA device"):
         to_device(VALUES, "cuda")
+
+
+def test_what_is_a_tensor(xp):
+    assert is_tensor(array(xp, VALUES)) is (xp.__name__ != "array_api_compat.numpy")
+    for other in (VALUES.tolist(), scipy.sparse.csr_array(VALUES), None, 3.0):
+        assert not is_tensor(other)
+
+
+def test_to_and_from_the_strict_stand_in_for_a_device():
+    strict = pytest.importorskip("array_api_strict")
+    there = strict.asarray(VALUES, device=strict.Device("device1"))
+    here = strict.asarray(VALUES)
+    assert np.array_equal(to_numpy(there), VALUES)
+    assert device_of(as_like(here, there)) == device_of(there)
+    assert device_of(as_like(there, here)) == device_of(here)
+    assert device_of(as_like(VALUES, there)) == device_of(there)
+
+
+def test_cupy_arrays_are_asked_for_their_values(monkeypatch):
+    class Cupy:
+        def get(self):
+            return VALUES
+
+    import array_api_compat
+
+    monkeypatch.setattr(
+        array_api_compat, "is_cupy_array", lambda x: isinstance(x, Cupy)
+    )
+    assert is_tensor(Cupy())
+    assert to_numpy(Cupy()) is VALUES
+
+
+def test_labels_follow_where_they_can(xp):
+    like = array(xp, VALUES)
+    assert type(label_array(np.array([3, 1]), like)) is type(like)
+    assert type(label_array(np.array([True, False]), like)) is type(like)
+    assert isinstance(label_array(np.array(["a", "b"]), like), np.ndarray)
+
+
+def test_gradients_are_left_behind():
+    torch = pytest.importorskip("torch")
+    x = torch.ones((2, 2), requires_grad=True)
+    plain = without_history(x)
+    assert not plain.requires_grad
+    assert plain.data_ptr() == x.data_ptr()
+    assert without_history(VALUES) is VALUES
+    with pytest.raises(ValueError, match=r"sparse tensor.*to_dense"):
+        without_history(torch.eye(2).to_sparse())
 
 
 def test_numpy_users_need_no_torch():

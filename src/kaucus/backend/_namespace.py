@@ -63,6 +63,34 @@ def on_gpu(x: Array) -> bool:
     return is_torch(x) and x.device.type != "cpu"
 
 
+def is_tensor(x: Array) -> bool:
+    """Tell whether ``x`` is of a library beside NumPy that the core computes with.
+
+    torch, CuPy or array-api-strict. Libraries whose arrays cannot be written to, such
+    as JAX, are not among them: their arrays are read as NumPy's.
+    """
+    return (
+        is_torch(x)
+        or array_api_compat.is_cupy_array(x)
+        or type(x).__module__.partition(".")[0] == "array_api_strict"
+    )
+
+
+def without_history(x: Array) -> Array:
+    """Return a tensor that records no gradients; arrays of others as they are.
+
+    Raises
+    ------
+    ValueError
+        If it is a sparse tensor.
+    """
+    if not is_torch(x):
+        return x
+    from kaucus.backend import _torch
+
+    return _torch.without_history(x)
+
+
 def is_sparse(x: Array) -> bool:
     """Tell whether ``x`` is a SciPy sparse matrix or array."""
     return scipy.sparse.issparse(x)
@@ -74,7 +102,12 @@ def to_numpy(x: Array) -> np.ndarray:
         return x.detach().cpu().numpy()
     if is_numpy(x):
         return x
-    return np.asarray(x)
+    if array_api_compat.is_cupy_array(x):
+        return x.get()
+    try:
+        return np.asarray(x)
+    except RuntimeError:  # array-api-strict's stand-in for another device
+        return np.asarray(x.to_device(type(x.device)("CPU_DEVICE")))
 
 
 def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
@@ -87,6 +120,8 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     if is_torch(x) and is_torch(like):
         return x.to(device=like.device, dtype=wanted)
     if not is_torch(like) and not is_torch(x) and array_namespace(x) is xp:
+        if is_tensor(x) and device_of(x) != device_of(like):
+            x = array_api_compat.to_device(x, device_of(like))
         return x if wanted is None or x.dtype == wanted else xp.astype(x, wanted)
     if is_torch(like):
         from kaucus.backend import _torch
@@ -102,8 +137,32 @@ def to_device(x: Array, device: str | None) -> Array:
     turns NumPy arrays into torch tensors there.
     """
     if device is None or (device == "cpu" and not is_torch(x)):
-        return x
-    return _torch_door(device).to_device(x, device)
+        return x if device is None or not array_api_compat.is_cupy_array(x) else x.get()
+    values = x if is_torch(x) else to_numpy(x)
+    return _torch_door(device).to_device(values, device)
+
+
+def tensor_near(values: np.ndarray, device: str) -> Array:
+    """Return a tensor on ``device``, or as near to it as this machine has.
+
+    On the host where that device is not here; a NumPy array where torch is not.
+    """
+    try:
+        from kaucus.backend import _torch
+    except ModuleNotFoundError:
+        return values
+    return _torch.from_numpy(values).to(device if _torch.is_here(device) else "cpu")
+
+
+def device_is_here(device: str | None) -> bool:
+    """Tell whether this machine has the device; None is wherever the data is."""
+    if device is None or device == "cpu":
+        return True
+    try:
+        from kaucus.backend import _torch
+    except ModuleNotFoundError:
+        return False
+    return _torch.is_here(device)
 
 
 def synchronize(like: Array) -> None:
@@ -140,6 +199,11 @@ def dtype_name(x: Array) -> str:
 def epsilon(x: Array) -> float:
     """Return the spacing of floating-point numbers at 1 in the precision of ``x``."""
     return float(np.finfo(dtype_name(x)).eps)
+
+
+def label_array(labels: np.ndarray, like: Array) -> Array:
+    """Return labels in the kind of ``like``; NumPy where they are no numbers."""
+    return as_like(labels, like) if labels.dtype.kind in "fiub" else labels
 
 
 def astype(x: Array, dtype: str) -> Array:

@@ -4,10 +4,10 @@ Each function here has a portable twin of the same name and meaning in
 ``_linalg`` or ``_blocks``, and a test that both agree.
 """
 
-import contextlib
-
 import numpy as np
 import torch
+
+from kaucus.backend._tf32 import has_tf32, tf32_products
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
 _IN_PLACE_ROWS, _PANEL = 8192, 1024
@@ -20,6 +20,16 @@ def to_device(x, device: str):
     """Move a tensor or NumPy array to ``device``."""
     target = known_device(device)
     return (from_numpy(x) if isinstance(x, np.ndarray) else x).to(target)
+
+
+def without_history(x):
+    """Return a dense tensor that records no gradients, in the same memory."""
+    if x.layout != torch.strided:
+        raise ValueError(
+            f"X is a sparse tensor ({x.layout}); pass X.to_dense(), or a SciPy CSR "
+            "matrix, which is computed on the host."
+        )
+    return x.detach()
 
 
 def known_device(device: str):
@@ -43,6 +53,14 @@ def synchronize(x) -> None:
     """Wait until all work on the tensor's device is done."""
     if x.device.type == "cuda":
         torch.cuda.synchronize(x.device)
+
+
+def is_here(device: str) -> bool:
+    """Tell whether this machine has a device; what is not CUDA's is not asked for."""
+    target = torch.device(device)
+    if target.type != "cuda":
+        return True
+    return (target.index or 0) < torch.cuda.device_count()
 
 
 def device_name(device: str) -> str:
@@ -174,26 +192,14 @@ def best_two(scores):
 
 def rough_error(x) -> float:
     """Return the error of :func:`rough_products`, relative to norms; 0: exact."""
-    rough = x.device.type == "cuda" and x.dtype == torch.float32
     # tf32 keeps ten bits of each factor, and may cut off the others.
-    return 2.0**-9 if rough else 0.0
+    return 2.0**-9 if has_tf32(x) else 0.0
 
 
 def rough_products(X, Y):
     """Return X @ Y.T in tf32 where the device has it."""
     with tf32_products():
         return X @ Y.mT
-
-
-@contextlib.contextmanager
-def tf32_products():
-    """Let float32 products on CUDA round their factors to tf32, and restore that."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def free_memory(x) -> int | None:

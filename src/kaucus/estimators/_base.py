@@ -3,13 +3,20 @@
 import sys
 import warnings
 
-import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import NotPositiveDefiniteError, generator_from, to_numpy
+from kaucus._fitted_arrays import FollowsX
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    as_like,
+    astype,
+    dtype_name,
+    generator_from,
+    products_in,
+)
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
@@ -25,7 +32,7 @@ from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 SOLVERS = ("auto", "cholesky", "cg")
 
 
-class LSSVMBase(KernelInputMixin, BaseEstimator):
+class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are."""
 
     _solvers = SOLVERS
@@ -53,22 +60,23 @@ class LSSVMBase(KernelInputMixin, BaseEstimator):
         self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
-            fitted = fit_ls_svm(
-                kernel,
-                rows,
-                beside(rows, Y),
-                C=C,
-                sample_weight=beside(rows, sample_weight),
-                left_out=beside(rows, left_out),
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                memory_budget=self.memory_budget,
-                leave_one_out=leave_one_out,
-                rng=generator_from(self.random_state),
-                callback=step_reporter(self.verbose, self.tol, self.max_iter),
-                **(options or {}),
-            )
+            with products_in(self.precision):
+                fitted = fit_ls_svm(
+                    kernel,
+                    rows,
+                    beside(rows, Y),
+                    C=C,
+                    sample_weight=beside(rows, sample_weight),
+                    left_out=beside(rows, left_out),
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    memory_budget=self.memory_budget,
+                    leave_one_out=leave_one_out,
+                    rng=generator_from(self.random_state),
+                    callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                    **(options or {}),
+                )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
         if self.verbose:
@@ -113,8 +121,8 @@ class LSSVMBase(KernelInputMixin, BaseEstimator):
             )
 
     def _store(self, X, solution: LSSVMSolution) -> None:
-        self.dual_coef_ = to_numpy(solution.dual_coef)
-        self.intercept_ = to_numpy(solution.intercept)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
         if not self._precomputed:
             self.X_fit_ = X
 
@@ -122,28 +130,29 @@ class LSSVMBase(KernelInputMixin, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    def _decision_values(self, X) -> np.ndarray:
-        """Return f(x) for every right-hand side, (n, t), in the precision of ``X``."""
+    def _decision_values(self, X):
+        """Return f(x), (n, t), in the kind and precision of ``X``."""
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
-            values = X @ self.dual_coef_ + self.intercept_
-            return values.astype(X.dtype, copy=False)
-        values = self._values_on_device(on_device(X, self.device))
-        return values.astype(X.dtype, copy=False)
+            values = astype(X, "float64") @ beside(X, self.dual_coef_)
+            values = values + beside(X, self.intercept_)[None, :]
+        else:
+            values = self._values_on_device(on_device(X, self.device))
+        return astype(as_like(values, X), dtype_name(X))
 
-    def _values_on_device(self, rows) -> np.ndarray:
+    def _values_on_device(self, rows):
         """Return f(x), (n, t), of checked rows where they are."""
-        fitted = on_device(self._support_rows(), self.device)
         operator = KernelOperator(
             self.kernel_,
             rows,
-            in_precision_of(fitted, rows),
+            in_precision_of(self._support_rows(), rows),
             memory_budget=self.memory_budget,
             store=False,
         )
-        products = operator.matmul(beside(rows, self.dual_coef_))
-        return to_numpy(products) + self.intercept_
+        with products_in(self.precision):
+            products = operator.matmul(beside(rows, self.dual_coef_))
+        return products + beside(rows, self.intercept_)[None, :]
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:

@@ -3,12 +3,10 @@
 import os
 
 import numpy as np
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-)
+from sklearn.base import clone
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from kaucus._array_input import on_host
 from kaucus.backend import resolve_budget, to_numpy
 from kaucus.estimators._base import SOLVERS, on_device
 from kaucus.estimators._validation import check_count, check_positive
@@ -108,7 +106,7 @@ class BlockwiseFit:
             check_is_fitted(self, "dual_coef_")
             return _what_ran(self.solve_info_, self._reason)
         self._check_parameters()
-        X = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X = clone(self)._validate(X, reset=True)  # remembers nothing in this object
         kernel, rows = self._kernel_and_rows(self._resolve_kernel(X, None), X)
         plan = plan_ls_svm(
             rows,
@@ -140,7 +138,7 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
         raise ValueError(f"{missing} is missing: X_val and y_val go together.")
-    X_val = estimator._validate(X_val, reset=False)
+    X_val, y_val = estimator._validate(X_val, reset=False), on_host(y_val)
     check_consistent_length(X_val, y_val)
     X_val = on_device(X_val, estimator.device)
     if estimator._precomputed:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kaucus.backend import few_threads_for, row_blocks
+from kaucus.backend import as_like, few_threads_for, row_blocks, take_rows, to_numpy
+from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
     columns_of_classes,
@@ -53,6 +54,9 @@ default="kmeans"
         Tolerance at which the solver stops, as in ``SVC``.
     max_iter : int, default=1000000
         Most steps of the solver.
+    device : str, default=None
+        None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
+        it there. Needs torch. Cells and machines are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused at once.
@@ -123,6 +127,7 @@ default="kmeans"
         class_weight=None,
         tol=1e-3,
         max_iter=1_000_000,
+        device=None,
         memory_budget=None,
         random_state=None,
     ):
@@ -135,6 +140,7 @@ default="kmeans"
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
+        self.device = device
         self.memory_budget = memory_budget
         self.random_state = random_state
 
@@ -162,14 +168,14 @@ default="kmeans"
         X, indices, row_weight, weight, others = self._validated(
             X, y, sample_weight, X_unlabeled
         )
-        self._check_memory(len(X))
+        self._check_memory(X.shape[0])
         cells = self._fit_cells(X, indices, row_weight, others).cells
         [(self.kernel_, _)] = self._kernels_and_rows(cells)
-        with few_threads_for(len(X)):
-            K = self.kernel_(X)
+        with few_threads_for(X.shape[0]):
+            K = self.kernel_(on_device(X, self.device))
         with told_later():
-            self.svc_ = self._fit_svc(K, indices, weight)
-        self.support_vectors_ = X[self.svc_.support_]
+            self.svc_ = self._fit_svc(to_numpy(K), indices, weight)
+        self.support_vectors_ = take_rows(X, as_like(self.svc_.support_, X))
         self._report_steps(self.svc_)
         return self
 
@@ -178,18 +184,19 @@ default="kmeans"
         # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
         gamma = self._gamma(expected_distance=self.n_features_in_)
         kernel = ClusterRBF(
-            self.partition_, self.covariances_, gamma, self.normalization
+            self.partition_, to_numpy(self.covariances_), gamma, self.normalization
         )
         return [(kernel, np.arange(len(cells)))]
 
-    def _decision_values(self, X: np.ndarray) -> np.ndarray:
+    def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
         n, support = self.svc_.shape_fit_[0], self.svc_.support_
+        vectors = beside(X, self.support_vectors_)
         parts = []
-        for rows in row_blocks(len(X), 8 * n, _BLOCK):
-            with few_threads_for(len(X)):
-                K = self.kernel_(X[rows], self.support_vectors_)
-            K = padded_kernel(K, support, n)
+        for rows in row_blocks(X.shape[0], 8 * n, _BLOCK):
+            with few_threads_for(X.shape[0]):
+                K = self.kernel_(X[rows, :], vectors)
+            K = padded_kernel(to_numpy(K), support, n)
             values = self.svc_.decision_function(K)
             parts.append(columns_of_classes(self.svc_, values, len(self.classes_)))
         return np.concatenate(parts)

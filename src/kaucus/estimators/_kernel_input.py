@@ -1,11 +1,22 @@
 """What every kernel estimator shares: rows in, kernel and device arrays out."""
 
 import numpy as np
-import scipy.sparse
-from sklearn.utils.validation import validate_data
 
-from kaucus.backend import as_like, generator_from, parse_bytes, to_device
+from kaucus._array_input import validate_data
+from kaucus.backend import (
+    PRECISIONS,
+    as_like,
+    astype,
+    dtype_name,
+    generator_from,
+    is_sparse,
+    is_tensor,
+    parse_bytes,
+    to_device,
+    working_types,
+)
 from kaucus.estimators._validation import (
+    check_choice,
     check_count,
     check_finite,
     check_positive,
@@ -24,13 +35,14 @@ class KernelInputMixin:
             check_positive("gamma", self.gamma, remedy=remedy)
         check_count("degree", self.degree)
         check_finite("coef0", self.coef0)
+        check_choice("precision", self.precision, PRECISIONS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
             generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        """Return ``X`` (and ``y``) as float arrays, CSR where they were sparse."""
+        """Return ``X`` as floats of its own kind (and ``y`` as a NumPy array)."""
         if self._precomputed and not reset:
             self._check_width(X)
         return validate_data(
@@ -39,16 +51,17 @@ class KernelInputMixin:
             y,
             reset=reset,
             accept_sparse=False if self._precomputed else "csr",
-            dtype=(np.float64, np.float32),
+            dtype=working_types(self.precision),
             **options,
         )
 
     def _check_width(self, K) -> None:
-        width = np.shape(K)[1:]
+        shape = tuple(getattr(K, "shape", None) or np.shape(K))
+        width = shape[1:]
         if len(width) == 1 and width[0] != self.n_features_in_:
             raise ValueError(
                 f"kernel='precomputed' needs k(X_new, X_fit), one column for each of "
-                f"the {self.n_features_in_} training rows, got shape {np.shape(K)}."
+                f"the {self.n_features_in_} training rows, got shape {shape}."
             )
 
     @property
@@ -63,11 +76,11 @@ class KernelInputMixin:
         gamma = self.gamma if gamma is None else gamma
         kernel = resolve_kernel(
             self.kernel,
-            gamma=resolve_gamma(gamma, X, sample_weight, self.kernel),
+            gamma=resolve_gamma(gamma, X, beside(X, sample_weight), self.kernel),
             degree=self.degree,
             coef0=self.coef0,
         )
-        kernel(X[:2], X[:3])  # a function of the user's: does it return a matrix?
+        kernel(X[:2, :], X[:3, :])  # a function of the user's: does it return a matrix?
         return kernel
 
     def _kernel_and_rows(self, kernel, X):
@@ -87,7 +100,7 @@ class KernelInputMixin:
 
 def on_device(X, device):
     """Return ``X`` on the device; CSR matrices stay on the host."""
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         if device not in (None, "cpu"):
             raise ValueError(
                 f"device={device!r} takes dense data only; X is sparse. Use "
@@ -98,14 +111,17 @@ def on_device(X, device):
 
 
 def beside(rows, values):
-    """Return ``values`` in the library and on the device of ``rows``."""
-    if values is None or scipy.sparse.issparse(rows):
-        return values
+    """Return ``values`` in the library and on the device of ``rows``.
+
+    CSR rows are of NumPy; CSR values become dense beside tensors, and stay elsewhere.
+    """
+    if values is None:
+        return None
+    if is_sparse(values):
+        return as_like(values.toarray(), rows) if is_tensor(rows) else values
     return as_like(values, rows)
 
 
 def in_precision_of(fitted, X):
-    """Bring the training rows to the precision of the rows to predict, if wider."""
-    if fitted.dtype == X.dtype:
-        return fitted
-    return fitted.astype(X.dtype) if hasattr(fitted, "astype") else fitted.to(X.dtype)
+    """Bring the training rows beside the rows to predict, in their precision."""
+    return astype(beside(X, fitted), dtype_name(X))

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -13,10 +12,16 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     NotPositiveDefiniteError,
+    array_namespace,
+    as_like,
     astype,
+    dtype_name,
     generator_from,
+    is_sparse,
+    products_in,
     resolve_budget,
     to_numpy,
 )
@@ -55,6 +60,7 @@ EXACT_ROWS = 20_000
 
 
 class KernelKMeans(
+    FollowsX,
     KernelInputMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -108,7 +114,10 @@ default="k-means++"
         pivoted Cholesky factor of the kernel matrix.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        with faster, coarser products of rows in the kernel on CUDA.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
     random_state : int, RandomState or Generator, default=None
@@ -199,6 +208,7 @@ default="k-means++"
         n_landmarks=300,
         landmarks="k-means",
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -216,6 +226,7 @@ default="k-means++"
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -246,20 +257,21 @@ default="k-means++"
         rng = generator_from(self.random_state)
         gram = self._gram(kernel, rows, rng)
         weight = beside(rows, weight)
-        results = kernel_kmeans(
-            gram,
-            self.n_clusters,
-            init=init,
-            n_init=n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            sample_weight=weight,
-            rng=rng,
-            memory_budget=self.memory_budget,
-            callback=step_reporter(
-                self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
-            ),
-        )
+        with products_in(self.precision):  # of a matrix that is computed again
+            results = kernel_kmeans(
+                gram,
+                self.n_clusters,
+                init=init,
+                n_init=n_init,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                sample_weight=weight,
+                rng=rng,
+                memory_budget=self.memory_budget,
+                callback=step_reporter(
+                    self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
+                ),
+            )
         best = best_start(results)
         self._report(best, interrupted=any(r.interrupted for r in results))
         self._store(X, gram, best, weight)
@@ -277,7 +289,9 @@ default="k-means++"
         -------
         ndarray of shape (n_samples,)
         """
-        return np.argmin(self._squared_distances(X), axis=1).astype(np.int32)
+        check_follows_fit(self, X, "predict")
+        D = self._squared_distances(X)
+        return astype(array_namespace(D).argmin(D, axis=1), "int32")
 
     def transform(self, X):
         """Return the distances from the means in feature space.
@@ -291,7 +305,9 @@ default="k-means++"
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        return np.sqrt(self._true_distances(X, "transform"))
+        check_follows_fit(self, X, "transform")
+        D = self._true_distances(X, "transform")
+        return array_namespace(D).sqrt(D)
 
     def score(self, X, y=None, sample_weight=None):
         """Return minus the sum of squared distances from the nearest means.
@@ -309,11 +325,12 @@ default="k-means++"
         -------
         float
         """
-        costs = self._true_distances(X, "score").min(axis=1).astype(np.float64)
+        D = to_numpy(self._true_distances(X, "score"))
+        costs = D.min(axis=1).astype(np.float64)
         weight = check_weights(sample_weight, X)
         return -float(costs.sum() if weight is None else weight @ costs)
 
-    def _true_distances(self, X, method: str) -> np.ndarray:
+    def _true_distances(self, X, method: str):
         check_is_fitted(self, "center_coef_")
         if self._precomputed:
             raise ValueError(
@@ -323,26 +340,29 @@ default="k-means++"
             )
         return self._squared_distances(X)
 
-    def _squared_distances(self, X) -> np.ndarray:
+    def _squared_distances(self, X):
         """Return eq. (7); for a precomputed kernel without its first term."""
         check_is_fitted(self, "center_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
-            return self.center_norms_ - 2 * (X @ self.center_coef_)
+            sums = astype(X, "float64") @ beside(X, self.center_coef_)
+            return beside(X, self.center_norms_)[None, :] - 2 * sums
         rows = on_device(X, self.device)
         operator = KernelOperator(
             self.kernel_,
             rows,
-            in_precision_of(on_device(self.X_fit_, self.device), rows),
+            in_precision_of(self.X_fit_, rows),
             memory_budget=self.memory_budget,
             store=False,
         )
+        with products_in(self.precision):
+            sums = operator.matmul(beside(rows, self.center_coef_))
         D = distances_from_sums(
-            operator.matmul(beside(rows, self.center_coef_)),
+            sums,
             astype(self.kernel_.diag(rows), "float64"),
             beside(rows, self.center_norms_),
         )
-        return to_numpy(D).astype(X.dtype, copy=False)
+        return astype(as_like(D, X), dtype_name(X))
 
     def _check_parameters(self) -> int:
         """Check the parameters, and return the number of starts."""
@@ -383,7 +403,8 @@ default="k-means++"
 
     def _gram(self, kernel, rows, rng) -> Gram:
         if self.approximation is None:
-            return make_gram(kernel, rows, memory_budget=self.memory_budget)
+            with products_in(self.precision):
+                return make_gram(kernel, rows, memory_budget=self.memory_budget)
         budget = resolve_budget(self.memory_budget, rows)
         chosen = choose_landmarks(
             kernel,
@@ -402,21 +423,22 @@ default="k-means++"
             ) from error
 
     def _store(self, X, gram: Gram, best: KernelKMeansResult, weight) -> None:
-        self.labels_ = to_numpy(best.labels).astype(np.int32)
+        self.labels_ = astype(as_like(best.labels, X), "int32")
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded
         self.exact_inertia_ = self._exact_inertia(gram, best, weight)
-        self.center_norms_ = to_numpy(best.center_norms)
+        self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
-        coef = to_numpy(gram.coefficients(mean_shares(best, weight)))
+        coef = gram.coefficients(mean_shares(best, weight))
         if self._precomputed:
-            self.center_coef_ = np.zeros((X.shape[0], self.n_clusters))
+            of_all = np.zeros((X.shape[0], self.n_clusters))
             numbers = to_numpy(gram.representers)[:, 0].astype(np.int64)
-            self.center_coef_[numbers] = coef
+            of_all[numbers] = to_numpy(coef)
+            self.center_coef_ = as_like(of_all, X)
             return
-        self.center_coef_ = coef.astype(np.float64, copy=False)
+        self.center_coef_ = astype(as_like(coef, X), "float64")
         given = gram.representers
-        self.X_fit_ = X if self.approximation is None else _on_host(given)
+        self.X_fit_ = X if self.approximation is None else _kept(given, X)
 
     def _exact_inertia(self, gram: Gram, best: KernelKMeansResult, weight):
         if self.approximation is None:
@@ -463,5 +485,5 @@ default="k-means++"
         return tags
 
 
-def _on_host(rows):
-    return rows if scipy.sparse.issparse(rows) else to_numpy(rows)
+def _kept(rows, X):
+    return rows if is_sparse(rows) else as_like(rows, X)

@@ -14,12 +14,13 @@ from kaucus.backend import (
     concat_rows,
     epsilon,
     generator_from,
-    is_sparse,
+    label_array,
+    products_in,
     take_rows,
     to_numpy,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
 from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
@@ -102,7 +103,11 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         ``"cosine"``, the mean squared move over the variance with ``"euclidean"``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
         kernel matrix of all rows is never held; blocks of it are.
@@ -190,6 +195,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         max_iter=100,
         tol=1e-4,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -209,6 +215,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         self.max_iter = max_iter
         self.tol = tol
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -294,16 +301,17 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             indices = np.concatenate([old.labels, indices])
             new = np.ones(len(indices) - len(old.labels)) if weight is None else weight
             weight = np.concatenate([old.weights, new])
-        self._solve_and_store(rows, indices, weight, chosen, rng)
+        self._solve_and_store(X, rows, indices, weight, chosen, rng)
         return self
 
-    def _solve_and_store(self, rows, labels, weight, chosen: Representatives, rng):
+    def _solve_and_store(self, X, rows, labels, weight, chosen: Representatives, rng):
         solve = self._solve_all if self.fit_on == "all" else self._solve_representatives
         try:
-            solution, unseen = solve(rows, labels, weight, chosen, rng)
+            with products_in(self.precision):
+                solution, unseen = solve(rows, labels, weight, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C) from error
-        self._store_model(chosen, solution)
+        self._store_model(X, chosen, solution)
         if self.probability == "softmax":
             self._calibrate(*(unseen or self._nearly_unseen(rows, labels, weight, rng)))
 
@@ -362,7 +370,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         possible was 0.110.
         """
         some = rng.permutation(len(labels))[:_TEMPERATURE_ROWS]
-        part = rows[some] if is_sparse(rows) else take_rows(rows, as_like(some, rows))
+        part = take_rows(rows, beside(rows, some))
         values = self._values_on_device(part)
         return values, labels[some], None if weight is None else weight[some]
 
@@ -371,12 +379,13 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             weight, self.class_weight, self.classes_, labels, at_least=1
         )
 
-    def _store_model(self, chosen: Representatives, solution: LSSVMSolution) -> None:
-        self.representatives_ = to_numpy(chosen.points)
-        self.representative_labels_ = self.classes_[chosen.labels]
-        self.representative_weights_ = chosen.weights
-        self.dual_coef_ = to_numpy(solution.dual_coef)
-        self.intercept_ = to_numpy(solution.intercept)
+    def _store_model(self, X, chosen: Representatives, solution: LSSVMSolution) -> None:
+        """Store what was learned, in the kind of ``X``."""
+        self.representatives_ = as_like(chosen.points, X)
+        self.representative_labels_ = label_array(self.classes_[chosen.labels], X)
+        self.representative_weights_ = as_like(chosen.weights, X)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
         self.solve_info_ = solution.info
         self.solver_ = solution.info.solver
         self.n_iter_ = max(chosen.n_iter, 1)
@@ -384,9 +393,9 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     def _so_far(self, X) -> Representatives:
         """Return what earlier rows have left behind."""
         return Representatives(
-            self.representatives_.astype(X.dtype, copy=False),
-            np.searchsorted(self.classes_, self.representative_labels_),
-            self.representative_weights_,
+            in_precision_of(self.representatives_, X),
+            np.searchsorted(self.classes_, to_numpy(self.representative_labels_)),
+            to_numpy(self.representative_weights_),
             n_iter=self.n_iter_,
             n_reseeded=0,
             converged=True,

@@ -3,7 +3,8 @@
 import numpy as np
 from joblib import Parallel, delayed
 
-from kaucus.backend import few_threads_for, row_blocks
+from kaucus.backend import as_like, few_threads_for, row_blocks, take_rows, to_numpy
+from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
     columns_of_classes,
@@ -49,6 +50,9 @@ default="kmeans"
         Tolerance at which the solver stops, as in ``SVC``.
     max_iter : int, default=1000000
         Most steps of the solver.
+    device : str, default=None
+        None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
+        it there. Needs torch. Cells and machines are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused before the machines are fitted.
@@ -112,6 +116,7 @@ default="kmeans"
         class_weight=None,
         tol=1e-3,
         max_iter=1_000_000,
+        device=None,
         memory_budget=None,
         n_jobs=None,
         random_state=None,
@@ -124,6 +129,7 @@ default="kmeans"
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
+        self.device = device
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -157,7 +163,9 @@ default="kmeans"
         self._majority = int(np.argmax(np.bincount(indices, weights=weight)))
         with told_later():
             fitted = Parallel(self.n_jobs, prefer="threads")(
-                delayed(self._fit_cell)(kernel, X[rows], indices[rows], weight[rows])
+                delayed(self._fit_cell)(
+                    kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
+                )
                 for kernel, rows in zip(kernels, members, strict=True)
             )
         self.svcs_, self.support_vectors_ = map(list, zip(*fitted, strict=True))
@@ -170,7 +178,7 @@ default="kmeans"
         gamma = self._gamma(expected_distance=2 * self.n_features_in_)
         return [
             (MahalanobisRBF(Sigma, gamma), np.flatnonzero(cells == i))
-            for i, Sigma in enumerate(self.covariances_)
+            for i, Sigma in enumerate(to_numpy(self.covariances_))
         ]
 
     def _fit_cell(self, kernel, X, indices, weight):
@@ -180,29 +188,31 @@ default="kmeans"
             return self._majority, None
         if len(present) == 1:
             return int(present[0]), None
-        with few_threads_for(len(X)):
-            K = kernel(X)
-        model = self._fit_svc(K, indices, weight)
-        return model, X[model.support_]
+        with few_threads_for(X.shape[0]):
+            K = kernel(on_device(X, self.device))
+        model = self._fit_svc(to_numpy(K), indices, weight)
+        return model, take_rows(X, as_like(model.support_, X))
 
-    def _decision_values(self, X: np.ndarray) -> np.ndarray:
+    def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
         cells = cell_numbers(self.partition_, X, self.n_cells_)
-        values = np.empty((len(X), len(self.classes_)))
+        values = np.empty((X.shape[0], len(self.classes_)))
         for i in np.unique(cells):
             rows = np.flatnonzero(cells == i)
-            values[rows] = self._values_in_cell(int(i), X[rows])
+            part = take_rows(X, as_like(rows, X))
+            values[rows] = self._values_in_cell(int(i), part)
         return values
 
-    def _values_in_cell(self, cell: int, X: np.ndarray) -> np.ndarray:
-        model, n_classes = self.svcs_[cell], len(self.classes_)
+    def _values_in_cell(self, cell: int, X) -> np.ndarray:
+        model, n_classes, m = self.svcs_[cell], len(self.classes_), X.shape[0]
         if isinstance(model, int):
-            return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, len(X), 0)
+            return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, m, 0)
         n, kernel = model.shape_fit_[0], self.kernels_[cell]
+        vectors = beside(X, self.support_vectors_[cell])
         parts = []
-        for rows in row_blocks(len(X), 8 * n, _BLOCK):
-            with few_threads_for(len(X)):
-                K = kernel(X[rows], self.support_vectors_[cell])
+        for rows in row_blocks(m, 8 * n, _BLOCK):
+            with few_threads_for(m):
+                K = to_numpy(kernel(X[rows, :], vectors))
             values = model.decision_function(padded_kernel(K, model.support_, n))
             parts.append(columns_of_classes(model, values, n_classes))
         return np.concatenate(parts)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kaucus._array_input import on_host
 from kaucus.backend import to_numpy
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
@@ -90,7 +91,11 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -173,6 +178,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         callback=None,
         checkpoint=None,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -193,6 +199,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         self.callback = callback
         self.checkpoint = checkpoint
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -250,7 +257,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        n_classes = 10 if y is None else len(np.unique(y))
+        n_classes = 10 if y is None else len(np.unique(on_host(y)))
         n_targets = 1 if n_classes == 2 else n_classes
         return (1 + n_targets) * (2 if self.probability == "softmax" else 1)
 
@@ -325,7 +332,11 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -396,6 +407,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         callback=None,
         checkpoint=None,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -414,6 +426,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         self.callback = callback
         self.checkpoint = checkpoint
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -454,7 +467,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        return 2 if y is None else 1 + np.asarray(y).reshape(len(y), -1).shape[1]
+        return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
 
     def _validation_error(self, y_val):
         """Return what turns predictions into a root mean squared error."""

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from kaucus.backend import NotPositiveDefiniteError, generator_from
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    as_like,
+    generator_from,
+    take_rows,
+)
 from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
 from kaucus.estimators._predictions import (
     PROBABILITIES,
@@ -54,7 +59,8 @@ class _LeaveOneOut(LSSVMBase):
         if self.gammas is None:
             return [self.gamma]
         if isinstance(self.gammas, str) and self.gammas == "auto":
-            middle = resolve_gamma(self.gamma, X, sample_weight, self.kernel)
+            weight = beside(X, sample_weight)
+            middle = resolve_gamma(self.gamma, X, weight, self.kernel)
             return [float(g) for g in middle * _AUTO_GAMMAS]
         return [float(g) for g in check_grid("gammas", self.gammas)]
 
@@ -65,6 +71,7 @@ class _LeaveOneOut(LSSVMBase):
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
         rows = pairs[0][1]
         try:
+            # Not in tf32: the eigenvalues of K decide, down to 1/C.
             search = search_by_leave_one_out(
                 [kernel for kernel, _ in pairs],
                 rows,
@@ -80,9 +87,9 @@ class _LeaveOneOut(LSSVMBase):
         self.kernel_ = kernels[search.best_kernel]
         self.C_ = search.best_C
         self.gamma_ = getattr(self.kernel_, "gamma", None)
-        self.Cs_ = Cs
+        self.Cs_ = as_like(Cs, X)
         self.gammas_ = [getattr(kernel, "gamma", None) for kernel in kernels]
-        self.loo_scores_ = search.scores
+        self.loo_scores_ = as_like(search.scores, X)
         self.best_score_ = float(search.scores.max())
         return search
 
@@ -100,7 +107,9 @@ class _LeaveOneOut(LSSVMBase):
             self._store(X, solution)
             return solution.loo_decision, np.arange(X.shape[0])
         part = {name: _picked(values, rows) for name, values in data.items()}
-        some = X[rows][:, rows] if self._precomputed else X[rows]
+        some = take_rows(X, beside(X, rows))
+        if self._precomputed:
+            some = take_rows(some.T, beside(X, rows)).T
         self._search(some, Cs=Cs, score=score, **part)
         fitted = self._fit_core(
             X, C=self.C_, gamma=self.gamma_, leave_one_out=leave_one_out, **data
@@ -167,6 +176,8 @@ default="accuracy"
     max_iter : int, default=1000
         Most steps of ``"cg"``.
     device : str, default=None
+        As in :class:`LSSVMClassifier`.
+    precision : {None, "float64", "float32", "tf32"}, default=None
         As in :class:`LSSVMClassifier`.
     memory_budget : int or str, default=None
         As in :class:`LSSVMClassifier`.
@@ -250,6 +261,7 @@ default="accuracy"
         tol=1e-3,
         max_iter=1000,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -268,6 +280,7 @@ default="accuracy"
         self.tol = tol
         self.max_iter = max_iter
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -351,6 +364,8 @@ default="neg_mean_squared_error"
         Most steps of ``"cg"``.
     device : str, default=None
         As in :class:`LSSVMRegressor`.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        As in :class:`LSSVMRegressor`.
     memory_budget : int or str, default=None
         As in :class:`LSSVMRegressor`.
     random_state : int, RandomState or Generator, default=None
@@ -427,6 +442,7 @@ default="neg_mean_squared_error"
         tol=1e-3,
         max_iter=1000,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -443,6 +459,7 @@ default="neg_mean_squared_error"
         self.tol = tol
         self.max_iter = max_iter
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose

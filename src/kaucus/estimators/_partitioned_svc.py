@@ -9,15 +9,27 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import format_bytes, generator_from, parse_bytes, resolve_budget
+from kaucus._array_input import HostAccuracy, validate_data
+from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus.backend import (
+    as_like,
+    format_bytes,
+    generator_from,
+    parse_bytes,
+    resolve_budget,
+    take_rows,
+    to_numpy,
+)
+from kaucus.estimators._kernel_input import on_device
 from kaucus.estimators._partitions import (
     SUPERVISED,
     PartitionedRows,
     check_partition_parameter,
     fit_partition,
 )
+from kaucus.estimators._predictions import labels_at
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -40,8 +52,12 @@ from kaucus.representatives import COVARIANCES, cell_covariances
 _NEVER = -1.0
 
 
-class PartitionedSVC(ClassifierMixin, BaseEstimator):
-    """Rows, labels, weights and cells; subclasses fit the support vector machines."""
+class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
+    """Rows, labels, weights and cells; subclasses fit the support vector machines.
+
+    Kernels are computed where the rows are, or on ``device``; the partition and the
+    machines, which are scikit-learn's, on the host.
+    """
 
     def _check_parameters(self) -> None:
         check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
@@ -81,12 +97,13 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
             row_weight, self.class_weight, self.classes_, indices
         )
         if weight is None:
-            weight = row_weight = np.ones(len(X))
+            weight = row_weight = np.ones(X.shape[0])
         elif row_weight is None:
-            row_weight = np.ones(len(X))
+            row_weight = np.ones(X.shape[0])
         kept = np.flatnonzero(weight > 0)
         self._check_clusters(len(kept))
-        return X[kept], indices[kept], row_weight[kept], weight[kept], X_unlabeled
+        rows = take_rows(X, as_like(kept, X))
+        return rows, indices[kept], row_weight[kept], weight[kept], X_unlabeled
 
     def _check_clusters(self, n_rows: int) -> None:
         if isinstance(self.partition, str) and n_rows < self.n_clusters:
@@ -113,8 +130,9 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
 
         Rows without labels take part in both, with weight 1.
         """
-        n = len(X)
+        n, given, X = X.shape[0], X, to_numpy(X)
         if X_unlabeled is not None:
+            X_unlabeled = to_numpy(X_unlabeled)
             X = np.concatenate([X, X_unlabeled])
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
         rng = generator_from(self.random_state)
@@ -123,15 +141,17 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
         of_all = cell_covariances(X, np.zeros(len(X), int), 1, kind, weight)[0]
         covariances = cell_covariances(X, fitted.cells, k, kind, weight)
         covariances = fill_constant_columns(covariances, of_all)
-        self.covariances_, self.epsilon_ = regularise_covariances(covariances, of_all)
+        regular = regularise_covariances(covariances, of_all)
+        self.covariances_ = as_like(regular.covariances, given)
+        self.epsilon_ = as_like(regular.epsilons, given)
         self.partition_, self.n_cells_ = fitted.partition, k
-        self._report_cells()
+        self._report_cells(regular.epsilons)
         return fitted._replace(cells=fitted.cells[:n])
 
-    def _report_cells(self) -> None:
-        if (self.epsilon_ > 0).any():
+    def _report_cells(self, epsilons: np.ndarray) -> None:
+        if (epsilons > 0).any():
             warnings.warn(
-                f"{regularisation_text(self.epsilon_)} epsilon_ tells how much of it. "
+                f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
                 stacklevel=4,
@@ -185,8 +205,9 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
             values, as scikit-learn's ``SVC`` makes them.
         """
         check_is_fitted(self, "partition_")
+        check_follows_fit(self, X, "decision_function")
         X = self._validate(X, reset=False)
-        values = self._decision_values(X)
+        values = as_like(self._decision_values(on_device(X, self.device)), X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -201,11 +222,12 @@ class PartitionedSVC(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self, "partition_")
+        check_follows_fit(self, X, "predict")
         X = self._validate(X, reset=False)
-        values = self._decision_values(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(values[:, 1] > 0).astype(np.intp)]
-        return self.classes_[np.argmax(values, axis=1)]
+        values = self._decision_values(on_device(X, self.device))
+        two = len(self.classes_) == 2
+        numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
+        return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)
 
 
 @contextlib.contextmanager
@@ -246,7 +268,7 @@ def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarra
         )
     model = clone(model)
     model._check_parameters()
-    X = model._validate(X, reset=True, ensure_min_samples=2)
+    X = to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
     model._check_clusters(len(X))
     no_labels, weight = np.zeros(0, dtype=np.intp), np.ones(len(X))
     cells = model._fit_cells(X, no_labels, weight, None).cells

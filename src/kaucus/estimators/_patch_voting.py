@@ -5,11 +5,23 @@ import math
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from kaucus.backend import format_bytes, parse_bytes, resolve_budget
+from kaucus._array_input import HostAccuracy, on_host, validate_data
+from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus.backend import (
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    dtype_name,
+    format_bytes,
+    itemsize,
+    parse_bytes,
+    resolve_budget,
+)
 from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
-from kaucus.estimators._predictions import all_classes
+from kaucus.estimators._predictions import all_classes, labels_at
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
     check_choice,
@@ -35,7 +47,9 @@ def _can_give_probabilities(self) -> bool:
     return True
 
 
-class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class PatchVotingClassifier(
+    FollowsX, HostAccuracy, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Any classifier on the patches of pictures, and a vote of the patches.
 
     A patch inherits the label of its picture; all overlapping patches of the training
@@ -146,10 +160,13 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weight = check_weights(sample_weight, X)
         weights_with_classes(weight, None, self.classes_, indices)
         estimator = self._new_estimator()
-        view = patch_view(X, self.image_shape, self.patch_size)
-        self.n_patches_ = self._count_patches(view)
-        self._check_room(view)
-        patches = view.reshape(len(X) * self.n_patches_, -1)  # the one copy
+        # Of one picture, whatever the kind of X: how many patches, of how many pixels.
+        one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
+        self.n_patches_ = self._count_patches(one)
+        room = self._check_room(X, one.size)
+        [(_, patches)] = iter_patches(
+            X, self.image_shape, self.patch_size, memory_budget=2 * room
+        )
         labels = np.repeat(self.classes_[indices], self.n_patches_)
         options = {}
         if weight is not None:
@@ -170,8 +187,10 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        winners = np.argmax(self._votes(X), axis=1)
-        return self.classes_[winners]
+        check_follows_fit(self, X, "predict")
+        votes = self._votes(X)
+        winners = array_namespace(votes).argmax(votes, axis=1)
+        return labels_at(self.classes_, winners, votes)
 
     def decision_function(self, X):
         """Return the votes for each class, or the sums of decision values.
@@ -187,6 +206,7 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             For two classes one value, positive for ``classes_[1]``. Votes carry a
             fraction below one half by which ties are decided.
         """
+        check_follows_fit(self, X, "decision_function")
         votes = self._votes(X)
         return votes[:, 1] - votes[:, 0] if len(self.classes_) == 2 else votes
 
@@ -206,17 +226,20 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             the patches' probabilities, whose largest can be another class than that of
             the largest sum of decision values.
         """
+        check_follows_fit(self, X, "predict_proba")
         if self.voting == "majority":
             votes = self._votes(X)
-            votes = votes - np.minimum(votes.min(axis=1, keepdims=True), 0)
-            return votes / votes.sum(axis=1, keepdims=True)
+            xp = array_namespace(votes)
+            least = xp.min(votes, axis=1, keepdims=True)
+            votes = votes - xp.where(least < 0, least, xp.zeros_like(least))
+            return votes / xp.sum(votes, axis=1, keepdims=True)
         parts = self._map_patches(X, lambda rows: self.estimator_.predict_proba(rows))
-        return np.concatenate([part.mean(axis=1) for part in parts])
+        return _joined([array_namespace(p).mean(p, axis=1) for p in parts])
 
-    def _votes(self, X) -> np.ndarray:
+    def _votes(self, X):
         """Return what each class has of the patches' votes, (n, k)."""
         count = _majority if self.voting == "majority" else _sum
-        return np.concatenate([count(v) for v in self._map_patches(X, self._values)])
+        return _joined([count(v) for v in self._map_patches(X, self._values)])
 
     def _map_patches(self, X, function):
         """Yield a function of the patches as rows, (pictures, patches, k), by block."""
@@ -224,25 +247,28 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X = self._validate(X, reset=False)
         report = share_reporter(self.verbose, "picture")
         # The estimator makes copies of what it is given.
-        budget = min(resolve_budget(self.memory_budget) // 4, 2**29)
+        budget = min(resolve_budget(self.memory_budget, X) // 4, 2**29)
         blocks = iter_patches(
             X, self.image_shape, self.patch_size, memory_budget=budget
         )
         for rows, patches in blocks:
-            values = function(patches)
-            yield values.reshape(-1, self.n_patches_, len(self.classes_))
+            values = as_like(function(patches), X)
+            shape = (-1, self.n_patches_, len(self.classes_))
+            yield array_namespace(values).reshape(values, shape)
             if report is not None:
-                report(rows.stop, len(X))
+                report(rows.stop, X.shape[0])
 
-    def _values(self, patches) -> np.ndarray:
+    def _values(self, patches):
         """Return decision values of patches for each class, (n_patches, k)."""
         estimator = self.estimator_
         if hasattr(estimator, "decision_function"):
-            values = np.asarray(estimator.decision_function(patches))
-            return all_classes(values.reshape(len(patches), -1))
+            values = estimator.decision_function(patches)
+            shape = (patches.shape[0], -1)
+            return all_classes(array_namespace(values).reshape(values, shape))
         if hasattr(estimator, "predict_proba"):
-            return np.asarray(estimator.predict_proba(patches))
-        return np.asarray(estimator.predict(patches)[:, None] == self.classes_, float)
+            return estimator.predict_proba(patches)
+        labels = np.asarray(on_host(estimator.predict(patches)))
+        return np.asarray(labels[:, None] == self.classes_, float)
 
     def _validate(self, X, y="no_validation", *, reset: bool):
         # A classifier's fit needs two rows, its predict one.
@@ -252,8 +278,8 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, rest = (
             (checked[0], checked[1:]) if isinstance(checked, tuple) else (checked, ())
         )
-        if X.dtype.kind in "iub":
-            X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+        if "float" not in dtype_name(X):
+            X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
     def _new_estimator(self):
@@ -261,19 +287,21 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return KMeansKernelClassifier()
         return clone(self.estimator)
 
-    def _count_patches(self, view: np.ndarray) -> int:
+    def _count_patches(self, one: np.ndarray) -> int:
         n_axes = 1 if self.image_shape is None else 2
-        return math.prod(view.shape[1 : 1 + n_axes])
+        return math.prod(one.shape[1 : 1 + n_axes])
 
-    def _check_room(self, view: np.ndarray) -> None:
-        budget = resolve_budget(self.memory_budget)
-        needed = view.size * view.itemsize
+    def _check_room(self, X, n_values: int) -> int:
+        """Return the bytes that all patches take, if there is room for them."""
+        budget = resolve_budget(self.memory_budget, X)
+        needed = X.shape[0] * n_values * itemsize(X)
         if needed > budget:
             raise MemoryError(
-                f"{len(view) * self.n_patches_} patches take {format_bytes(needed)}, "
+                f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
                 f"memory_budget allows {format_bytes(budget)}; pass float32 pictures, "
                 "fewer of them, a smaller patch_size, or a larger memory_budget."
             )
+        return needed
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -281,17 +309,22 @@ class PatchVotingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _sum(values: np.ndarray) -> np.ndarray:
+def _joined(parts: list):
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+
+
+def _sum(values):
     """Return the sums of decision values over patches, (n, k), of (n, p, k)."""
-    return values.sum(axis=1)
+    return array_namespace(values).sum(values, axis=1)
 
 
-def _majority(values: np.ndarray) -> np.ndarray:
+def _majority(values):
     """Return votes, with a fraction between −½ and ½ by which ties are decided."""
-    k = values.shape[2]
-    votes = (np.argmax(values, axis=2)[:, :, None] == np.arange(k)).sum(axis=1)
-    sums = _sum(values)
-    return votes + sums / (2 * (np.abs(sums) + 1) + 1e-9)
+    xp, k = array_namespace(values), values.shape[2]
+    classes = xp.arange(k, device=device_of(values))
+    votes = xp.argmax(values, axis=2)[:, :, None] == classes[None, None, :]
+    sums = astype(_sum(values), "float64")
+    return _sum(astype(votes, "float64")) + sums / (2 * (xp.abs(sums) + 1) + 1e-9)
 
 
 def _weight_argument(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:

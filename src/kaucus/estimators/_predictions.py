@@ -5,7 +5,19 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import row_blocks, to_numpy
+from kaucus._array_input import HostAccuracy, HostR2
+from kaucus._fitted_arrays import check_follows_fit
+from kaucus.backend import (
+    array_namespace,
+    as_like,
+    astype,
+    dtype_name,
+    label_array,
+    row_blocks,
+    take_rows,
+    to_numpy,
+)
+from kaucus.estimators._kernel_input import beside
 from kaucus.estimators._validation import (
     check_one_label_type,
     encode_labels,
@@ -29,7 +41,15 @@ def _has_probabilities(estimator) -> bool:
     return True
 
 
-class ClassifierPredictions(ClassifierMixin):
+def labels_at(classes, numbers, X):
+    """Return the labels with the given numbers, in the kind of ``X`` if they can be."""
+    labels = label_array(classes, X)
+    if labels is classes and not isinstance(numbers, np.ndarray):
+        numbers = to_numpy(numbers)  # texts are on the host
+    return take_rows(labels, numbers)
+
+
+class ClassifierPredictions(HostAccuracy, ClassifierMixin):
     """From decision values to classes and probabilities."""
 
     def _validate_labels(self, X, y):
@@ -52,6 +72,7 @@ class ClassifierPredictions(ClassifierMixin):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes one value, positive for ``classes_[1]``.
         """
+        check_follows_fit(self, X, "decision_function")
         values = self._decision_values(X)
         return values[:, 0] if len(self.classes_) == 2 else values
 
@@ -66,10 +87,9 @@ class ClassifierPredictions(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
+        check_follows_fit(self, X, "predict")
         values = self._decision_values(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(values[:, 0] > 0).astype(np.intp)]
-        return self.classes_[np.argmax(values, axis=1)]
+        return labels_at(self.classes_, largest(values), values)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -85,6 +105,7 @@ class ClassifierPredictions(ClassifierMixin):
             In the order of ``classes_``. With ``probability="softmax"`` the largest is
             that of the class that ``predict`` gives.
         """
+        check_follows_fit(self, X, "predict_proba")
         if self.probability == "sum_exp":
             return self._sum_of_exponentials(X)
         values = self._decision_values(X)
@@ -102,25 +123,25 @@ class ClassifierPredictions(ClassifierMixin):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        check_follows_fit(self, X, "predict_log_proba")
+        p = self.predict_proba(X)
         with np.errstate(divide="ignore"):  # log 0 = -inf is what is meant
-            return np.log(self.predict_proba(X))
+            return array_namespace(p).log(p)
 
     def _sum_of_exponentials(self, X):
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         # Targets of 0 and 1, as the paper has them, in place of ±1.
-        signs = np.array([[-1.0, 1.0]]) if self.dual_coef_.shape[1] == 1 else 1.0
-        coef, intercept = self.dual_coef_ * signs / 2, (self.intercept_ * signs + 1) / 2
+        A, b = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
+        signs = np.array([[-1.0, 1.0]]) if A.shape[1] == 1 else 1.0
+        coef, intercept = A * signs / 2, (b * signs + 1) / 2
+        support = None if self._precomputed else beside(X, self._support_rows())
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
-            block = X[rows]
-            K = (
-                block
-                if self._precomputed
-                else self.kernel_(block, self._support_rows())
-            )
-            parts.append(sum_of_exponentials(K, coef, np.ravel(intercept)))
-        return np.concatenate(parts).astype(X.dtype, copy=False)
+            block = X[rows, :]
+            K = block if self._precomputed else self.kernel_(block, support)
+            parts.append(sum_of_exponentials(to_numpy(K), coef, np.ravel(intercept)))
+        return astype(as_like(np.concatenate(parts), X), dtype_name(X))
 
     def _calibrate(self, loo_decision, indices, weight) -> None:
         """Fit the temperature of the probabilities on leave-one-out values."""
@@ -128,12 +149,20 @@ class ClassifierPredictions(ClassifierMixin):
         self.temperature_ = fit_temperature(decision, indices, weight)
 
 
+def largest(values):
+    """Return the number of the class of largest decision value, for each row."""
+    xp = array_namespace(values)
+    if values.shape[1] == 1:
+        return astype(values[:, 0] > 0, "int64")
+    return xp.argmax(values, axis=1)
+
+
 def all_classes(values):
     """Return one column of decision values for each class, also for two classes."""
     return two_columns(values) if values.shape[1] == 1 else values
 
 
-class RegressorPredictions(MultiOutputMixin, RegressorMixin):
+class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
 
     def predict(self, X):
@@ -148,6 +177,7 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
+        check_follows_fit(self, X, "predict")
         values = self._decision_values(X)
         return values[:, 0] if self._single_output else values
 

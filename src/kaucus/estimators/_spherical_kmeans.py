@@ -10,10 +10,22 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from kaucus.backend import generator_from, parse_bytes, to_numpy
-from kaucus.estimators._base import beside, on_device
+from kaucus._array_input import on_host, validate_data
+from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus.backend import (
+    PRECISIONS,
+    array_namespace,
+    as_like,
+    astype,
+    dtype_name,
+    generator_from,
+    parse_bytes,
+    to_numpy,
+    working_types,
+)
+from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import (
     check_choice,
@@ -28,7 +40,11 @@ INITS = ("k-means++", "random")
 
 
 class SphericalKMeans(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    FollowsX,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """k-means by the angle between rows.
 
@@ -53,7 +69,10 @@ default="k-means++"
         larger.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives NumPy arrays back. Needs torch.
+        gives results back as the kind of ``X``. Needs torch.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        here: on CUDA, rows are assigned by tf32 products where these decide.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         Cosines are kept between steps where they fit, which saves most of the work.
@@ -113,6 +132,7 @@ default="k-means++"
         max_iter=300,
         tol=1e-6,
         device=None,
+        precision=None,
         memory_budget=None,
         random_state=None,
         verbose=0,
@@ -123,6 +143,7 @@ default="k-means++"
         self.max_iter = max_iter
         self.tol = tol
         self.device = device
+        self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -161,8 +182,8 @@ default="k-means++"
             callback=step_reporter(self.verbose, self.tol, self.max_iter),
         )
         report_kmeans(result, self.n_clusters, self.max_iter)
-        self.cluster_centers_ = to_numpy(result.centers)
-        self.labels_ = to_numpy(result.labels).astype(np.int32)
+        self.cluster_centers_ = as_like(result.centers, X)
+        self.labels_ = astype(as_like(result.labels, X), "int32")
         self.inertia_, self.n_iter_ = result.inertia, result.n_iter
         self.n_reseeded_ = result.n_reseeded
         self._n_features_out = self.n_clusters
@@ -179,7 +200,9 @@ default="k-means++"
         -------
         ndarray of shape (n_samples,)
         """
-        return np.argmax(self._cosines(X), axis=1).astype(np.int32)
+        check_follows_fit(self, X, "predict")
+        cosines = self._cosines(X)
+        return astype(array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
     def transform(self, X):
         """Return the cosines with the centres.
@@ -192,6 +215,7 @@ default="k-means++"
         -------
         ndarray of shape (n_samples, n_clusters)
         """
+        check_follows_fit(self, X, "transform")
         return self._cosines(X)
 
     def score(self, X, y=None, sample_weight=None):
@@ -209,20 +233,24 @@ default="k-means++"
         -------
         float
         """
-        costs = 1 - self._cosines(X).max(axis=1).astype(np.float64)
+        costs = 1 - to_numpy(self._cosines(X)).max(axis=1).astype(np.float64)
         weight = check_weights(sample_weight, X)
         return -float(costs.sum() if weight is None else weight @ costs)
 
-    def _cosines(self, X) -> np.ndarray:
+    def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
         X = self._validate(X, reset=False)
         rows = on_device(X, self.device)
-        centers = beside(rows, self.cluster_centers_.astype(X.dtype, copy=False))
-        return to_numpy(inner_products(unit_rows(rows), centers))
+        centers = in_precision_of(self.cluster_centers_, rows)
+        return as_like(inner_products(unit_rows(rows), centers), X)
 
     def _validate(self, X, *, reset: bool):
         return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32)
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=working_types(self.precision),
         )
 
     def _check_parameters(self) -> int:
@@ -230,6 +258,7 @@ default="k-means++"
         check_count("n_clusters", self.n_clusters)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
+        check_choice("precision", self.precision, PRECISIONS)
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if isinstance(self.init, str):
@@ -243,7 +272,8 @@ default="k-means++"
     def _first_centers(self, X, rows):
         if isinstance(self.init, str):
             return self.init
-        centers = check_array(self.init, dtype=X.dtype, input_name="init")
+        centers = on_host(self.init)
+        centers = check_array(centers, dtype=dtype_name(X), input_name="init")
         expected = (self.n_clusters, X.shape[1])
         if centers.shape != expected:
             raise ValueError(

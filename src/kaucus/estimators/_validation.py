@@ -11,6 +11,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
+from kaucus._array_input import on_host
+from kaucus.backend import Array, array_namespace, diagonal, epsilon
+
 
 def check_positive(name: str, value: object, *, remedy: str = "") -> float:
     """Return a parameter that must be a positive, finite number."""
@@ -124,7 +127,7 @@ def check_known_labels(y, classes, known) -> tuple[np.ndarray, np.ndarray]:
             "partial_fit needs classes=, all labels that will ever come, at its first "
             "call; for example classes=np.unique(y_all)."
         )
-    given = known if classes is None else np.unique(np.asarray(classes))
+    given = known if classes is None else np.unique(np.asarray(on_host(classes)))
     if known is not None and not np.array_equal(given, known):
         raise ValueError(
             f"classes={given.tolist()} is not what it was at the first call, "
@@ -195,7 +198,7 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
         return None
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(X.shape[0], float(sample_weight))
-    weight = np.asarray(sample_weight)
+    weight = np.asarray(on_host(sample_weight))
     if weight.dtype.kind not in "fiubO":
         raise ValueError(
             f"sample_weight has values such as {weight.ravel()[:1].tolist()}; expected "
@@ -225,7 +228,7 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
 
 def check_start_labels(labels, n_samples: int, n_clusters: int) -> np.ndarray:
     """Return the clusters in which an iteration is to begin, as int64."""
-    given = np.asarray(labels)
+    given = np.asarray(on_host(labels))
     if given.shape != (n_samples,):
         raise ValueError(
             f"init has shape {given.shape}; expected the cluster of each row, shape "
@@ -313,7 +316,7 @@ def _check_class_weights(class_weight: dict, classes: np.ndarray) -> None:
             )
 
 
-def check_precomputed(K: np.ndarray) -> None:
+def check_precomputed(K: Array) -> None:
     """Check that a precomputed training matrix can be a kernel matrix.
 
     Square, symmetric to rounding, and with no 2 × 2 minor that is negative, which
@@ -322,44 +325,53 @@ def check_precomputed(K: np.ndarray) -> None:
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"kernel='precomputed' needs a square matrix of the training rows, got "
-            f"shape {K.shape}; pass k(X, X) to fit and k(X_new, X) to predict."
+            f"shape {tuple(K.shape)}; pass k(X, X) to fit and k(X_new, X) to predict."
         )
-    on_diagonal = np.diagonal(K)
-    if (on_diagonal < 0).any():
-        i = int(np.argmin(on_diagonal))
+    xp, on_diagonal = array_namespace(K), diagonal(K)
+    if bool(xp.any(on_diagonal < 0)):
+        i = int(xp.argmin(on_diagonal))
         raise ValueError(
-            f"The precomputed kernel matrix has K[{i}, {i}] = {on_diagonal[i]:.3g}; "
-            "the diagonal of a positive semidefinite matrix is not negative. A matrix "
-            "of distances is no kernel matrix; exp(-gamma * distances**2) is one."
+            f"The precomputed kernel matrix has K[{i}, {i}] = "
+            f"{float(on_diagonal[i]):.3g}; the diagonal of a positive semidefinite "
+            "matrix is not negative. A matrix of distances is no kernel matrix; "
+            "exp(-gamma * distances**2) is one."
         )
-    slack = 1e3 * np.finfo(K.dtype).eps * max(float(on_diagonal.max()), 1e-300)
-    roots = np.sqrt(on_diagonal)
+    slack = 1e3 * epsilon(K) * max(float(xp.max(on_diagonal)), 1e-300)
+    roots = xp.sqrt(on_diagonal)
     for start in range(0, K.shape[0], 512):
-        rows = slice(start, start + 512)
+        rows = slice(start, min(start + 512, K.shape[0]))
         _check_symmetric(K, rows, slack)
         _check_minors(K, rows, roots, slack)
 
 
-def _check_symmetric(K: np.ndarray, rows: slice, slack: float) -> None:
-    difference = np.abs(K[rows] - K[:, rows].T)
-    if difference.max() > max(slack, 1e-6 * float(np.abs(K[rows]).max())):
-        i, j = np.unravel_index(int(difference.argmax()), difference.shape)
-        i = int(i) + rows.start
+def _check_symmetric(K: Array, rows: slice, slack: float) -> None:
+    xp = array_namespace(K)
+    difference = xp.abs(K[rows, :] - K[:, rows].T)
+    largest = float(xp.max(xp.abs(K[rows, :])))
+    if float(xp.max(difference)) > max(slack, 1e-6 * largest):
+        i, j = _place_of_largest(difference, rows)
         raise ValueError(
             f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = "
-            f"{K[i, j]:.6g}, K[{j}, {i}] = {K[j, i]:.6g}. Pass (K + K.T) / 2 if the "
-            "difference is noise."
+            f"{float(K[i, j]):.6g}, K[{j}, {i}] = {float(K[j, i]):.6g}. Pass "
+            "(K + K.T) / 2 if the difference is noise."
         )
 
 
-def _check_minors(K: np.ndarray, rows: slice, roots: np.ndarray, slack: float) -> None:
-    excess = np.abs(K[rows]) - roots[rows, None] * roots[None, :]
-    if excess.max() > max(slack, 1e-6 * float(roots.max()) ** 2):
-        i, j = np.unravel_index(int(excess.argmax()), excess.shape)
-        i = int(i) + rows.start
+def _check_minors(K: Array, rows: slice, roots: Array, slack: float) -> None:
+    xp = array_namespace(K)
+    excess = xp.abs(K[rows, :]) - roots[rows][:, None] * roots[None, :]
+    if float(xp.max(excess)) > max(slack, 1e-6 * float(xp.max(roots)) ** 2):
+        i, j = _place_of_largest(excess, rows)
         raise ValueError(
             f"The precomputed kernel matrix is indefinite: K[{i}, {j}]² = "
-            f"{K[i, j] ** 2:.6g} exceeds K[{i}, {i}] K[{j}, {j}] = "
-            f"{K[i, i] * K[j, j]:.6g}. Use a positive semidefinite kernel, or shift "
-            "its eigenvalues: K + λ I."
+            f"{float(K[i, j]) ** 2:.6g} exceeds K[{i}, {i}] K[{j}, {j}] = "
+            f"{float(K[i, i]) * float(K[j, j]):.6g}. Use a positive semidefinite "
+            "kernel, or shift its eigenvalues: K + λ I."
         )
+
+
+def _place_of_largest(block: Array, rows: slice) -> tuple[int, int]:
+    """Return row and column of the largest entry of a block of rows."""
+    xp = array_namespace(block)
+    i, j = divmod(int(xp.argmax(xp.reshape(block, (-1,)))), block.shape[1])
+    return i + rows.start, j

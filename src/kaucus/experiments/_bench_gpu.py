@@ -36,8 +36,8 @@ REPEATS = 3
 JOB_HEADERS = ("job", "time", "bar", "within", "test error %", "all runs")
 RATE_HEADERS = ("what", "precision", "time", "TFLOP/s", "share of product")
 ABOUT = (
-    "MNIST with unit-norm rows, kernel ⟨x, x'⟩⁴; data on the device. Each job runs once "
-    f"to warm up; the time is the median of {REPEATS} more runs, or of the steps after "
+    "MNIST with unit-norm rows, kernel ⟨x, x'⟩⁴; data on the device. Each job runs "
+    f"once to warm up; the time is the median of {REPEATS} more runs, or of the steps after "
     "the first three for spherical k-means. Rates count the operations that the result "
     "needs: half of a symmetric product, a third of n³ for a factor. Share: over the "
     "rate of a product of two large square matrices in that precision, in this run."
@@ -344,7 +344,6 @@ def measure_rates(digits: Digits, device: str, sizes: Sizes) -> list[dict[str, A
         _rate("kernel matrix of MNIST", "float64", n * n * d, lambda: kernel(rows), A),
         _rate(f"E Eᵀ of a block, J = {J}", "float64", J * J * p, lambda: gram(E), A),
     ]
-    del A, A32, E
     H = add_to_diagonal(kernel(rows), 1.0)
 
     def factor():

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kaucus.backend import Array, array_namespace, astype, dtype_name, is_sparse
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    dtype_name,
+    is_sparse,
+)
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._distances import Rows
 
@@ -18,7 +25,8 @@ class CallableKernel(Kernel):
     function : callable
         ``function(X, Y)`` takes arrays of shape (n, d) and (m, d) and returns one of
         shape (n, m), as the callables of scikit-learn's ``SVC`` do. It is called on
-        blocks of rows, from one thread.
+        blocks of rows, from one thread. It sees rows of the library and device that
+        the data is of; what it returns is brought there.
 
     Examples
     --------
@@ -59,8 +67,7 @@ class CallableKernel(Kernel):
                 f"{expected[0]} and {expected[1]} rows; expected {expected}. It must "
                 "take two sets of rows and return the matrix of all pairs, an array."
             )
-        if is_sparse(K):
-            K = K.toarray()
+        K = as_like(K.toarray() if is_sparse(K) else K, X)
         xp = array_namespace(K)
         if not bool(xp.all(xp.isfinite(K))):
             raise ValueError(

@@ -28,9 +28,10 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
-    epsilon,
     is_numpy,
     is_sparse,
+    product,
+    product_epsilon,
     row_blocks,
     set_entries,
     take_rows,
@@ -115,7 +116,7 @@ def inner_products(X: Array, Y: Array) -> Array:
         Dense, in memory of its own.
     """
     if not is_sparse(X) and not is_sparse(Y):
-        return X @ Y.T
+        return product(X, Y)
     if _density(X) >= _DENSE_ENOUGH and _density(Y) >= _DENSE_ENOUGH:
         return dense(X) @ dense(Y).T
     G = X @ Y.T
@@ -158,7 +159,7 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
 
 def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
     xp = array_namespace(D)
-    share = epsilon(D) ** 0.5
+    share = product_epsilon(D) ** 0.5
     # One comparison with a bound per row; the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))
     i, j = xp.nonzero(bound >= D)

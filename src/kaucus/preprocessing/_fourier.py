@@ -15,7 +15,17 @@ import math
 import numpy as np
 import scipy.fft
 
-from kaucus.backend import for_each_block, n_workers, row_blocks
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    device_of,
+    for_each_block,
+    is_numpy,
+    itemsize,
+    n_workers,
+    row_blocks,
+)
 from kaucus.preprocessing._images import (
     ImageTransformer,
     float_dtype,
@@ -28,6 +38,8 @@ FFTS = ("1d", "2d", "nd")
 
 # Work on pieces that stay in a CPU's cache; larger ones bring nothing.
 _BLOCK_BYTES = 8 * 2**20
+# A GPU has no such cache, and wants to be filled.
+_TENSOR_BYTES = 256 * 2**20
 
 
 class FourierFeatures(ImageTransformer):
@@ -169,7 +181,7 @@ class FourierFeatures(ImageTransformer):
         spectrum = ["fourier" + "_".join(map(str, index)) for index in frequencies]
         return np.array(kept + spectrum, dtype=object)
 
-    def _prepare(self):
+    def _prepare(self, X):
         if self.fft not in FFTS:
             raise ValueError(
                 f"fft={self.fft!r} is not a transform; use '1d' (the flattened row), "
@@ -199,13 +211,13 @@ def spectrum_shape(image_shape: tuple[int, ...], fft: str) -> tuple[int, ...]:
 
 
 def fourier_modulus(
-    X: np.ndarray, image_shape: tuple[int, ...], *, fft: str = "nd", power: float = 0.5
-) -> np.ndarray:
+    X: Array, image_shape: tuple[int, ...], *, fft: str = "nd", power: float = 0.5
+) -> Array:
     """Return |FFT(x)|^power of each row, the first half, eq. (16).
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
+    X : array of shape (n, d)
         Rows of float32 or float64.
     image_shape : tuple of int
         Shape of a picture, d values.
@@ -216,49 +228,55 @@ def fourier_modulus(
 
     Returns
     -------
-    ndarray of shape (n, prod(spectrum_shape(image_shape, fft)))
+    array of shape (n, prod(spectrum_shape(image_shape, fft)))
         In the precision of ``X``. No row depends on another.
     """
     if fft == "1d":
         image_shape = (X.shape[1],)
     n_axes = len(spatial_shape(image_shape)) if fft == "2d" else len(image_shape)
     half = spectrum_shape(image_shape, fft)[-1]
-    pictures = X.reshape(len(X), *image_shape)
+    xp = array_namespace(X)
+    pictures = xp.reshape(X, (X.shape[0], *image_shape))
+    rfftn = scipy.fft.rfftn if is_numpy(X) else xp.fft.rfftn  # the faster one
     # A real transform computes w // 2 + 1 frequencies of w: for even w one too many.
-    F = scipy.fft.rfftn(pictures, axes=range(-n_axes, 0))[..., :half]
-    f = np.abs(F).reshape(len(X), -1)
+    F = rfftn(pictures, axes=tuple(range(-n_axes, 0)))[..., :half]
+    f = xp.reshape(xp.abs(F), (X.shape[0], -1))
     f **= power
     return f
 
 
 def fourier_features(
-    X: np.ndarray,
+    X: Array,
     image_shape: tuple[int, ...],
     *,
     fft: str = "nd",
     power: float = 0.5,
     concatenate: bool = True,
-    block_bytes: int = _BLOCK_BYTES,
-) -> np.ndarray:
+    block_bytes: int | None = None,
+) -> Array:
     """Return [x, f] / √2, or f, of each row: eq. (15)-(20), block by block."""
     d, n_frequencies = X.shape[1], math.prod(spectrum_shape(image_shape, fft))
     dtype = float_dtype(X)
     one_transform = fft != "2d" or math.prod(image_shape[:-2]) == 1
-    out = np.empty((len(X), d * concatenate + n_frequencies), dtype=dtype)
+    xp, shape = array_namespace(X), (X.shape[0], d * concatenate + n_frequencies)
+    out = xp.empty(shape, dtype=getattr(xp, dtype), device=device_of(X))
+    if block_bytes is None:
+        block_bytes = _BLOCK_BYTES if is_numpy(X) else _TENSOR_BYTES
 
     def fill(rows: slice) -> None:
-        x = centred_unit_rows(X[rows].astype(dtype))  # (15), (18)
+        x = centred_unit_rows(astype(X[rows, :], dtype))  # (15), (18)
         f = fourier_modulus(x, image_shape, fft=fft, power=power)  # (16)
         if one_transform:
             # Zero, as the mean is off; a small power would magnify the rounding.
             f[:, 0] = 0
         f = centred_unit_rows(f)  # (17), (19)
         if concatenate:  # (20)
-            np.multiply(x, math.sqrt(0.5), out=out[rows, :d])
+            x *= math.sqrt(0.5)
             f *= math.sqrt(0.5)
+            out[rows, :d] = x
         out[rows, d * concatenate :] = f
 
     # x twice, the complex transform, its modulus twice: about six rows of pixels.
-    blocks = row_blocks(len(X), 6 * d * out.itemsize, block_bytes)
+    blocks = row_blocks(X.shape[0], 6 * d * itemsize(out), block_bytes)
     for_each_block(fill, blocks, workers=n_workers(X))
     return out

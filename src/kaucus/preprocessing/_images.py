@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from kaucus._array_input import validate_data
+from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus.backend import Array, dtype_name
 
 
 def resolve_image_shape(
@@ -60,9 +64,9 @@ def is_real(value: Any) -> bool:
     return is_number and math.isfinite(value)
 
 
-def float_dtype(X: np.ndarray) -> type:
+def float_dtype(X: Array) -> str:
     """Return the precision of the work: float32 stays, all else is float64."""
-    return np.float32 if X.dtype == np.float32 else np.float64
+    return "float32" if dtype_name(X) == "float32" else "float64"
 
 
 def _as_sizes(image_shape: Any) -> tuple[int, ...]:
@@ -89,7 +93,7 @@ def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
         )
 
 
-class ImageTransformer(TransformerMixin, BaseEstimator):
+class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
     """Base of transformers of flattened pictures: resolves ``image_shape``, no more."""
 
     def fit(self, X, y=None):
@@ -108,16 +112,17 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         """
         X = validate_data(self, X)
         self.image_shape_ = resolve_image_shape(self.image_shape, X.shape[1])
-        self._prepare()
+        self._prepare(X)
         return self
 
-    def _prepare(self):
+    def _prepare(self, X):
         """Check the other parameters, and store what follows from the shape."""
         raise NotImplementedError
 
     def _validated(self, X):
         """Return the rows to transform, in the type in which they came."""
         check_is_fitted(self)
+        check_follows_fit(self, X, "transform")
         return validate_data(self, X, reset=False)
 
     def _input_names(self, input_features):

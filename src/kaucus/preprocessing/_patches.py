@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kaucus.backend import resolve_budget, row_blocks
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    is_tensor,
+    itemsize,
+    resolve_budget,
+    row_blocks,
+)
 from kaucus.preprocessing._images import (
     ImageTransformer,
     is_integer,
@@ -109,8 +117,7 @@ class ImagePatches(ImageTransformer):
             A copy, in the type of ``X``.
         """
         X = self._validated(X)
-        view = patch_view(X, self.image_shape_, self._patch_size())
-        return _copy(view).reshape(len(X), -1)
+        return _side_by_side(X, self.image_shape_, self._patch_size())
 
     def get_feature_names_out(self, input_features=None):
         """Name the output: ``patch`` with its corner, ``pixel`` with its place in it.
@@ -139,7 +146,7 @@ class ImagePatches(ImageTransformer):
     def _patch_size(self):
         return spatial_shape(self.patch_shape_)
 
-    def _prepare(self):
+    def _prepare(self, X):
         patch = resolve_patch_size(self.patch_size, self.image_shape_)
         self.patch_shape_ = self.image_shape_[: -len(patch)] + patch
         self.n_patches_ = math.prod(patch_grid(self.image_shape_, patch))
@@ -171,12 +178,12 @@ def patch_view(
     >>> patch_view(np.zeros((60, 784)), (28, 28), 25).shape
     (60, 4, 4, 25, 25)
     """
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"X of shape {X.shape} has {X.ndim} axes, not 2; pass one row per picture, "
-            "X.reshape(len(X), -1)."
+    if is_tensor(X):
+        raise TypeError(
+            f"patch_view shows the memory of NumPy arrays, X is a {type(X).__name__}; "
+            "iter_patches and ImagePatches copy patches of tensors."
         )
+    X = _checked_rows(X)
     shape = resolve_image_shape(image_shape, X.shape[1])
     patch = resolve_patch_size(patch_size, shape)
     n_axes, n_channels = len(patch), len(shape) - len(patch)
@@ -188,17 +195,17 @@ def patch_view(
 
 
 def iter_patches(
-    X: np.ndarray,
+    X: Array,
     image_shape: Sequence[int] | None,
     patch_size: PatchSize = None,
     *,
     memory_budget: int | str | None = None,
-) -> Iterator[tuple[slice, np.ndarray]]:
+) -> Iterator[tuple[slice, Array]]:
     """Yield the patches as rows, in blocks of samples within a memory budget.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
+    X : ndarray or tensor of shape (n, d)
         Rows that are flattened pictures.
     image_shape : tuple of int or None
         Shape of a picture, height and width last, as in :class:`ImagePatches`.
@@ -212,7 +219,7 @@ def iter_patches(
     ------
     rows : slice
         Which samples the block is of.
-    patches : ndarray of shape (m * n_patches, patch_values)
+    patches : ndarray or tensor of shape (m * n_patches, patch_values)
         Their patches, sample by sample: a copy, in the type of ``X``.
 
     Examples
@@ -226,16 +233,52 @@ def iter_patches(
     slice(26, 52, None) (416, 625)
     slice(52, 60, None) (128, 625)
     """
-    view = patch_view(X, image_shape, patch_size)
-    n_axes = len(spatial_shape(resolve_image_shape(image_shape, np.shape(X)[1])))
-    n_values = math.prod(view.shape[1 + n_axes :])
-    bytes_per_row = math.prod(view.shape[1:]) * view.itemsize
+    X = _checked_rows(X)
+    n_axes = len(spatial_shape(resolve_image_shape(image_shape, X.shape[1])))
+    shape = patch_numbers(X.shape[1], image_shape, patch_size).shape
+    n_values = math.prod(shape[n_axes:])
+    bytes_per_row = math.prod(shape) * itemsize(X)
     # A loop holds one block while the next one is made.
-    budget = resolve_budget(memory_budget) // 2
+    budget = resolve_budget(memory_budget, X) // 2
+    xp = array_namespace(X)
     return (
-        (rows, _copy(view[rows]).reshape(-1, n_values))
-        for rows in row_blocks(len(view), bytes_per_row, budget)
+        (
+            rows,
+            xp.reshape(
+                _side_by_side(X[rows, :], image_shape, patch_size), (-1, n_values)
+            ),
+        )
+        for rows in row_blocks(X.shape[0], bytes_per_row, budget)
     )
+
+
+def patch_numbers(
+    n_features: int, image_shape: Sequence[int] | None, patch_size: PatchSize = None
+) -> np.ndarray:
+    """Return which pixels the patches of a picture have: a view of their numbers.
+
+    Of the shape that :func:`patch_view` gives one picture.
+    """
+    return patch_view(np.arange(n_features)[None, :], image_shape, patch_size)[0]
+
+
+def _checked_rows(X: Array) -> Array:
+    """Return rows as an array of two axes, or raise."""
+    X = X if is_tensor(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"X of shape {tuple(X.shape)} has {X.ndim} axes, not 2; pass one row per "
+            "picture, X.reshape(len(X), -1)."
+        )
+    return X
+
+
+def _side_by_side(X: Array, image_shape, patch_size) -> Array:
+    """Return the patches of each picture side by side, (n, ...), a copy."""
+    if not is_tensor(X):
+        return _copy(patch_view(X, image_shape, patch_size)).reshape(len(X), -1)
+    numbers = patch_numbers(X.shape[1], image_shape, patch_size).reshape(-1)
+    return array_namespace(X).take(X, as_like(numbers, X), axis=1)
 
 
 def resolve_patch_size(

@@ -2,25 +2,45 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
-from kaucus.backend import for_each_block, n_workers, row_blocks
+from kaucus._array_input import validate_data
+from kaucus._fitted_arrays import FollowsX
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    device_of,
+    dtype_name,
+    epsilon,
+    for_each_block,
+    is_numpy,
+    itemsize,
+    n_workers,
+    row_blocks,
+)
 
 _BLOCK_BYTES = 2 * 2**20
+# A GPU has no such cache, and wants to be filled.
+_TENSOR_BYTES = 256 * 2**20
 
 
-def centred_unit_rows(X: np.ndarray) -> np.ndarray:
+def centred_unit_rows(X: Array) -> Array:
     """Return (x − ⟨x⟩) / ‖x − ⟨x⟩‖ of each row; a constant row becomes zero.
 
     Means and norms are taken in float64, the result has the precision of ``X``. Rows
     are done in blocks that stay in cache, in threads.
     """
-    out = np.empty(X.shape, dtype=X.dtype)
+    xp = array_namespace(X)
+    out = xp.empty(X.shape, dtype=X.dtype, device=device_of(X))
 
     def normalise(rows: slice) -> None:
-        _centred_unit_block(X[rows], out[rows])
+        if is_numpy(X):
+            _centred_unit_block(X[rows], out[rows])
+        else:
+            out[rows, :] = _centred_unit_tensor(X[rows, :])
 
-    blocks = row_blocks(len(X), X.itemsize * X.shape[1], _BLOCK_BYTES)
+    step = _BLOCK_BYTES if is_numpy(X) else _TENSOR_BYTES
+    blocks = row_blocks(X.shape[0], itemsize(X) * X.shape[1], step)
     for_each_block(normalise, blocks, workers=n_workers(X))
     return out
 
@@ -38,7 +58,20 @@ def _centred_unit_block(X: np.ndarray, out: np.ndarray) -> None:
     out /= norms[:, None].astype(X.dtype)
 
 
-class UnitNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+def _centred_unit_tensor(X: Array) -> Array:
+    """Return the same for an array of any library, in memory of its own."""
+    xp = array_namespace(X)
+    peaks = xp.max(xp.abs(X), axis=1)
+    means = xp.mean(astype(X, "float64"), axis=1, keepdims=True)
+    centred = X - astype(means, dtype_name(X))
+    norms = xp.sqrt(xp.sum(astype(centred, "float64") ** 2, axis=1))
+    rounding = epsilon(X) * X.shape[1] ** 0.5
+    constant = norms <= 4 * rounding * astype(peaks, "float64")
+    norms = xp.where(constant, xp.full_like(norms, float("inf")), norms)
+    return centred / astype(norms, dtype_name(X))[:, None]
+
+
+class UnitNormalizer(FollowsX, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take the mean off each row and scale it to unit norm.
 
         x ← x − ⟨x⟩,    x ← x / ‖x‖

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
+from kaucus.backend import array_namespace, as_like, astype
 from kaucus.preprocessing._images import (
     ImageTransformer,
     float_dtype,
@@ -100,19 +101,19 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
             float32 for rows of float32, float64 for all others.
         """
         X = self._validated(X)
-        out = np.empty(X.shape, dtype=float_dtype(X))
-        window = self.window_.astype(out.dtype)
-        pictures = (len(X), -1, *window.shape)
-        np.multiply(X.reshape(pictures), window, out=out.reshape(pictures))
-        return out
+        xp, dtype = array_namespace(X), float_dtype(X)
+        window = as_like(self.window_, X, dtype=dtype)
+        pictures = xp.reshape(astype(X, dtype), (X.shape[0], -1, *window.shape))
+        return xp.reshape(pictures * window, X.shape)
 
-    def _prepare(self):
+    def _prepare(self, X):
         if not is_real(self.c) or self.c < 0:
             raise ValueError(
                 f"c={self.c!r} is not a number of at least 0; use 4 for the paper's "
                 "window, less for a wider one, 0 for none."
             )
-        self.window_ = gaussian_window(spatial_shape(self.image_shape_), self.c)
+        window = gaussian_window(spatial_shape(self.image_shape_), self.c)
+        self.window_ = as_like(window, X)
 
 
 def gaussian_window(shape: tuple[int, ...], c: float) -> np.ndarray:

@@ -36,6 +36,7 @@ from kaucus.backend import (
     format_bytes,
     is_torch,
     on_gpu,
+    product_epsilon,
     resolve_budget,
     take_rows,
 )
@@ -138,7 +139,7 @@ def plan_ls_svm(
     """
     n = X.shape[0]
     dtype = dtype_name(X)
-    if dtype == "float32" and not _float32_is_enough(n, K_largest, C):
+    if dtype == "float32" and not _float32_is_enough(X, K_largest, C):
         dtype = "float64"
     matrix = np.dtype(dtype).itemsize * n * n
     gpu = on_gpu(X)
@@ -229,13 +230,14 @@ def _precision(n: int, dtype: str, budget: int, gpu: bool) -> str:
     return "auto" if 12 * n * n <= budget else "mixed"  # so does float64
 
 
-def _float32_is_enough(n: int, K_largest: float, C: float) -> bool:
+def _float32_is_enough(X: Array, K_largest: float, C: float) -> bool:
     """Tell whether the rounding of a float32 kernel stays below the ridge 1/C.
 
-    Rounding is a symmetric random matrix of norm about ε₃₂ √n max|K|; where it exceeds
-    1/C, H may be indefinite, and what is solved is noise.
+    Rounding is a symmetric random matrix of norm about ε √n max|K|, with ε that of
+    float32 or, where products are in it, of tf32; where it exceeds 1/C, H may be
+    indefinite, and what is solved is noise.
     """
-    return float(np.finfo(np.float32).eps) * n**0.5 * K_largest * C <= 0.5
+    return product_epsilon(X) * X.shape[0] ** 0.5 * K_largest * C <= 0.5
 
 
 def fit_ls_svm(

@@ -279,5 +279,6 @@ def _leave_one_out(
     residuals = Y - target_mean[None, :] - centred @ coef
     half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
     leverage = weight * (xp.sum(half**2, axis=0) + 1 / total)
-    kept = xp.maximum(1 - share * leverage, xp.asarray(1e-12, dtype=xp.float64))
+    kept = 1 - share * leverage
+    kept = xp.maximum(kept, xp.full_like(kept, 1e-12))
     return Y - residuals / kept[:, None]

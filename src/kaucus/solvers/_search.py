@@ -81,7 +81,7 @@ def _search(kernels, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
     for g, kernel in enumerate(kernels):
         spectrum = decompose_ls_svm(kernel(X), Y, sample_weight=sample_weight)
         for c, C in enumerate(Cs):
-            solution = solve_at(spectrum, C, left_out=left_out)
+            solution = solve_at(spectrum, float(C), left_out=left_out)
             assert solution.loo_decision is not None
             new = score(to_numpy(solution.loo_decision))
             scores[g, c] = new.value

@@ -1,0 +1,152 @@
+"""Arrays of every library at scikit-learn's door.
+
+One rule for every estimator and transformer: *results follow X*. Rows that are torch
+tensors, CuPy arrays or arrays of array-api-strict are computed with where they are, and
+what is made from them, fitted or returned, is of their library and on their device.
+Labels, targets and weights may be of any library; they follow X too.
+
+scikit-learn does the same once its setting ``array_api_dispatch`` is on, and converts
+to NumPy while it is off. Here no setting is needed; with it on, its stricter rule
+holds: what was fitted on one library predicts for rows of that library alone.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data as _validate_data
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    dtype_name,
+    is_tensor,
+    to_numpy,
+    without_history,
+)
+
+
+def on_host(values: Any) -> Any:
+    """Return tensors as NumPy arrays, and everything else as it is."""
+    return to_numpy(without_history(values)) if is_tensor(values) else values
+
+
+def validate_data(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    dtype: Any = "numeric",
+    **options: Any,
+) -> Any:
+    """Check rows, and targets if given, as scikit-learn does; tensors stay tensors.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array-like, CSR matrix or tensor of shape (n, d)
+    y : array-like or tensor, default="no_validation"
+        Returned as a NumPy array.
+    dtype : "numeric", NumPy type or tuple of them, default="numeric"
+        As in scikit-learn: of several types the first is converted to.
+    **options
+        Of :func:`sklearn.utils.validation.validate_data`.
+
+    Returns
+    -------
+    X or (X, y)
+    """
+    y = on_host(y)
+    if not is_tensor(X):
+        return _validate_data(estimator, X, y, dtype=dtype, **options)
+    X = _as_dtype(without_history(X), dtype)
+    # Shape, number of features and targets are looked at by scikit-learn itself, which
+    # need not see the values for that.
+    shape_alone = np.broadcast_to(np.zeros(()), tuple(X.shape))
+    options.pop("accept_sparse", None)
+    checked = _validate_data(
+        estimator, shape_alone, y, ensure_all_finite=False, **options
+    )
+    _check_finite(X, type(estimator).__name__)
+    return (X, *checked[1:]) if isinstance(checked, tuple) else X
+
+
+def _as_dtype(X: Array, dtype: Any) -> Array:
+    """Return X in the first of the types, if it is of none of them."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: shape {tuple(X.shape)}. "
+            "Reshape your data: X.reshape(-1, 1) if it has a single feature, "
+            "X.reshape(1, -1) if it is a single sample."
+        )
+    if "complex" in dtype_name(X):
+        raise ValueError(f"Complex data not supported: X is {dtype_name(X)}.")
+    if isinstance(dtype, str) and dtype == "numeric":
+        return astype(X, "float32") if dtype_name(X) == "bfloat16" else X
+    names = [np.dtype(d).name for d in (dtype if isinstance(dtype, tuple) else [dtype])]
+    return X if dtype_name(X) in names else astype(X, names[0])
+
+
+def _check_finite(X: Array, name: str) -> None:
+    if "float" not in dtype_name(X):
+        return
+    xp = array_namespace(X)
+    # A finite sum tells it all, without a mask as large as X.
+    if bool(xp.isfinite(xp.sum(X))) or bool(xp.all(xp.isfinite(X))):
+        return
+    what = "NaN" if bool(xp.any(xp.isnan(X))) else "infinity"
+    raise ValueError(
+        f"Input X contains {what}. {name} needs finite numbers; take those rows out, "
+        "or fill them, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+class HostAccuracy:
+    """``score`` of a classifier, for tensors on any device."""
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows whose class is predicted right.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            The right labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score  # not before: it imports rich
+
+        predicted = on_host(self.predict(X))  # type: ignore[attr-defined]
+        weight = on_host(sample_weight)
+        return float(accuracy_score(on_host(y), predicted, sample_weight=weight))
+
+
+class HostR2:
+    """``score`` of a regressor, for tensors on any device."""
+
+    def score(self, X, y, sample_weight=None):
+        """Return R², the share of the variance that is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            The right values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score  # not before: it imports rich
+
+        predicted = on_host(self.predict(X))  # type: ignore[attr-defined]
+        weight = on_host(sample_weight)
+        return float(r2_score(on_host(y), predicted, sample_weight=weight))

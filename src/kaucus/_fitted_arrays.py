@@ -1,0 +1,166 @@
+"""What a fit leaves behind: arrays of X's library, where X was; and how they move.
+
+Kernels and partitions keep their own arrays, which are small, with NumPy, and copy them
+to where they are asked; labels stay NumPy arrays as well. All other arrays of a fitted
+estimator follow X.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn
+from sklearn.base import BaseEstimator
+
+from kaucus.backend import (
+    Array,
+    device_is_here,
+    device_of,
+    is_numpy,
+    is_tensor,
+    is_torch,
+    tensor_near,
+    to_device,
+    to_numpy,
+)
+
+
+class Packed(NamedTuple):
+    """A tensor on its way to another machine, which may have neither GPU nor torch."""
+
+    values: np.ndarray
+    device: str
+
+
+class FollowsX:
+    """Mixin of every estimator: fitted arrays are where the rows of ``fit`` were."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.array_api_support = True
+        return tags
+
+    def to_device(self, device):
+        """Move the fitted model, in place.
+
+        Parameters
+        ----------
+        device : str
+            ``"cuda"`` or ``"cuda:1"``: its arrays become tensors there. ``"cpu"``:
+            tensors come to the host, NumPy arrays stay what they are. ``"numpy"``: all
+            become NumPy arrays. Labels (``classes_``), CSR rows and the small arrays
+            within kernels stay on the host.
+
+        Returns
+        -------
+        self : object
+            The parameter ``device``, where there is one, follows: rows to predict
+            travel to the GPU that is named, or are worked on where they are.
+        """
+        on_host = device in ("cpu", "numpy")
+        if not on_host:
+            to_device(np.zeros(0), device)  # before anything is moved: is it there?
+        for name, value in fitted_attributes(self):
+            setattr(self, name, _mapped(value, lambda x: _moved(x, device)))
+        if hasattr(self, "device"):
+            self.device = None if on_host else device
+        return self
+
+    def __getstate__(self):
+        state = super().__getstate__()  # type: ignore[misc]
+        return {name: _mapped(value, _pack) for name, value in state.items()}
+
+    def __setstate__(self, state):
+        state = {name: _mapped(value, _unpack) for name, value in state.items()}
+        device = state.get("device")
+        if isinstance(device, str) and not device_is_here(device):
+            warnings.warn(
+                f"{type(self).__name__} was made with device={device!r}, which is not "
+                "here; device=None from now on: rows are worked on where they are.",
+                UserWarning,
+                stacklevel=2,
+            )
+            state["device"] = None
+        super().__setstate__(state)  # type: ignore[misc]
+
+
+def fitted_attributes(estimator: FollowsX) -> list[tuple[str, Any]]:
+    """Return the fitted attributes that may be, or hold, arrays that follow X."""
+    kept = ("classes_", "feature_names_in_")
+    found = vars(estimator).items()
+    return [(k, v) for k, v in found if k.endswith("_") and k not in kept]
+
+
+def fitted_arrays(estimator: Any) -> Iterator[tuple[str, Array]]:
+    """Yield name and value of the arrays that follow X, also of estimators within.
+
+    Of other packages' estimators within, none: these keep what they like.
+    """
+    if hasattr(estimator, "steps"):  # a pipeline
+        for _, step in estimator.steps:
+            yield from fitted_arrays(step)
+    if not isinstance(estimator, FollowsX):
+        return
+    for name, value in fitted_attributes(estimator):
+        for part in value if isinstance(value, list) else [value]:
+            if is_numpy(part) or is_tensor(part):
+                yield name, part
+            elif isinstance(part, BaseEstimator):
+                yield from fitted_arrays(part)
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a function of a value, or of each value of a list."""
+    return [function(v) for v in value] if isinstance(value, list) else function(value)
+
+
+def _moved(value: Any, device: str) -> Any:
+    """Return an array on the device; estimators within move themselves."""
+    if isinstance(value, FollowsX):
+        return value.to_device(device)
+    if hasattr(value, "steps"):  # a pipeline
+        for _, step in value.steps:
+            _moved(step, device)
+    if not (is_numpy(value) or is_tensor(value)):
+        return value
+    if device == "numpy":
+        return to_numpy(value)
+    if is_numpy(value) and value.dtype.kind not in "fiub":
+        return value  # labels that are texts
+    return to_device(value, device)
+
+
+def _pack(value: Any) -> Any:
+    if not is_torch(value):
+        return value
+    return Packed(to_numpy(value), str(device_of(value)))
+
+
+def _unpack(value: Any) -> Any:
+    return tensor_near(*value) if isinstance(value, Packed) else value
+
+
+def check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
+    """With ``array_api_dispatch`` on, hold to scikit-learn's rule.
+
+    Rows must then be of the library and on the device of the rows of ``fit``. With it
+    off, results follow X, and the model's arrays are copied to where X is.
+    """
+    if not sklearn.get_config().get("array_api_dispatch"):
+        return
+    for _, fitted in fitted_arrays(estimator):
+        if _place(fitted) == _place(X):
+            return
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same "
+            "namespace and the same device as those passed to fit(): it was fitted on "
+            f"{_place(fitted)}, X is of {_place(X)}. Move the rows, or the model with "
+            "to_device."
+        )
+
+
+def _place(values: Any) -> tuple[str, str]:
+    if not is_tensor(values):
+        return "numpy", "cpu"
+    return type(values).__module__.partition(".")[0], str(device_of(values))

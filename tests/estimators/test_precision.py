@@ -1,0 +1,105 @@
+"""precision= of every estimator that has it."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from kaucus import LSSVMRegressor
+from kaucus.backend import dtype_name
+from kaucus.kernels import Gaussian
+from tests.arrays import array, assert_close
+from tests.discovery import estimators, having, name_of
+
+PRECISE = having(estimators(), "precision")
+each_estimator = pytest.mark.parametrize("estimator", PRECISE, ids=name_of)
+each_precision = pytest.mark.parametrize("precision", ["float64", "float32", "tf32"])
+WORK = {"float64": "float64", "float32": "float32", "tf32": "float32"}
+
+
+@pytest.fixture
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::3] + np.random.default_rng(0).normal(0, 0.01, X[::3].shape), y[::3]
+
+
+def output(model, X):
+    for method in ("decision_function", "transform", "predict"):
+        if hasattr(model, method):
+            return getattr(model, method)(X)
+
+
+def test_every_kernel_estimator_has_it():
+    assert {name_of(e) for e in having(estimators(), "kernel")} <= {
+        name_of(e) for e in PRECISE
+    }
+
+
+@each_precision
+@each_estimator
+def test_it_is_a_cast_of_the_rows(estimator, precision, xp, dtype, iris):
+    X, y = iris
+    work = WORK[precision]
+    model = clone(estimator).set_params(precision=precision)
+    Z = array(xp, X, dtype)
+    got = output(model.fit(Z, y), Z)
+    assert dtype_name(got) == work
+    X = X.astype(dtype).astype(work)
+    expected = output(clone(estimator).fit(X, y), X)
+    tolerance = 1e-7 if work == "float64" else 2e-3
+    assert_close(got, expected, rtol=tolerance, atol=tolerance)
+
+
+@each_estimator
+def test_other_names_are_refused(estimator, iris):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"precision='half' must be one of .*'tf32'"):
+        clone(estimator).set_params(precision="half").fit(X, y)
+
+
+def test_tf32_knows_its_rounding(monkeypatch, iris):
+    """With products of ten bits, as a GPU has them, the answer is still right."""
+    torch = pytest.importorskip("torch")
+    from kaucus.backend import _precision, _tf32
+
+    def coarse(x):  # cut off to ten bits, as tf32 may
+        bits = x.view(torch.int32)
+        return (bits & ~0x1FFF).view(torch.float32)
+
+    calls = []
+
+    def product(X, Y):
+        if not _precision._is_rough(X):
+            return X @ Y.T
+        calls.append(X.shape)
+        return coarse(X) @ coarse(Y).T
+
+    from kaucus.kernels import _distances
+
+    monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(_distances, "product", product)
+    X, y = iris
+    Z = torch.tensor(X, dtype=torch.float32)
+    K = Gaussian(0.5)(Z)
+    with _precision.products_in("tf32"):
+        rough = Gaussian(0.5)(Z)
+    assert calls
+    # Equal rows stay equal, and near ones keep their digits.
+    assert bool((rough.diagonal() == 1).all())
+    assert_close(rough, K, atol=2e-2)
+    model = LSSVMRegressor(precision="tf32").fit(Z, y)
+    calls.clear()
+    assert_close(model.predict(Z), LSSVMRegressor().fit(X, y).predict(X), atol=1e-2)
+    assert calls
+
+
+def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
+    torch = pytest.importorskip("torch")
+    from kaucus.backend import _tf32
+
+    monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
+    X, y = iris
+    Z = torch.tensor(X, dtype=torch.float32)
+    model = LSSVMRegressor(C=1e4, precision="tf32").fit(Z, y)
+    expected = LSSVMRegressor(C=1e4).fit(Z.to(torch.float64), y)
+    assert_close(model.dual_coef_, expected.dual_coef_, rtol=1e-6, atol=1e-6)
