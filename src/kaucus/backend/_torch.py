@@ -10,7 +10,7 @@ import torch
 from kaucus.backend._tf32 import has_tf32, tf32_products
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
-_IN_PLACE_ROWS, _PANEL = 8192, 1024
+_IN_PLACE_ROWS, _PANEL = 8192, 512
 # Rows of a Gram matrix that are multiplied at a time: of each, half of the first such
 # square is computed in vain.
 _GRAM_ROWS = 2048
@@ -151,7 +151,7 @@ def add_gram(G, A):
     In float64 throughout, which data-centre GPUs multiply as fast as float32.
     """
     A, m = A.to(G.dtype), A.shape[1]
-    height = min(_GRAM_ROWS, -(-m // 4))
+    height = min(_GRAM_ROWS, max(-(-m // 8), 64))
     for start in range(0, m, height):
         stop = min(start + height, m)
         G[start:stop, :stop].addmm_(A[:, start:stop].mT, A[:, :stop])
@@ -172,15 +172,16 @@ def sorted_segment_sum(values, labels, n_segments: int):
     ``index_add_`` and sparse products are as fast on CUDA, and differ from run to run.
     """
     order = torch.sort(labels, stable=True).indices
-    counts = torch.bincount(labels, minlength=n_segments)
+    counts = count_labels(labels, None, n_segments)
     offsets = torch.cat([counts.new_zeros(1), torch.cumsum(counts, 0)])
     return torch.segment_reduce(values[order], "sum", offsets=offsets, axis=0)
 
 
 def count_labels(labels, which, n_segments: int):
     """Count the rows of each label among those where ``which`` is true."""
-    kept = labels if which is None else labels[which]
-    return torch.bincount(kept, minlength=n_segments)
+    # ``bincount`` would wait for the device; sums of integers have no order.
+    ones = torch.ones_like(labels) if which is None else which.to(labels.dtype)
+    return labels.new_zeros(n_segments).scatter_add_(0, labels, ones)
 
 
 def best_two(scores):

@@ -37,10 +37,10 @@ JOB_HEADERS = ("job", "time", "bar", "within", "test error %", "all runs")
 RATE_HEADERS = ("what", "precision", "time", "TFLOP/s", "share of product")
 ABOUT = (
     "MNIST with unit-norm rows, kernel ⟨x, x'⟩⁴; data on the device. Each job runs "
-    f"once to warm up; the time is the median of {REPEATS} more runs, or of the steps after "
-    "the first three for spherical k-means. Rates count the operations that the result "
-    "needs: half of a symmetric product, a third of n³ for a factor. Share: over the "
-    "rate of a product of two large square matrices in that precision, in this run."
+    f"once to warm up; the time is the median of {REPEATS} more runs, or of the steps "
+    "after the first three for spherical k-means. Rates count the operations that the "
+    "result needs: half of a symmetric product, a third of n³ for a factor. Share: over "
+    "the rate of a product of two large square matrices in that precision, in this run."
 )
 
 
@@ -338,11 +338,11 @@ def measure_rates(digits: Digits, device: str, sizes: Sizes) -> list[dict[str, A
                 "product", "tf32", 2 * p**3, lambda: rough_inner_products(A32, A32), A
             )
         )
-    E = A[: min(J, p), :]
+    E = as_like(np.random.default_rng(0).normal(size=(J, n)), rows)
     kernel = Polynomial(degree=4)
     rates += [
         _rate("kernel matrix of MNIST", "float64", n * n * d, lambda: kernel(rows), A),
-        _rate(f"E Eᵀ of a block, J = {J}", "float64", J * J * p, lambda: gram(E), A),
+        _rate(f"E Eᵀ of a block, J = {J}", "float64", J * J * n, lambda: gram(E), A),
     ]
     H = add_to_diagonal(kernel(rows), 1.0)
 

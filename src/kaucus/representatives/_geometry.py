@@ -13,7 +13,7 @@ What a row costs is 1 − ⟨x, c⟩ (cosine) or ‖x − c‖² (euclidean).
 
 from typing import NamedTuple
 
-from kaucus.backend import Array, array_namespace, astype, dtype_name
+from kaucus.backend import Array, array_namespace, astype, dtype_name, epsilon
 from kaucus.kernels import squared_norms, unit_rows
 
 METRICS = ("cosine", "euclidean")
@@ -28,9 +28,19 @@ class Centers(NamedTuple):
     """−‖c‖²/2, (k,), or None in the cosine geometry."""
 
 
-def prepare_rows(X: Array, metric: str) -> Array:
-    """Return the rows as the geometry wants them: of unit norm for "cosine"."""
-    return unit_rows(X) if metric == "cosine" else X
+def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
+    """Return the rows as the geometry wants them: of unit norm for "cosine".
+
+    ``X`` itself where nothing is to do. ``squared`` are the squared norms of the rows,
+    where they are known.
+    """
+    if metric != "cosine":
+        return X
+    squared = squared_norms(X) if squared is None else squared
+    xp = array_namespace(squared)
+    if bool(xp.all(xp.abs(squared - 1) <= 8 * epsilon(X))):
+        return X
+    return unit_rows(X, squared)
 
 
 def make_centers(values: Array, metric: str) -> Centers:

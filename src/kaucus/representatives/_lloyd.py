@@ -30,7 +30,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.kernels import squared_norms, unit_rows
+from kaucus.kernels import squared_norms
 from kaucus.representatives._assign import (
     Assigner,
     Assignment,
@@ -165,7 +165,7 @@ def kmeans(
 
 
 def _pose(X, n_clusters: int, metric: str, norms, sample_weight, budget) -> _Problem:
-    rows = unit_rows(X, norms) if metric == "cosine" else X
+    rows = prepare_rows(X, metric, norms)
     weight = None if sample_weight is None else astype(sample_weight, "float64")
     squared = norms if metric == "euclidean" else None
     # A row without direction cannot be a centre on the sphere.
