@@ -39,8 +39,8 @@ ABOUT = (
     "MNIST with unit-norm rows, kernel ⟨x, x'⟩⁴; data on the device. Each job runs "
     f"once to warm up; the time is the median of {REPEATS} more runs, or of the steps "
     "after the first three for spherical k-means. Rates count the operations that the "
-    "result needs: half of a symmetric product, a third of n³ for a factor. Share: over "
-    "the rate of a product of two large square matrices in that precision, in this run."
+    "result needs: half of a symmetric product, a third of n³ for a factor. Share: "
+    "over the rate of a product of two large square matrices in that precision."
 )
 
 

@@ -36,11 +36,11 @@ def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
     """
     if metric != "cosine":
         return X
-    squared = squared_norms(X) if squared is None else squared
+    if squared is None:
+        squared = squared_norms(X)
     xp = array_namespace(squared)
-    if bool(xp.all(xp.abs(squared - 1) <= 8 * epsilon(X))):
-        return X
-    return unit_rows(X, squared)
+    off = xp.max(xp.abs(squared - 1)) if squared.shape[0] else 0.0
+    return X if float(off) <= 8 * epsilon(X) else unit_rows(X, squared)
 
 
 def make_centers(values: Array, metric: str) -> Centers:
