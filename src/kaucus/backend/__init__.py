@@ -81,6 +81,7 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._split import split_columns, times_split
 
 __all__ = [
     # namespaces and devices
@@ -128,6 +129,8 @@ __all__ = [
     "mirror_lower",
     "restore_lower",
     "solve_triangular",
+    "split_columns",
+    "times_split",
     "zero_gram",
     # labels
     "best_two",

@@ -36,11 +36,10 @@ def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
     """
     if metric != "cosine":
         return X
-    if squared is None:
-        squared = squared_norms(X)
-    xp = array_namespace(squared)
-    off = xp.max(xp.abs(squared - 1)) if squared.shape[0] else 0.0
-    return X if float(off) <= 8 * epsilon(X) else unit_rows(X, squared)
+    norms = squared_norms(X) if squared is None else squared
+    xp = array_namespace(norms)
+    all_one = bool(xp.all(xp.abs(norms - 1) <= 8 * epsilon(X)))
+    return X if all_one else unit_rows(X, norms)
 
 
 def make_centers(values: Array, metric: str) -> Centers:
