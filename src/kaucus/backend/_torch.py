@@ -10,7 +10,7 @@ import torch
 from kaucus.backend._tf32 import has_tf32, tf32_products
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
-_IN_PLACE_ROWS, _PANEL = 8192, 512
+_IN_PLACE_ROWS, _PANEL = 8192, 768
 # Rows of a Gram matrix that are multiplied at a time: of each, half of the first such
 # square is computed in vain.
 _GRAM_ROWS = 2048

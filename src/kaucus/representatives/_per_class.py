@@ -200,7 +200,8 @@ def _represent(
         n_init=options.n_init if n_old == 0 else 1,
         max_iter=options.max_iter,
         tol=options.tol,
-        sample_weight=as_like(weight, like),
+        # Rows that all count as one are counted, not weighed.
+        sample_weight=None if np.all(weight == 1) else as_like(weight, like),
         rng=rng,
         memory_budget=budget,
         callback=lambda step, moved: stop.is_set(),
