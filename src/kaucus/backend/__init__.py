@@ -73,6 +73,7 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._streaming import device_parts, iter_device_blocks, rows_on_device
 
 __all__ = [
     # namespaces and devices
@@ -141,6 +142,10 @@ __all__ = [
     "product_epsilon",
     "products_in",
     "working_types",
+    # to a device in blocks
+    "device_parts",
+    "iter_device_blocks",
+    "rows_on_device",
     # random numbers
     "generator_from",
     "random_normal",

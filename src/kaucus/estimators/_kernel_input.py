@@ -1,17 +1,24 @@
 """What every kernel estimator shares: rows in, kernel and device arrays out."""
 
+import warnings
+
 import numpy as np
 
 from kaucus._array_input import validate_data
 from kaucus.backend import (
     PRECISIONS,
+    array_namespace,
     as_like,
     astype,
+    device_parts,
     dtype_name,
+    format_bytes,
     generator_from,
+    is_numpy,
     is_sparse,
     is_tensor,
     parse_bytes,
+    rows_on_device,
     to_device,
     working_types,
 )
@@ -108,6 +115,36 @@ def on_device(X, device):
             )
         return X
     return to_device(X, device)
+
+
+def fitting_rows(X, device, memory_budget, *, what: str = ""):
+    """Return ``X`` on the device, or as it is where it does not fit there.
+
+    ``what`` is then done on the host, and a warning says so.
+    """
+    if is_sparse(X):
+        return on_device(X, device)
+    rows = rows_on_device(X, device, memory_budget)
+    if what and rows is X and device not in (None, "cpu") and is_numpy(X):
+        warnings.warn(
+            f"X takes {format_bytes(X.nbytes)}, more than half of what may be used on "
+            f"device={device!r}: {what} on the host. Pass float32 rows, fewer of them, "
+            "or a larger memory_budget.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return rows
+
+
+def map_rows(function, X, device, memory_budget):
+    """Return a function of all rows, computed on the device, in the kind of ``X``.
+
+    Rows that do not fit there travel in blocks.
+    """
+    if is_sparse(X):
+        return function(on_device(X, device))
+    parts = [as_like(function(r), X) for r in device_parts(X, device, memory_budget)]
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
 
 
 def beside(rows, values):

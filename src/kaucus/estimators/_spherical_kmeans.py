@@ -25,7 +25,12 @@ from kaucus.backend import (
     to_numpy,
     working_types,
 )
-from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
+from kaucus.estimators._kernel_input import (
+    beside,
+    fitting_rows,
+    in_precision_of,
+    map_rows,
+)
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import (
     check_choice,
@@ -167,7 +172,9 @@ default="k-means++"
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
-        rows = on_device(X, self.device)
+        rows = fitting_rows(
+            X, self.device, self.memory_budget, what="clusters are found"
+        )
         result = kmeans(
             rows,
             self.n_clusters,
@@ -240,9 +247,11 @@ default="k-means++"
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
         X = self._validate(X, reset=False)
-        rows = on_device(X, self.device)
+        return map_rows(self._cosines_of_rows, X, self.device, self.memory_budget)
+
+    def _cosines_of_rows(self, rows):
         centers = in_precision_of(self.cluster_centers_, rows)
-        return as_like(inner_products(unit_rows(rows), centers), X)
+        return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
         return validate_data(
