@@ -43,6 +43,7 @@ from kaucus.backend import (
     dtype_name,
     few_threads_for,
     format_bytes,
+    is_numpy,
     is_sparse,
     itemsize,
     iter_device_blocks,
@@ -188,7 +189,9 @@ def _sum_equations(
         0.0,
     )
     shift = astype(shift, dtype_name(X))[None, :]
-    blocks = row_blocks(n, m * itemsize(Z), block_bytes)
+    # Rows of the host are held on the device twice, beside their kernel columns.
+    width = m + 2 * X.shape[1] if is_numpy(X) and not is_numpy(Z) else m
+    blocks = row_blocks(n, width * itemsize(Z), block_bytes)
     columns = ((s, kernel(x, Z)) for s, x in iter_device_blocks(X, blocks, Z))
     while True:
         try:
