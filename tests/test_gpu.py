@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
 
-from kaucus import KMeansKernelClassifier, LSSVMRegressor
+from kaucus import KMeansKernelClassifier, LSSVMRegressor, SphericalKMeans
 from kaucus._fitted_arrays import fitted_arrays
 from kaucus.backend import iter_device_blocks, products_in, row_blocks
 from kaucus.kernels import Linear
@@ -227,6 +228,21 @@ def test_a_classifier_of_rows_that_do_not_fit(many_rows):
     assert_close(
         streamed.decision_function(some), whole.decision_function(some), atol=1e-2
     )
+
+
+def test_clusters_of_rows_that_do_not_fit(many_rows):
+    X, _ = many_rows
+    model = SphericalKMeans(
+        16, init=X[:16], max_iter=5, tol=1e-9, random_state=0, device="cuda"
+    )
+    with pytest.warns(ConvergenceWarning):
+        whole = clone(model).fit(X)
+    tight = clone(model).set_params(memory_budget="64MiB")
+    with pytest.warns(ConvergenceWarning):
+        streamed, peak = peak_of(lambda: tight.fit(X))
+    assert peak < X.nbytes
+    assert np.mean(streamed.labels_ == whole.labels_) > 0.999
+    assert_close(streamed.cluster_centers_, whole.cluster_centers_, atol=1e-3)
 
 
 def test_predictions_of_rows_that_do_not_fit(many_rows):

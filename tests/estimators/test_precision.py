@@ -9,6 +9,7 @@ from kaucus import LSSVMRegressor
 from kaucus.backend import dtype_name
 from kaucus.kernels import Gaussian
 from tests.arrays import array, assert_close
+from tests.conftest import namespace
 from tests.discovery import estimators, having, name_of
 
 PRECISE = having(estimators(), "precision")
@@ -36,12 +37,13 @@ def test_every_kernel_estimator_has_it():
 
 
 @each_precision
+@pytest.mark.parametrize("library", ["numpy", "torch"])
 @each_estimator
-def test_it_is_a_cast_of_the_rows(estimator, precision, xp, dtype, iris):
+def test_it_is_a_cast_of_the_rows(estimator, precision, library, dtype, iris):
     X, y = iris
     work = WORK[precision]
     model = clone(estimator).set_params(precision=precision)
-    Z = array(xp, X, dtype)
+    Z = array(namespace(library), X, dtype)
     got = output(model.fit(Z, y), Z)
     assert dtype_name(got) == work
     X = X.astype(dtype).astype(work)

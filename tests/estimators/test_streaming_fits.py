@@ -104,11 +104,16 @@ def test_a_classifier_of_rows_that_do_not_fit(
     )
 
 
-def test_clusters_of_rows_that_do_not_fit_are_found_on_the_host(iris, there):
+@pytest.mark.parametrize("init", ["k-means++", "random", "given"])
+def test_clusters_of_rows_that_do_not_fit(init, iris, there):
     X, _ = iris
-    model = SphericalKMeans(3, random_state=0)
-    expected = clone(model).fit(X)
-    tight = clone(model).set_params(device=there, memory_budget=X.nbytes)
-    with pytest.warns(UserWarning, match=r"device='there': clusters are found on the"):
-        tight.fit(X)
-    assert np.array_equal(tight.labels_, expected.labels_)
+    weight = np.linspace(0.5, 2, len(X))
+    first = X[::20] if init == "given" else init
+    model = SphericalKMeans(3, init=first, n_init=1, random_state=0)
+    expected = clone(model).fit(X, sample_weight=weight)
+    streamed = clone(model).set_params(device=there, memory_budget=X.nbytes)
+    streamed.fit(X, sample_weight=weight)
+    assert isinstance(streamed.cluster_centers_, np.ndarray)
+    assert np.array_equal(streamed.labels_, expected.labels_)
+    assert streamed.inertia_ == pytest.approx(expected.inertia_)
+    assert streamed.n_iter_ == expected.n_iter_

@@ -1,7 +1,5 @@
 """What every kernel estimator shares: rows in, kernel and device arrays out."""
 
-import warnings
-
 import numpy as np
 
 from kaucus._array_input import validate_data
@@ -12,7 +10,6 @@ from kaucus.backend import (
     astype,
     device_parts,
     dtype_name,
-    format_bytes,
     generator_from,
     is_numpy,
     is_sparse,
@@ -117,23 +114,16 @@ def on_device(X, device):
     return to_device(X, device)
 
 
-def fitting_rows(X, device, memory_budget, *, what: str = ""):
-    """Return ``X`` on the device, or as it is where it does not fit there.
-
-    ``what`` is then done on the host, and a warning says so.
-    """
+def fitting_rows(X, device, memory_budget):
+    """Return ``X`` on the device, or as it is where it does not fit there."""
     if is_sparse(X):
         return on_device(X, device)
-    rows = rows_on_device(X, device, memory_budget)
-    if what and rows is X and device not in (None, "cpu") and is_numpy(X):
-        warnings.warn(
-            f"X takes {format_bytes(X.nbytes)}, more than half of what may be used on "
-            f"device={device!r}: {what} on the host. Pass float32 rows, fewer of them, "
-            "or a larger memory_budget.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return rows
+    return rows_on_device(X, device, memory_budget)
+
+
+def are_left_behind(rows, device) -> bool:
+    """Tell whether rows are on the host though the work is to be elsewhere."""
+    return is_numpy(rows) and device not in (None, "cpu")
 
 
 def map_rows(function, X, device, memory_budget):

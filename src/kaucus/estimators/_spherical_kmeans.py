@@ -26,10 +26,12 @@ from kaucus.backend import (
     working_types,
 )
 from kaucus.estimators._kernel_input import (
+    are_left_behind,
     beside,
     fitting_rows,
     in_precision_of,
     map_rows,
+    on_device,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import (
@@ -39,7 +41,7 @@ from kaucus.estimators._validation import (
     check_weights,
 )
 from kaucus.kernels import inner_products, unit_rows
-from kaucus.representatives import KMeansResult, kmeans
+from kaucus.representatives import KMeansResult, kmeans, streamed_kmeans
 
 INITS = ("k-means++", "random")
 
@@ -172,22 +174,7 @@ default="k-means++"
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
-        rows = fitting_rows(
-            X, self.device, self.memory_budget, what="clusters are found"
-        )
-        result = kmeans(
-            rows,
-            self.n_clusters,
-            metric="cosine",
-            init=self._first_centers(X, rows),
-            n_init=n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            sample_weight=beside(rows, weight),
-            rng=generator_from(self.random_state),
-            memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, self.tol, self.max_iter),
-        )
+        result = self._kmeans(X, weight, n_init)
         report_kmeans(result, self.n_clusters, self.max_iter)
         self.cluster_centers_ = as_like(result.centers, X)
         self.labels_ = astype(as_like(result.labels, X), "int32")
@@ -195,6 +182,25 @@ default="k-means++"
         self.n_reseeded_ = result.n_reseeded
         self._n_features_out = self.n_clusters
         return self
+
+    def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
+        """Cluster on the device, block by block where the rows do not fit there."""
+        rows = fitting_rows(X, self.device, self.memory_budget)
+        options = {
+            "metric": "cosine",
+            "init": self._first_centers(X, rows),
+            "n_init": n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "rng": generator_from(self.random_state),
+            "memory_budget": self.memory_budget,
+            "callback": step_reporter(self.verbose, self.tol, self.max_iter),
+        }
+        if are_left_behind(rows, self.device):
+            like, options["sample_weight"] = on_device(X[:1, :], self.device), weight
+            return streamed_kmeans(X, self.n_clusters, like=like, **options)
+        options["sample_weight"] = beside(rows, weight)
+        return kmeans(rows, self.n_clusters, **options)
 
     def predict(self, X):
         """Return the cluster of largest cosine.
