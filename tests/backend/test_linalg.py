@@ -19,12 +19,11 @@ from kaucus.backend import (
     is_torch,
     jitter_steps,
     restore_lower,
-    segment_sum,
     solve_triangular,
     sqrt,
     to_numpy,
 )
-from kaucus.backend._linalg import _portable_cholesky, _portable_segment_sum
+from kaucus.backend._linalg import _portable_cholesky
 from tests.arrays import EPS, array, assert_close, same_bits
 
 N = 17
@@ -162,19 +161,6 @@ def test_diagonal_is_a_copy(xp, dtype, H):
     assert same_bits(given, H.astype(dtype))
 
 
-@pytest.mark.parametrize("version", [segment_sum, _portable_segment_sum])
-def test_segment_sum_equals_the_loop(xp, dtype, rng, version):
-    labels = rng.choice([0, 1, 3, 4, 6], size=50)  # 2, 5 and the last are empty
-    values = rng.normal(size=(50, 3))
-    expected = np.zeros((8, 3))
-    for label, row in zip(labels, values, strict=True):
-        expected[label] += row
-    sums = version(array(xp, values, dtype), array(xp, labels), 8)
-    assert dtype_name(sums) == dtype
-    assert_close(sums, expected, **tolerance(dtype))
-    assert np.all(to_numpy(sums)[[2, 5, 7]] == 0)
-
-
 @pytest.mark.parametrize("name", ["exp", "sqrt"])
 def test_elementwise_functions(xp, dtype, rng, name):
     x = rng.uniform(0, 3, size=(4, 5)).astype(dtype)
@@ -280,3 +266,29 @@ def test_a_factor_by_panels_fails_where_it_must(rng, monkeypatch):
     assert cholesky(room, overwrite=True) is None
     restore_lower(room, np.diagonal(H))
     assert_array_equal(room, H)
+
+
+@pytest.mark.parametrize("width", [1, 4, 17, 30])
+def test_a_tensor_is_factored_by_panels_in_place(dtype, H, width):
+    torch = pytest.importorskip("torch")
+    from kaucus.backend._torch import blocked_cholesky
+
+    given = torch.tensor(H.astype(dtype))
+    upper = np.triu(to_numpy(given), k=1).copy()
+    L = blocked_cholesky(given, width)
+    assert L.data_ptr() == given.data_ptr()  # in its own memory
+    assert_close(np.tril(to_numpy(L)), np.linalg.cholesky(H), **tolerance(dtype))
+    assert same_bits(np.triu(to_numpy(L), k=1), upper)
+
+
+@pytest.mark.parametrize("width", [1, 4, 30])
+def test_what_cannot_be_factored_by_panels_can_be_restored(dtype, H, width):
+    torch = pytest.importorskip("torch")
+    from kaucus.backend._torch import blocked_cholesky
+
+    H = H.astype(dtype)
+    H[-3, -3] = -1.0
+    given = torch.tensor(H)
+    assert blocked_cholesky(given, width) is None
+    restore_lower(given, torch.tensor(np.diag(H).copy()))
+    assert same_bits(given, H)

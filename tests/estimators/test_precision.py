@@ -80,6 +80,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
     monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
     monkeypatch.setattr(_distances, "product", product)
+    monkeypatch.setattr(_distances, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)
     K = Gaussian(0.5)(Z)

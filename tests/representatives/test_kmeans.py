@@ -14,7 +14,9 @@ from kaucus.backend import to_numpy
 from kaucus.representatives import (
     Assigner,
     _assign,
+    _lloyd,
     cluster_sums,
+    cluster_weights,
     kmeans,
     kmeans_plus_plus,
     make_centers,
@@ -22,6 +24,7 @@ from kaucus.representatives import (
     random_seeds,
     reseed_empty,
 )
+from kaucus.representatives._assign import block_scores
 
 METRICS = ["cosine", "euclidean"]
 
@@ -196,17 +199,95 @@ def test_only_moved_centres_need_new_scores(metric, seed, n_moved):
     assert_allclose(step.scores, fresh.scores, atol=1e-12)
 
 
-def test_cluster_sums_are_sums(xp, dtype):
+def cut_to_tf32(X):
+    """Cut off all but ten bits of each number's fraction, as tensor cores may do."""
+    bits = np.ascontiguousarray(X, dtype=np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.fixture
+def rough_device(monkeypatch):
+    """A device with fast products of few digits, whatever the size of the data."""
+    monkeypatch.setattr(_assign, "rough_error", lambda X: 2.0**-9)
+    monkeypatch.setattr(
+        _assign,
+        "rough_inner_products",
+        lambda X, Y: cut_to_tf32(X) @ cut_to_tf32(Y).T,
+    )
+    monkeypatch.setattr(_assign, "_MANY_SCORES", 0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("distance", [0.0, 1e-4, 1e-2, 1.0])
+def test_rough_products_change_no_label(rough_device, metric, distance):
+    rng = rng_of()
+    rows = prepare_rows(rng.normal(size=(500, 20)).astype(np.float32), metric)
+    near = rng.normal(size=20) + distance * rng.normal(size=(30, 20))
+    centers = make_centers(prepare_rows(near.astype(np.float32), metric), metric)
+    assigner = Assigner(rows, 30, budget=10**6)
+    found = assigner.assign(centers)
+    scores = block_scores(rows, centers)
+    rounding = 1e-5 * np.abs(scores).max()  # ties of float32 itself
+    best = scores[np.arange(500), found.labels]
+    assert np.all(best >= scores.max(axis=1) - rounding)
+    assert_allclose(assigner.exact_scores(found, centers), best, atol=rounding)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rough_products_lead_to_the_same_clusters(rough_device, monkeypatch, metric):
+    X = blobs(n=400).astype(np.float32)
+    rough = kmeans(X, 6, metric=metric, rng=rng_of())
+    monkeypatch.undo()
+    exact = kmeans(X, 6, metric=metric, rng=rng_of())
+    assert_array_equal(rough.labels, exact.labels)
+    assert_allclose(rough.inertia, exact.inertia, rtol=1e-5)
+
+
+def test_many_doubtful_rows_end_rough_products(rough_device, monkeypatch):
+    """Where every row needs a second look, the first one is left out."""
+    X = np.ones((50, 4), dtype=np.float32)
+    assigner = Assigner(X, 3, budget=10**6)
+    centers = make_centers(X[:3], "cosine")
+    assigner.assign(centers)
+
+    def fail(X, Y):
+        raise AssertionError("rough products again")
+
+    monkeypatch.setattr(_assign, "rough_inner_products", fail)
+    assert_array_equal(assigner.assign(centers).labels, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cluster_sums_are_sums(xp, dtype, weighted):
     rng = rng_of()
     X, w = rng.normal(size=(50, 3)), rng.uniform(size=50)
     labels = rng.integers(4, size=50)
-    sums, weights = cluster_sums(
-        xp.asarray(X.astype(dtype)), xp.asarray(labels), xp.asarray(w), 6
-    )
+    weight = xp.asarray(w) if weighted else None
+    w = w if weighted else np.ones(50)
+    sums = cluster_sums(xp.asarray(X.astype(dtype)), xp.asarray(labels), weight, 6)
+    weights = cluster_weights(xp.asarray(labels), weight, 6)
     member = labels[:, None] == np.arange(6)
     tolerance = 1e-6 if dtype == "float32" else 1e-12
     assert_allclose(to_numpy(sums), (member * w[:, None]).T @ X, atol=tolerance)
     assert_allclose(to_numpy(weights), (member * w[:, None]).sum(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_moved_rows_lead_to_the_same_centres(monkeypatch, metric, weighted):
+    X = rng_of().normal(size=(400, 5))
+    weight = rng_of(1).uniform(size=400) if weighted else None
+    results = []
+    for refresh in (0, 10**6):  # all rows in every step, and never after the first
+        monkeypatch.setattr(_lloyd, "_REFRESH", refresh)
+        monkeypatch.setattr(_lloyd, "_MANY", 1.0)
+        results.append(
+            kmeans(X, 12, metric=metric, sample_weight=weight, tol=0.0, rng=rng_of())
+        )
+    whole, moved = results
+    assert whole.n_iter == moved.n_iter > 5
+    assert_array_equal(whole.labels, moved.labels)
+    assert_allclose(moved.centers, whole.centers, atol=1e-13)
 
 
 def test_an_empty_cluster_takes_the_worst_represented_row():

@@ -18,6 +18,13 @@ from kaucus.backend._blocks import (
 )
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
+from kaucus.backend._labels import (
+    best_two,
+    count_labels,
+    rough_error,
+    rough_inner_products,
+    segment_sum,
+)
 from kaucus.backend._linalg import (
     CholeskyFactor,
     NotPositiveDefiniteError,
@@ -30,7 +37,6 @@ from kaucus.backend._linalg import (
     inverse_diagonal,
     jitter_steps,
     restore_lower,
-    segment_sum,
     solve_triangular,
 )
 from kaucus.backend._memory import (
@@ -57,8 +63,10 @@ from kaucus.backend._namespace import (
     is_torch,
     itemsize,
     label_array,
+    on_gpu,
     set_columns,
     set_entries,
+    synchronize,
     take_rows,
     tensor_near,
     to_device,
@@ -73,6 +81,7 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._split import split_columns, times_split
 from kaucus.backend._streaming import device_parts, iter_device_blocks, rows_on_device
 
 __all__ = [
@@ -93,9 +102,11 @@ __all__ = [
     "is_tensor",
     "is_torch",
     "itemsize",
+    "on_gpu",
     "label_array",
     "set_columns",
     "set_entries",
+    "synchronize",
     "take_rows",
     "tensor_near",
     "to_device",
@@ -118,9 +129,16 @@ __all__ = [
     "jitter_steps",
     "mirror_lower",
     "restore_lower",
-    "segment_sum",
     "solve_triangular",
+    "split_columns",
+    "times_split",
     "zero_gram",
+    # labels
+    "best_two",
+    "count_labels",
+    "rough_error",
+    "rough_inner_products",
+    "segment_sum",
     # blocks and memory
     "few_threads_for",
     "for_each_block",

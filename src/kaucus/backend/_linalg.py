@@ -21,7 +21,6 @@ from kaucus.backend._namespace import (
     device_of,
     epsilon,
     is_numpy,
-    is_sparse,
     is_torch,
 )
 
@@ -48,14 +47,14 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
     """Return a lower factor of a symmetric ``H``, or ``None`` if there is none.
 
     Only the lower triangle of ``H`` is read. Only the lower triangle of the result
-    is defined; with ``overwrite=True`` it may share the memory of ``H``, and for
-    NumPy arrays the strict upper triangle of ``H`` then survives, which is how
-    :mod:`kaucus.solvers` keeps the matrix and its factor in the room of one.
+    is defined; with ``overwrite=True`` it may share the memory of ``H``. The strict
+    upper triangle of ``H`` then survives, which is how :mod:`kaucus.solvers` keeps the
+    matrix and its factor in the room of one.
     """
     if is_torch(H):
         from kaucus.backend import _torch
 
-        return _torch.cholesky(H)
+        return _torch.cholesky(H, overwrite=overwrite)
     if is_numpy(H):
         return _scipy_cholesky(H, overwrite=overwrite)
     return _portable_cholesky(H)
@@ -239,54 +238,19 @@ def cholesky_with_jitter(
 
 def _undo(H: Array, on_diagonal: Array) -> None:
     """Bring back a matrix whose diagonal was changed and whose factoring failed."""
-    if is_numpy(H):
+    if is_numpy(H) or is_torch(H):
         restore_lower(H, on_diagonal)
-    elif is_torch(H):  # which did not factor in place
-        from kaucus.backend import _torch
-
-        _torch.set_diagonal(H, on_diagonal)
 
 
-def restore_lower(H: np.ndarray, on_diagonal: np.ndarray) -> None:
+def restore_lower(H: Array, on_diagonal: Array) -> None:
     """Undo ``cholesky(H, overwrite=True)``: mirror the strict upper triangle."""
+    xp = array_namespace(H)
     step = max(1, 2**20 // max(H.shape[0], 1))
+    if is_torch(H):
+        step = max(step, 1024)  # a call costs as much as some millions of entries
     for start in range(0, H.shape[0], step):
         s = slice(start, min(start + step, H.shape[0]))
         H[s.stop :, s] = H[s, s.stop :].T
-        square = np.triu(H[s, s], k=1)
+        square = xp.triu(H[s, s], k=1)
         H[s, s] = square + square.T
-    np.fill_diagonal(H, on_diagonal)
-
-
-def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
-    """Sum the rows of ``values`` that share a label.
-
-    Parameters
-    ----------
-    values : array or CSR matrix of shape (n, d)
-    labels : integer array of shape (n,), from 0 to ``n_segments - 1``
-    n_segments : int
-
-    Returns
-    -------
-    array of shape (n_segments, d)
-        Dense. A segment without rows has the sum 0.
-    """
-    if is_torch(values):
-        from kaucus.backend import _torch
-
-        return _torch.segment_sum(values, labels, n_segments)
-    if is_numpy(values) or is_sparse(values):
-        n = values.shape[0]
-        member = scipy.sparse.csc_array(
-            (np.ones(n, values.dtype), labels, np.arange(n + 1)), shape=(n_segments, n)
-        )
-        sums = member @ values
-        return sums.toarray() if is_sparse(sums) else np.asarray(sums)
-    return _portable_segment_sum(values, labels, n_segments)
-
-
-def _portable_segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
-    xp = array_namespace(values, labels)
-    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
-    return xp.astype(labels[None, :] == ids[:, None], values.dtype) @ values
+    add_to_diagonal(H, on_diagonal)

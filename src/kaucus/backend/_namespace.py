@@ -58,6 +58,11 @@ def is_torch(x: Array) -> bool:
     return array_api_compat.is_torch_array(x)
 
 
+def on_gpu(x: Array) -> bool:
+    """Tell whether ``x`` lives on an accelerator."""
+    return is_torch(x) and x.device.type != "cpu"
+
+
 def is_tensor(x: Array) -> bool:
     """Tell whether ``x`` is of a library beside NumPy that the core computes with.
 
@@ -158,6 +163,14 @@ def device_is_here(device: str | None) -> bool:
     except ModuleNotFoundError:
         return False
     return _torch.is_here(device)
+
+
+def synchronize(like: Array) -> None:
+    """Wait for the device of ``like``: GPUs compute while the program goes on."""
+    if is_torch(like):
+        from kaucus.backend import _torch
+
+        _torch.synchronize(like)
 
 
 def device_name(device: str | None) -> str | None:

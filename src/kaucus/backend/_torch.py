@@ -7,6 +7,14 @@ Each function here has a portable twin of the same name and meaning in
 import numpy as np
 import torch
 
+from kaucus.backend._tf32 import has_tf32, tf32_products
+
+# A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
+_IN_PLACE_ROWS, _PANEL = 8192, 512
+# Rows of a Gram matrix that are multiplied at a time: of each, half of the first such
+# square is computed in vain.
+_GRAM_ROWS = 2048
+
 
 def to_device(x, device: str):
     """Move a tensor or NumPy array to ``device``."""
@@ -41,6 +49,12 @@ def known_device(device: str):
     return target
 
 
+def synchronize(x) -> None:
+    """Wait until all work on the tensor's device is done."""
+    if x.device.type == "cuda":
+        torch.cuda.synchronize(x.device)
+
+
 def is_here(device: str) -> bool:
     """Tell whether this machine has a device; what is not CUDA's is not asked for."""
     target = torch.device(device)
@@ -63,14 +77,53 @@ def from_numpy(x: np.ndarray):
     return torch.from_numpy(x if shareable else x.copy())
 
 
-def cholesky(H):
-    """Return the lower factor, or ``None`` where ``H`` is not positive definite."""
+def cholesky(H, *, overwrite: bool):
+    """Return the lower factor, or ``None`` where ``H`` is not positive definite.
+
+    With ``overwrite`` a large matrix on a GPU is factored in its own memory, and keeps
+    its strict upper triangle.
+    """
+    if overwrite and H.device.type == "cuda" and H.shape[0] > _IN_PLACE_ROWS:
+        return blocked_cholesky(H, _PANEL)
     L, info = torch.linalg.cholesky_ex(H)
     return None if int(info) else L
 
 
+def blocked_cholesky(A, width: int):
+    """Factor in place, ``width`` columns at a time; ``None`` if it is not possible.
+
+    Left-looking: each panel takes in all columns to its left by one long product, so
+    that nearly all work is matrix products, of the lower triangle only, and there is no
+    second matrix.
+    """
+    n = A.shape[0]
+    for start in range(0, n, width):
+        panel = slice(start, min(start + width, n))
+        if start:
+            done = A[panel, :start]
+            square = torch.addmm(A[panel, panel], done, done.mT, alpha=-1)
+        else:
+            square = A[panel, panel]
+        L, info = torch.linalg.cholesky_ex(square)
+        if int(info):
+            return None
+        A[panel, panel] = torch.triu(A[panel, panel], diagonal=1) + L
+        if panel.stop < n:
+            below = A[panel.stop :, panel]
+            if start:
+                below.addmm_(A[panel.stop :, :start], done.mT, alpha=-1)
+            # By the inverse of the small factor: a product, not a slow substitution.
+            identity = torch.eye(L.shape[0], dtype=L.dtype, device=L.device)
+            inverse = torch.linalg.solve_triangular(L, identity, upper=False)
+            below.copy_(below @ inverse.mT)
+    return A
+
+
 def cho_solve(L, B):
     """Solve ``L @ L.T @ X = B``."""
+    if L.shape[0] > _IN_PLACE_ROWS:  # the library's own copies the factor
+        half = solve_triangular(L, B, transpose=False)
+        return solve_triangular(L, half, transpose=True)
     return torch.cholesky_solve(B, L)
 
 
@@ -93,22 +146,61 @@ def set_diagonal(H, values):
 
 
 def add_gram(G, A):
-    """Add AᵀA to a float64 ``G``, in place.
+    """Add the lower triangle of AᵀA to a float64 ``G``, in place.
 
     In float64 throughout, which data-centre GPUs multiply as fast as float32.
     """
-    A = A.to(G.dtype)
-    return G.addmm_(A.mT, A)
+    A, m = A.to(G.dtype), A.shape[1]
+    height = min(_GRAM_ROWS, max(-(-m // 8), 64))
+    for start in range(0, m, height):
+        stop = min(start + height, m)
+        G[start:stop, :stop].addmm_(A[:, start:stop].mT, A[:, :stop])
+    return G
 
 
 def segment_sum(values, labels, n_segments: int):
     """Sum the rows of ``values`` that share a label."""
     if values.device.type != "cpu":
-        # index_add_ is not reproducible from run to run on CUDA; a product is.
-        ids = torch.arange(n_segments, device=values.device)
-        return (labels[None, :] == ids[:, None]).to(values.dtype) @ values
+        return sorted_segment_sum(values, labels, n_segments)
     out = torch.zeros((n_segments, values.shape[1]), dtype=values.dtype)
     return out.index_add_(0, labels, values)
+
+
+def sorted_segment_sum(values, labels, n_segments: int):
+    """Sum segments after sorting by label: each sum has one order of addition.
+
+    ``index_add_`` and sparse products are as fast on CUDA, and differ from run to run.
+    """
+    order = torch.sort(labels, stable=True).indices
+    counts = count_labels(labels, None, n_segments)
+    offsets = torch.cat([counts.new_zeros(1), torch.cumsum(counts, 0)])
+    return torch.segment_reduce(values[order], "sum", offsets=offsets, axis=0)
+
+
+def count_labels(labels, which, n_segments: int):
+    """Count the rows of each label among those where ``which`` is true."""
+    # ``bincount`` would wait for the device; sums of integers have no order.
+    ones = torch.ones_like(labels) if which is None else which.to(labels.dtype)
+    return labels.new_zeros(n_segments).scatter_add_(0, labels, ones)
+
+
+def best_two(scores):
+    """Return the largest entry of each row, where it is, and the second largest."""
+    best, labels = torch.max(scores, dim=1)
+    scores.scatter_(1, labels[:, None], -torch.inf)
+    return best, labels, torch.amax(scores, dim=1)
+
+
+def rough_error(x) -> float:
+    """Return the error of :func:`rough_products`, relative to norms; 0: exact."""
+    # tf32 keeps ten bits of each factor, and may cut off the others.
+    return 2.0**-9 if has_tf32(x) else 0.0
+
+
+def rough_products(X, Y):
+    """Return X @ Y.T in tf32 where the device has it."""
+    with tf32_products():
+        return X @ Y.mT
 
 
 def free_memory(x) -> int | None:

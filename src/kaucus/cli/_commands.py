@@ -126,12 +126,25 @@ def _bench_solvers(args: Namespace, output: Path) -> tuple[dict, list]:
     return content, bench.bench_tables(content)
 
 
+def _bench_gpu(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_gpu as bench
+
+    content = bench.bench_gpu(
+        output,
+        device=args.device or "cuda",
+        quick=args.quick,
+        data_home=args.data_home,
+    )
+    return content, bench.bench_tables(content)
+
+
 _BENCHES = {
     "lssvm": _bench_lssvm,
     "solvers": _bench_solvers,
     "kmeans-kernel": _bench_kmeans_kernel,
     "kernel-kmeans": _bench_kernel_kmeans,
     "cluster-rbf": _bench_cluster_rbf,
+    "gpu": _bench_gpu,
 }
 
 

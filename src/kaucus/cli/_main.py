@@ -118,7 +118,11 @@ def _add_bench(commands) -> None:
         help="also the large fit: lssvm and solvers 60,000 rows under 2 GiB, "
         "kernel-kmeans a million rows (minutes)",
     )
-    add("--device", metavar="D", help="where kernel-kmeans makes its large fit")
+    add(
+        "--device",
+        metavar="D",
+        help="where kernel-kmeans makes its large fit, and gpu all",
+    )
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add(
         "--output",

@@ -35,7 +35,7 @@ POINTS = 0.05
 IN_A_ROW = 3
 STEPS_OF_CG = 10
 # Seconds of solving after which a solver has had its chance.
-PATIENCE = 300.0
+PATIENCE = 120.0
 C = 1e4
 BUDGET = "5GiB"
 HEADERS = (

@@ -25,6 +25,7 @@ def draw_history(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path 
         return None
     require("matplotlib", extra="plot")
     from matplotlib import rc_context
+    from matplotlib.ticker import LogLocator, NullLocator
 
     with rc_context(STYLE):
         canvas = new_figure()
@@ -45,8 +46,11 @@ def draw_history(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path 
             axes.xaxis.get_major_locator().set_params(integer=True)
         if figure.log_y:
             axes.set_yscale("log")
+            # 1, 2, 5, 10 ...: a curve within one decade needs them, and two decades
+            # have no room for more.
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("{x:g}")
         axes.grid(alpha=0.25)
         axes.legend()
         canvas.savefig(path)

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from kaucus.backend import Array, array_namespace, astype, dtype_name, is_sparse
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    dtype_name,
+    is_sparse,
+)
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import Rows, squared_norms
 
@@ -35,12 +41,14 @@ class Cosine(InnerProductKernel):
         return xp.astype(squared_norms(X) > 0, getattr(xp, dtype_name(X)))
 
 
-def unit_rows(X: Array) -> Array:
+def unit_rows(X: Array, squared: Array | None = None) -> Array:
     """Return the rows divided by their norms; zero rows stay zero.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
+    squared : array of shape (n,), default=None
+        ‖x‖² of the rows in float64, where it is known.
 
     Returns
     -------
@@ -48,7 +56,7 @@ def unit_rows(X: Array) -> Array:
         In the precision of ``X``.
     """
     xp = array_namespace(X)
-    norms = xp.sqrt(squared_norms(X))
+    norms = xp.sqrt(squared_norms(X) if squared is None else squared)
     scale = astype(1 / xp.where(norms > 0, norms, xp.ones_like(norms)), dtype_name(X))
     if is_sparse(X):
         return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(scale)) @ X)

@@ -4,7 +4,12 @@ Seeding, k-means in the cosine and the euclidean geometry and in the feature spa
 kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
-from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
+from kaucus.representatives._assign import (
+    Assigner,
+    Assignment,
+    cluster_sums,
+    cluster_weights,
+)
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
 from kaucus.representatives._gram import (
@@ -62,6 +67,7 @@ __all__ = [
     "choose_landmarks",
     "cell_covariances",
     "cluster_sums",
+    "cluster_weights",
     "distances_from_sums",
     "indicator",
     "kernel_kmeans",

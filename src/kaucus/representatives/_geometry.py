@@ -13,7 +13,7 @@ What a row costs is 1 − ⟨x, c⟩ (cosine) or ‖x − c‖² (euclidean).
 
 from typing import NamedTuple
 
-from kaucus.backend import Array, array_namespace, astype, dtype_name
+from kaucus.backend import Array, array_namespace, astype, dtype_name, epsilon
 from kaucus.kernels import squared_norms, unit_rows
 
 METRICS = ("cosine", "euclidean")
@@ -28,9 +28,18 @@ class Centers(NamedTuple):
     """−‖c‖²/2, (k,), or None in the cosine geometry."""
 
 
-def prepare_rows(X: Array, metric: str) -> Array:
-    """Return the rows as the geometry wants them: of unit norm for "cosine"."""
-    return unit_rows(X) if metric == "cosine" else X
+def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
+    """Return the rows as the geometry wants them: of unit norm for "cosine".
+
+    ``X`` itself where nothing is to do. ``squared`` are the squared norms of the rows,
+    where they are known.
+    """
+    if metric != "cosine":
+        return X
+    norms = squared_norms(X) if squared is None else squared
+    xp = array_namespace(norms)
+    all_one = bool(xp.all(xp.abs(norms - 1) <= 8 * epsilon(X)))
+    return X if all_one else unit_rows(X, norms)
 
 
 def make_centers(values: Array, metric: str) -> Centers:
@@ -56,11 +65,12 @@ def centers_from_sums(
     metric : {"cosine", "euclidean"}
     """
     xp = array_namespace(sums)
+    alive = weights > 0
     if metric == "cosine":
         # Rows that cancel each other have a sum without direction: stay as well.
-        means, alive = unit_rows(sums), squared_norms(sums) > 0
+        squared = squared_norms(sums)
+        means, alive = unit_rows(sums, squared), alive & (squared > 0)
     else:
-        alive = weights > 0
         means = sums / xp.where(alive, weights, xp.ones_like(weights))[:, None]
     means = astype(means, dtype_name(old.values))
     return make_centers(xp.where(alive[:, None], means, old.values), metric)

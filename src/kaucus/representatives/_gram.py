@@ -25,9 +25,9 @@ from kaucus.backend import (
     epsilon,
     for_each_block,
     is_sparse,
-    is_torch,
     itemsize,
     n_workers,
+    on_gpu,
     resolve_budget,
     row_blocks,
     take_rows,
@@ -254,5 +254,4 @@ def make_gram(
 
 
 def _block_bytes(K: Array) -> int:
-    on_gpu = is_torch(K) and K.device.type != "cpu"
-    return _BLOCK_BYTES_GPU if on_gpu else _BLOCK_BYTES_CPU
+    return _BLOCK_BYTES_GPU if on_gpu(K) else _BLOCK_BYTES_CPU

@@ -8,8 +8,8 @@ The steps of Andrecut (2020), Sec. 5:
     8-9   again until δ ≤ tol
 
 and what the paper is silent on: a centre that has lost all its rows takes the row that
-is worst represented. A cluster that neither won nor lost rows has the mean it had, so
-only the others are summed again.
+is worst represented. A cluster that neither won nor lost rows has the mean it had; the
+sums of the others change by the rows that they won and lost.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
+    count_labels,
     device_of,
     is_sparse,
     resolve_budget,
@@ -34,6 +35,7 @@ from kaucus.representatives._assign import (
     Assigner,
     Assignment,
     cluster_sums,
+    cluster_weights,
     some_centers,
 )
 from kaucus.representatives._geometry import (
@@ -45,6 +47,10 @@ from kaucus.representatives._geometry import (
     prepare_rows,
 )
 from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+
+# Where more than this share of the rows has moved, all rows are summed; and after so
+# many steps, so that rounding does not build up.
+_MANY, _REFRESH = 1 / 3, 32
 
 
 class KMeansResult(NamedTuple):
@@ -61,6 +67,33 @@ class KMeansResult(NamedTuple):
     n_reseeded: int
     """How often a centre without rows was given a new one."""
     interrupted: bool
+    squared_norms: Array
+    """‖x‖² of the rows as they were given, (n,), in float64."""
+
+
+class _Problem(NamedTuple):
+    """What does not change from step to step."""
+
+    rows: Array
+    weight: Array | None
+    """None: every row counts as one."""
+    metric: str
+    squared: Array | None
+    """‖x‖² in the euclidean geometry."""
+    can_seed: Array | None
+    """Rows that may become a centre; None: all."""
+    scale: float
+    assigner: Assigner
+
+
+class _Sums(NamedTuple):
+    """Sums over the clusters of given labels."""
+
+    labels: Array
+    values: Array
+    """Σ w x, (k, d), in float64."""
+    age: int = 0
+    """Steps since all rows were summed."""
 
 
 class _State(NamedTuple):
@@ -68,8 +101,8 @@ class _State(NamedTuple):
 
     centers: Centers
     assignment: Assignment
-    made_from: Array | None
-    """The labels of whose rows the centres are the means; None: of none."""
+    sums: _Sums | None = None
+    """Of which the centres are the means; None: of no rows."""
 
 
 def kmeans(
@@ -117,19 +150,12 @@ def kmeans(
     -----
     At most n k d multiplications a step; fewer as centres come to rest.
     """
-    rows = prepare_rows(X, metric)
-    like = X[:1].toarray() if is_sparse(X) else X
-    xp = array_namespace(like)
-    weight = (
-        xp.ones(X.shape[0], dtype=xp.float64, device=device_of(like))
-        if sample_weight is None
-        else astype(sample_weight, "float64")
-    )
-    assigner = Assigner(rows, n_clusters, resolve_budget(memory_budget, like))
+    norms = squared_norms(X)
+    problem = _pose(X, n_clusters, metric, norms, sample_weight, memory_budget)
     best: KMeansResult | None = None
     for start_rng in rng.spawn(n_init):
-        first = _first_centers(rows, n_clusters, init, metric, weight, start_rng)
-        result = _lloyd(rows, first, assigner, metric, weight, max_iter, tol, callback)
+        first = _first_centers(problem, n_clusters, init, start_rng)
+        result = _lloyd(problem, first, max_iter, tol, norms, callback)
         if best is None or result.inertia < best.inertia:
             best = result
         if result.interrupted:
@@ -138,35 +164,49 @@ def kmeans(
     return best
 
 
-def _first_centers(rows, n_clusters: int, init, metric: str, weight, rng) -> Centers:
+def _pose(X, n_clusters: int, metric: str, norms, sample_weight, budget) -> _Problem:
+    rows = prepare_rows(X, metric, norms)
+    weight = None if sample_weight is None else astype(sample_weight, "float64")
+    squared = norms if metric == "euclidean" else None
+    # A row without direction cannot be a centre on the sphere.
+    can_seed = norms >= 0 if metric == "euclidean" else norms > 0
+    if weight is not None:
+        can_seed = can_seed & (weight > 0)
+    return _Problem(
+        rows,
+        weight,
+        metric,
+        squared,
+        None if bool(array_namespace(norms).all(can_seed)) else can_seed,
+        _spread(rows, squared),
+        Assigner(rows, n_clusters, resolve_budget(budget, norms)),
+    )
+
+
+def _first_centers(problem: _Problem, n_clusters: int, init, rng) -> Centers:
+    rows, metric = problem.rows, problem.metric
     if not isinstance(init, str):
         return make_centers(prepare_rows(init, metric), metric)
-    w = to_numpy(weight)
+    n, weight = rows.shape[0], problem.weight
+    w = np.ones(n) if weight is None else to_numpy(weight)
     if init == "random":
-        chosen = random_seeds(rows.shape[0], n_clusters, w, rng)
+        chosen = random_seeds(n, n_clusters, w, rng)
     else:
         chosen = kmeans_plus_plus(rows, n_clusters, metric=metric, weight=w, rng=rng)
     if is_sparse(rows):
         return make_centers(take_rows(rows, chosen).toarray(), metric)
-    return make_centers(take_rows(rows, as_like(chosen, weight)), metric)
+    return make_centers(take_rows(rows, as_like(chosen, rows)), metric)
 
 
 def _lloyd(
-    rows, centers: Centers, assigner: Assigner, metric, weight, max_iter, tol, callback
+    problem: _Problem, centers: Centers, max_iter: int, tol: float, norms, callback
 ) -> KMeansResult:
     """Iterate from given centres."""
-    norms = squared_norms(rows)
-    squared = norms if metric == "euclidean" else None
-    scale = _spread(rows, squared)
-    # A row without direction cannot be a centre on the sphere.
-    can_seed = weight > 0 if metric == "euclidean" else (weight > 0) & (norms > 0)
-    state = _State(centers, assigner.assign(centers), None)
+    state = _State(centers, problem.assigner.assign(centers))
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
-            new, reseeded, moved = _step(
-                rows, state, assigner, metric, weight, squared, can_seed, scale
-            )
+            new, reseeded, moved = _step(problem, state)
         except KeyboardInterrupt:
             interrupted = True
             break
@@ -175,61 +215,74 @@ def _lloyd(
         state, converged = new, moved <= tol
         if callback is not None and callback(n_iter, moved):
             break
-    costs = costs_from_scores(state.assignment.scores, squared)
-    inertia = float(array_namespace(costs).sum(weight * costs))
+    costs = _costs(problem, state)
+    weighted = costs if problem.weight is None else problem.weight * costs
     return KMeansResult(
         state.centers.values,
         state.assignment.labels,
-        inertia,
+        float(array_namespace(costs).sum(weighted)),
         n_iter,
         converged,
         n_reseeded,
         interrupted,
+        norms,
     )
 
 
-def _step(
-    rows, state: _State, assigner: Assigner, metric, weight, squared, can_seed, scale
-):
+def _costs(problem: _Problem, state: _State) -> Array:
+    """Return what each row costs, (n,), in float64."""
+    scores = problem.assigner.exact_scores(state.assignment, state.centers)
+    return costs_from_scores(scores, problem.squared)
+
+
+def _step(problem: _Problem, state: _State):
     """Move the centres to the means of their rows, and assign the rows again."""
     k = state.centers.values.shape[0]
-    costs = costs_from_scores(state.assignment.scores, squared)
-    labels, n_reseeded = reseed_empty(state.assignment.labels, costs, can_seed, k)
-    changed = _changed_clusters(labels, state.made_from, k)
+    labels, n_reseeded = state.assignment.labels, 0
+    held = count_labels(labels, k, problem.can_seed)
+    if bool(array_namespace(held).any(held == 0)):
+        costs = _costs(problem, state)
+        labels, n_reseeded = reseed_empty(labels, costs, problem.can_seed, k)
+    sums, changed = _sum_again(problem, labels, state.sums, k)
     old = state.centers if changed is None else some_centers(state.centers, changed)
-    new = _means(rows, labels, weight, old, changed, metric)
+    new = _means(problem, sums, old, changed)
     n_new = new.values.shape[0]  # the others did not move
-    deviated = n_new and n_new / k * deviation(new.values, old.values, metric, scale)
-    centers, moved = _replace_centers(state.centers, old, new, changed, metric)
-    assignment = assigner.assign(centers, moved)
-    return _State(centers, assignment, labels), n_reseeded, deviated
+    deviated = n_new and n_new / k * deviation(
+        new.values, old.values, problem.metric, problem.scale
+    )
+    centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
+    assignment = problem.assigner.assign(centers, moved)
+    return _State(centers, assignment, sums), n_reseeded, deviated
 
 
-def _changed_clusters(labels: Array, before: Array | None, k: int) -> Array | None:
-    """Return the clusters that won or lost rows; None where most did."""
-    if before is None:
-        return None
+def _sum_again(
+    problem: _Problem, labels: Array, old: _Sums | None, k: int
+) -> tuple[_Sums, Array | None]:
+    """Return the sums of new clusters, and which of them changed (None: maybe all)."""
     xp = array_namespace(labels)
-    (rows,) = xp.nonzero(labels != before)
-    both = xp.concat([xp.take(labels, rows), xp.take(before, rows)])
-    changed = xp.unique_values(both)
-    return changed if 2 * changed.shape[0] <= k else None
+    rows, weight = problem.rows, problem.weight
+    moved = None
+    if old is not None and old.age < _REFRESH:
+        (moved,) = xp.nonzero(labels != old.labels)
+    if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
+        return _Sums(labels, cluster_sums(rows, labels, weight, k)), None
+    to, left = xp.take(labels, moved), xp.take(old.labels, moved)
+    some = take_rows(rows, moved)
+    w = None if weight is None else xp.take(weight, moved)
+    won, lost = cluster_sums(some, to, w, k), cluster_sums(some, left, w, k)
+    counts = count_labels(xp.concat([to, left]), k)
+    (changed,) = xp.nonzero(counts > 0)
+    return _Sums(labels, old.values + (won - lost), old.age + 1), changed
 
 
-def _means(rows, labels, weight, old: Centers, changed, metric: str) -> Centers:
-    """Return the means of the changed clusters, from their own rows alone."""
+def _means(problem: _Problem, sums: _Sums, old: Centers, changed) -> Centers:
+    """Return the means of the changed clusters; without rows, where they were."""
+    xp, values = array_namespace(sums.labels), sums.values
+    # Anew, for it must be zero without rows.
+    weights = cluster_weights(sums.labels, problem.weight, values.shape[0])
     if changed is not None:
-        if changed.shape[0] == 0:
-            return old
-        xp = array_namespace(labels)
-        place = xp.searchsorted(changed, labels)
-        last = xp.full_like(place, changed.shape[0] - 1)
-        nearest = xp.take(changed, xp.minimum(place, last))
-        (some,) = xp.nonzero(nearest == labels)
-        rows, weight = take_rows(rows, some), xp.take(weight, some)
-        labels = xp.take(place, some)
-    sums, weights = cluster_sums(rows, labels, weight, old.values.shape[0])
-    return centers_from_sums(sums, weights, old, metric)
+        values, weights = xp.take(values, changed, axis=0), xp.take(weights, changed)
+    return centers_from_sums(values, weights, old, problem.metric)
 
 
 def _replace_centers(
@@ -246,18 +299,20 @@ def _replace_centers(
 
 
 def reseed_empty(
-    labels: Array, costs: Array, can_seed: Array, n_clusters: int
+    labels: Array, costs: Array, can_seed: Array | None, n_clusters: int
 ) -> tuple[Array, int]:
     """Give each cluster without rows the worst represented row that can be spared.
 
-    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken.
+    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken;
+    ``can_seed`` is None where all can.
 
     Returns
     -------
     labels, n_reseeded
     """
     xp = array_namespace(labels)
-    usable = to_numpy(can_seed)
+    n = labels.shape[0]
+    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
     counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
     empty = np.flatnonzero(counts == 0)
     if not empty.size:

@@ -33,7 +33,6 @@ from kaucus.backend import (
     to_device,
     to_numpy,
 )
-from kaucus.kernels import squared_norms
 from kaucus.representatives._lloyd import kmeans
 
 
@@ -219,7 +218,7 @@ def _represent(
     )
     if result.interrupted:
         stop.set()
-    points, weights = _with_norms(rows, result, as_like(weight, like), options.metric)
+    points, weights = _with_norms(result, as_like(weight, like), options.metric)
     return _OneClass(
         points,
         weights,
@@ -240,7 +239,7 @@ def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> A
     return take_rows(rows, as_like(which, rows))
 
 
-def _with_norms(rows, result, weight: Array, metric: str) -> tuple[Array, np.ndarray]:
+def _with_norms(result, weight: Array, metric: str) -> tuple[Array, np.ndarray]:
     """Return the centres that have rows, as long as these are, and their weights.
 
     Centres on the sphere are directions. A representative has the mean norm of its
@@ -252,7 +251,7 @@ def _with_norms(rows, result, weight: Array, metric: str) -> tuple[Array, np.nda
     alive = to_numpy(weights) > 0
     points = result.centers
     if metric == "cosine":
-        norms = xp.sqrt(squared_norms(rows))
+        norms = xp.sqrt(result.squared_norms)
         sums = segment_sum((weight * norms)[:, None], result.labels, k)[:, 0]
         means = sums / xp.where(weights > 0, weights, xp.ones_like(weights))
         points = points * astype(means, dtype_name(points))[:, None]

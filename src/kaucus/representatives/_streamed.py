@@ -218,4 +218,5 @@ def _iterate(
         converged,
         n_reseeded,
         interrupted,
+        rows.norms,
     )

@@ -31,11 +31,11 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    device_of,
     dtype_name,
     few_threads_for,
     format_bytes,
     is_torch,
+    on_gpu,
     product_epsilon,
     resolve_budget,
     take_rows,
@@ -142,10 +142,8 @@ def plan_ls_svm(
     if dtype == "float32" and not _float32_is_enough(X, K_largest, C):
         dtype = "float64"
     matrix = np.dtype(dtype).itemsize * n * n
-    # torch does not factor in place, a small float32 matrix is factored in a float64
-    # copy: three matrices in both cases.
-    copied = is_torch(X) or (dtype == "float32" and n < MIXED_FROM)
-    needed = 3 * matrix if copied else matrix
+    gpu = on_gpu(X)
+    needed = _matrices_held(X, dtype) * matrix
     fits = needed <= budget
     if solver == "cholesky" and not fits:
         raise MemoryError(
@@ -154,17 +152,16 @@ def plan_ls_svm(
             "float32 data, fewer rows, or a larger memory_budget."
         )
     size = f"{n} rows: the kernel matrix takes {format_bytes(matrix)} in {dtype}"
-    on_gpu = is_torch(X) and device_of(X).type != "cpu"
     direct = fits and (
         n <= _FEW_ROWS
-        or on_gpu
+        or gpu
         or n / 3 <= _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     )
     if solver in RANDOMIZED:
         reason = f"{size}; {solver} was asked for and takes it block by block."
         return Plan(solver, dtype, "auto", reason)
     if solver == "cholesky" or (solver == "auto" and direct):
-        precision = _precision(n, dtype, budget, on_gpu)
+        precision = _precision(n, dtype, budget, gpu)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
     why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
     cg = _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
@@ -212,9 +209,19 @@ def _compare(n: int, cg: float, blocks: float) -> str:
     )
 
 
-def _precision(n: int, dtype: str, budget: int, on_gpu: bool) -> str:
+def _matrices_held(X: Array, dtype: str) -> int:
+    """Return how many matrices as large as K a factorisation holds at least."""
+    if on_gpu(X):  # in place; of a float32 one the copy that is factored
+        return 1 if dtype == "float64" else 2
+    # torch does not factor in place on the host, a small float32 matrix is factored in
+    # a float64 copy.
+    small = dtype == "float32" and X.shape[0] < MIXED_FROM
+    return 3 if is_torch(X) or small else 1
+
+
+def _precision(n: int, dtype: str, budget: int, gpu: bool) -> str:
     """Return the precision of a factorisation for which there is memory."""
-    if on_gpu and 28 * n * n <= budget:
+    if gpu and (dtype == "float64" or 12 * n * n <= budget):
         # Data-centre GPUs multiply as fast in float64: 60,000 rows took 2.1 s in
         # float64 and 2.4 s in float32 with refinement on an H200.
         return "float64"

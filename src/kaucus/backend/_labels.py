@@ -1,0 +1,119 @@
+"""Labels of rows: the best of many scores, and counts and sums of those that share one.
+
+As in ``_linalg``: a torch version where tensors come in, a NumPy or SciPy version, and
+a portable one from the standard alone.
+"""
+
+import numpy as np
+import scipy.sparse
+
+from kaucus.backend._namespace import (
+    Array,
+    array_namespace,
+    device_of,
+    is_numpy,
+    is_sparse,
+    is_torch,
+)
+
+
+def rough_error(x: Array) -> float:
+    """Return a bound on the error of :func:`rough_inner_products` over ‖x‖ ‖y‖.
+
+    0 where there is no faster product than the exact one.
+    """
+    if not is_torch(x):
+        return 0.0
+    from kaucus.backend import _torch
+
+    return _torch.rough_error(x)
+
+
+def rough_inner_products(X: Array, Y: Array) -> Array:
+    """Return ⟨x, y⟩ for all pairs of rows, (n, m), as fast as the device can.
+
+    Each is off by at most ``rough_error(X) ‖x‖ ‖y‖``, beside the rounding of ``X``.
+    """
+    if not is_torch(X):
+        return X @ Y.T
+    from kaucus.backend import _torch
+
+    return _torch.rough_products(X, Y)
+
+
+def best_two(scores: Array) -> tuple[Array, Array, Array]:
+    """Return of each row the largest entry, its column, and the second largest.
+
+    ``scores``, (n, k), may be overwritten. With one column the second is minus
+    infinity.
+    """
+    if is_torch(scores):
+        from kaucus.backend import _torch
+
+        return _torch.best_two(scores)
+    xp = array_namespace(scores)
+    labels = xp.argmax(scores, axis=1)
+    best = xp.max(scores, axis=1)
+    ids = xp.arange(scores.shape[1], dtype=labels.dtype, device=device_of(scores))
+    lowest = xp.full_like(scores[:1, :1], -xp.inf)
+    rest = xp.where(labels[:, None] == ids[None, :], lowest, scores)
+    return best, labels, xp.max(rest, axis=1)
+
+
+def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> Array:
+    """Count the rows of each label, (n_segments,) integers.
+
+    Parameters
+    ----------
+    labels : integer array of shape (n,), from 0 to ``n_segments - 1``
+    n_segments : int
+    which : boolean array of shape (n,), default=None
+        Rows that count; None: all.
+    """
+    if is_torch(labels):
+        from kaucus.backend import _torch
+
+        return _torch.count_labels(labels, which, n_segments)
+    if is_numpy(labels):
+        kept = labels if which is None else labels[which]
+        return np.bincount(kept, minlength=n_segments)
+    xp = array_namespace(labels)
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
+    member = labels[:, None] == ids[None, :]
+    if which is not None:
+        member = member & which[:, None]
+    return xp.sum(xp.astype(member, xp.int64), axis=0)
+
+
+def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+    """Sum the rows of ``values`` that share a label.
+
+    Parameters
+    ----------
+    values : array or CSR matrix of shape (n, d)
+    labels : integer array of shape (n,), from 0 to ``n_segments - 1``
+    n_segments : int
+
+    Returns
+    -------
+    array of shape (n_segments, d)
+        Dense. A segment without rows has the sum 0.
+    """
+    if is_torch(values):
+        from kaucus.backend import _torch
+
+        return _torch.segment_sum(values, labels, n_segments)
+    if is_numpy(values) or is_sparse(values):
+        n = values.shape[0]
+        member = scipy.sparse.csc_array(
+            (np.ones(n, values.dtype), labels, np.arange(n + 1)), shape=(n_segments, n)
+        )
+        sums = member @ values
+        return sums.toarray() if is_sparse(sums) else np.asarray(sums)
+    return _portable_segment_sum(values, labels, n_segments)
+
+
+def _portable_segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+    xp = array_namespace(values, labels)
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
+    return xp.astype(labels[None, :] == ids[:, None], values.dtype) @ values
