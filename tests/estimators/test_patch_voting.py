@@ -174,3 +174,12 @@ def test_colour_pictures():
     assert m.estimator_.n_features_in_ == 3 * 36
     grey = voter(RidgeClassifier(alpha=1 / 3)).fit(DIGITS[TRAIN], LABELS[TRAIN])
     assert np.mean(m.predict(X[TEST]) == grey.predict(DIGITS[TEST])) > 0.99
+
+
+def test_it_takes_tensors_if_its_estimator_does():
+    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.utils import get_tags
+
+    assert get_tags(PatchVotingClassifier()).array_api_support
+    tree = PatchVotingClassifier(DecisionTreeClassifier())
+    assert not get_tags(tree).array_api_support

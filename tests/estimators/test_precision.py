@@ -9,6 +9,7 @@ from kaucus import LSSVMRegressor
 from kaucus.backend import dtype_name
 from kaucus.kernels import Gaussian
 from tests.arrays import array, assert_close
+from tests.conftest import namespace
 from tests.discovery import estimators, having, name_of
 
 PRECISE = having(estimators(), "precision")
@@ -36,12 +37,13 @@ def test_every_kernel_estimator_has_it():
 
 
 @each_precision
+@pytest.mark.parametrize("library", ["numpy", "torch"])
 @each_estimator
-def test_it_is_a_cast_of_the_rows(estimator, precision, xp, dtype, iris):
+def test_it_is_a_cast_of_the_rows(estimator, precision, library, dtype, iris):
     X, y = iris
     work = WORK[precision]
     model = clone(estimator).set_params(precision=precision)
-    Z = array(xp, X, dtype)
+    Z = array(namespace(library), X, dtype)
     got = output(model.fit(Z, y), Z)
     assert dtype_name(got) == work
     X = X.astype(dtype).astype(work)
@@ -78,6 +80,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
     monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
     monkeypatch.setattr(_distances, "product", product)
+    monkeypatch.setattr(_distances, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)
     K = Gaussian(0.5)(Z)

@@ -40,3 +40,9 @@ def test_lengths_must_agree():
         clustering_accuracy([0, 1], [0])
     with pytest.raises(ValueError, match="empty"):
         clustering_accuracy([], [])
+
+
+def test_tensors_of_another_device():
+    strict = pytest.importorskip("array_api_strict")
+    labels = strict.asarray([1, 1, 0, 1], device=strict.Device("device1"))
+    assert clustering_accuracy([0, 0, 1, 1], labels) == 0.75

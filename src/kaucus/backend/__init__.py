@@ -82,6 +82,7 @@ from kaucus.backend._precision import (
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
 from kaucus.backend._split import split_columns, times_split
+from kaucus.backend._streaming import device_parts, iter_device_blocks, rows_on_device
 
 __all__ = [
     # namespaces and devices
@@ -159,6 +160,10 @@ __all__ = [
     "product_epsilon",
     "products_in",
     "working_types",
+    # to a device in blocks
+    "device_parts",
+    "iter_device_blocks",
+    "rows_on_device",
     # random numbers
     "generator_from",
     "random_normal",

@@ -21,7 +21,7 @@ from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
     in_precision_of,
-    on_device,
+    map_rows,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
@@ -138,8 +138,10 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
             values = astype(X, "float64") @ beside(X, self.dual_coef_)
             values = values + beside(X, self.intercept_)[None, :]
         else:
-            values = self._values_on_device(on_device(X, self.device))
-        return astype(as_like(values, X), dtype_name(X))
+            values = map_rows(
+                self._values_on_device, X, self.device, self.memory_budget
+            )
+        return astype(values, dtype_name(X))
 
     def _values_on_device(self, rows):
         """Return f(x), (n, t), of checked rows where they are."""

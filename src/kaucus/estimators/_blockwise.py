@@ -8,7 +8,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kaucus._array_input import on_host
 from kaucus.backend import resolve_budget, to_numpy
-from kaucus.estimators._base import SOLVERS, on_device
+from kaucus.estimators._base import SOLVERS
+from kaucus.estimators._kernel_input import on_device
 from kaucus.estimators._validation import check_count, check_positive
 from kaucus.solvers import (
     RANDOMIZED,

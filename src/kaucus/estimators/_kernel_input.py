@@ -5,13 +5,17 @@ import numpy as np
 from kaucus._array_input import validate_data
 from kaucus.backend import (
     PRECISIONS,
+    array_namespace,
     as_like,
     astype,
+    device_parts,
     dtype_name,
     generator_from,
+    is_numpy,
     is_sparse,
     is_tensor,
     parse_bytes,
+    rows_on_device,
     to_device,
     working_types,
 )
@@ -108,6 +112,29 @@ def on_device(X, device):
             )
         return X
     return to_device(X, device)
+
+
+def fitting_rows(X, device, memory_budget):
+    """Return ``X`` on the device, or as it is where it does not fit there."""
+    if is_sparse(X):
+        return on_device(X, device)
+    return rows_on_device(X, device, memory_budget)
+
+
+def are_left_behind(rows, device) -> bool:
+    """Tell whether rows are on the host though the work is to be elsewhere."""
+    return is_numpy(rows) and device not in (None, "cpu")
+
+
+def map_rows(function, X, device, memory_budget):
+    """Return a function of all rows, computed on the device, in the kind of ``X``.
+
+    Rows that do not fit there travel in blocks.
+    """
+    if is_sparse(X):
+        return function(on_device(X, device))
+    parts = [as_like(function(r), X) for r in device_parts(X, device, memory_budget)]
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
 
 
 def beside(rows, values):

@@ -29,7 +29,7 @@ from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
     in_precision_of,
-    on_device,
+    map_rows,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
@@ -347,7 +347,11 @@ default="k-means++"
         if self._precomputed:
             sums = astype(X, "float64") @ beside(X, self.center_coef_)
             return beside(X, self.center_norms_)[None, :] - 2 * sums
-        rows = on_device(X, self.device)
+        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
+        return astype(D, dtype_name(X))
+
+    def _distances_of_rows(self, rows):
+        """Return eq. (7) for checked rows, where they are."""
         operator = KernelOperator(
             self.kernel_,
             rows,
@@ -357,12 +361,11 @@ default="k-means++"
         )
         with products_in(self.precision):
             sums = operator.matmul(beside(rows, self.center_coef_))
-        D = distances_from_sums(
+        return distances_from_sums(
             sums,
             astype(self.kernel_.diag(rows), "float64"),
             beside(rows, self.center_norms_),
         )
-        return astype(as_like(D, X), dtype_name(X))
 
     def _check_parameters(self) -> int:
         """Check the parameters, and return the number of starts."""

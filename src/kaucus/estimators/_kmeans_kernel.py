@@ -20,7 +20,12 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
+from kaucus.estimators._kernel_input import (
+    beside,
+    fitting_rows,
+    in_precision_of,
+    on_device,
+)
 from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
@@ -281,7 +286,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
 
     def _learn(self, X, indices, weight, old: Representatives | None):
         rng = generator_from(self.random_state)
-        rows = on_device(X, self.device)
+        rows = fitting_rows(X, self.device, self.memory_budget)
         chosen = represent_classes(
             rows,
             indices,
@@ -293,6 +298,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             old=None if old is None else old._replace(points=beside(rows, old.points)),
             rng=rng,
             memory_budget=self.memory_budget,
+            device=self.device,
             callback=share_reporter(self.verbose, "class"),
         )
         self._report_clustering(chosen)
@@ -371,7 +377,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         """
         some = rng.permutation(len(labels))[:_TEMPERATURE_ROWS]
         part = take_rows(rows, beside(rows, some))
-        values = self._values_on_device(part)
+        values = self._values_on_device(on_device(part, self.device))
         return values, labels[some], None if weight is None else weight[some]
 
     def _with_class_weights(self, weight, labels):

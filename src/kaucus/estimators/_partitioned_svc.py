@@ -22,7 +22,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.estimators._kernel_input import on_device
+from kaucus.estimators._kernel_input import map_rows
 from kaucus.estimators._partitions import (
     SUPERVISED,
     PartitionedRows,
@@ -207,7 +207,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "decision_function")
         X = self._validate(X, reset=False)
-        values = as_like(self._decision_values(on_device(X, self.device)), X)
+        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -224,7 +224,8 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "predict")
         X = self._validate(X, reset=False)
-        values = self._decision_values(on_device(X, self.device))
+        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        values = to_numpy(values)
         two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
         return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)

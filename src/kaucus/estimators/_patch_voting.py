@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -306,6 +307,8 @@ class PatchVotingClassifier(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        if self.estimator is not None:
+            tags.array_api_support = get_tags(self.estimator).array_api_support
         return tags
 
 

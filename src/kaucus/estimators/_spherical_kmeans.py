@@ -25,7 +25,14 @@ from kaucus.backend import (
     to_numpy,
     working_types,
 )
-from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
+from kaucus.estimators._kernel_input import (
+    are_left_behind,
+    beside,
+    fitting_rows,
+    in_precision_of,
+    map_rows,
+    on_device,
+)
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import (
     check_choice,
@@ -34,7 +41,7 @@ from kaucus.estimators._validation import (
     check_weights,
 )
 from kaucus.kernels import inner_products, unit_rows
-from kaucus.representatives import KMeansResult, kmeans
+from kaucus.representatives import KMeansResult, kmeans, streamed_kmeans
 
 INITS = ("k-means++", "random")
 
@@ -167,20 +174,7 @@ default="k-means++"
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
-        rows = on_device(X, self.device)
-        result = kmeans(
-            rows,
-            self.n_clusters,
-            metric="cosine",
-            init=self._first_centers(X, rows),
-            n_init=n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            sample_weight=beside(rows, weight),
-            rng=generator_from(self.random_state),
-            memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, self.tol, self.max_iter),
-        )
+        result = self._kmeans(X, weight, n_init)
         report_kmeans(result, self.n_clusters, self.max_iter)
         self.cluster_centers_ = as_like(result.centers, X)
         self.labels_ = astype(as_like(result.labels, X), "int32")
@@ -188,6 +182,25 @@ default="k-means++"
         self.n_reseeded_ = result.n_reseeded
         self._n_features_out = self.n_clusters
         return self
+
+    def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
+        """Cluster on the device, block by block where the rows do not fit there."""
+        rows = fitting_rows(X, self.device, self.memory_budget)
+        options = {
+            "metric": "cosine",
+            "init": self._first_centers(X, rows),
+            "n_init": n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "rng": generator_from(self.random_state),
+            "memory_budget": self.memory_budget,
+            "callback": step_reporter(self.verbose, self.tol, self.max_iter),
+        }
+        if are_left_behind(rows, self.device):
+            like, options["sample_weight"] = on_device(X[:1, :], self.device), weight
+            return streamed_kmeans(X, self.n_clusters, like=like, **options)
+        options["sample_weight"] = beside(rows, weight)
+        return kmeans(rows, self.n_clusters, **options)
 
     def predict(self, X):
         """Return the cluster of largest cosine.
@@ -240,9 +253,11 @@ default="k-means++"
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
         X = self._validate(X, reset=False)
-        rows = on_device(X, self.device)
+        return map_rows(self._cosines_of_rows, X, self.device, self.memory_budget)
+
+    def _cosines_of_rows(self, rows):
         centers = in_precision_of(self.cluster_centers_, rows)
-        return as_like(inner_products(unit_rows(rows), centers), X)
+        return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
         return validate_data(

@@ -5,6 +5,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from kaucus._array_input import on_host
+
 
 def clustering_accuracy(y_true, labels) -> float:
     """Return the share of rows in the right cluster, for the best one-to-one naming.
@@ -32,7 +34,7 @@ def clustering_accuracy(y_true, labels) -> float:
     >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
     0.75
     """
-    y_true, labels = column_or_1d(y_true), column_or_1d(labels)
+    y_true, labels = column_or_1d(on_host(y_true)), column_or_1d(on_host(labels))
     check_consistent_length(y_true, labels)
     if not len(y_true):
         raise ValueError("y_true is empty; pass one class and one label for each row.")

@@ -46,6 +46,7 @@ from kaucus.representatives._seeding import (
     random_seeds,
     seeds_by_cost,
 )
+from kaucus.representatives._streamed import streamed_kmeans
 
 __all__ = [
     "LANDMARKS",
@@ -83,5 +84,6 @@ __all__ = [
     "represent_classes",
     "reseed_empty",
     "seeds_by_cost",
+    "streamed_kmeans",
     "total_scatter",
 ]

@@ -27,8 +27,10 @@ from kaucus.backend import (
     n_workers,
     one_blas_thread,
     resolve_budget,
+    rows_on_device,
     segment_sum,
     take_rows,
+    to_device,
     to_numpy,
 )
 from kaucus.representatives._lloyd import kmeans
@@ -86,6 +88,7 @@ def represent_classes(
     old: Representatives | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
+    device: str | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> Representatives:
     """Choose representatives of every class.
@@ -105,6 +108,9 @@ def represent_classes(
         has fewer than its number gets more.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
+    device : str, default=None
+        Where NumPy rows travel, class by class: a data set need not fit there, and a
+        class that does not is clustered on the host. The points are there in any case.
     callback : callable, default=None
         ``callback(n_done, n_classes)`` after each class.
 
@@ -115,18 +121,21 @@ def represent_classes(
     interrupt ends each class after its current step.
     """
     budget = resolve_budget(memory_budget, X)
+    on_host = device in (None, "cpu")
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight
     jobs = [
         _Job(np.flatnonzero((labels == c) & (weight > 0)), k)
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
-    workers = _parallel_classes(jobs, n_workers(X))
+    workers = _parallel_classes(jobs, n_workers(X) if on_host else 1)
     stop, n_done = threading.Event(), 0
 
     def represent(c: int) -> _OneClass:
         nonlocal n_done
         rows, w = _class_rows(X, weight, jobs[c].rows, old, c)
+        if not on_host and not is_sparse(rows):
+            rows = rows_on_device(rows, device, memory_budget)
         result = _represent(
             rows,
             w,
@@ -137,6 +146,8 @@ def represent_classes(
             budget=budget // workers,
             stop=stop,
         )
+        if not on_host:
+            result = result._replace(points=to_device(result.points, device))
         n_done += 1
         if callback is not None:
             callback(n_done, len(jobs))

@@ -43,8 +43,10 @@ from kaucus.backend import (
     dtype_name,
     few_threads_for,
     format_bytes,
+    is_numpy,
     is_sparse,
     itemsize,
+    iter_device_blocks,
     mirror_lower,
     resolve_budget,
     row_blocks,
@@ -187,19 +189,24 @@ def _sum_equations(
         0.0,
     )
     shift = astype(shift, dtype_name(X))[None, :]
-    for rows in row_blocks(n, m * itemsize(Z), block_bytes):
+    # Rows of the host are held on the device twice, beside their kernel columns.
+    width = m + 2 * X.shape[1] if is_numpy(X) and not is_numpy(Z) else m
+    blocks = row_blocks(n, width * itemsize(Z), block_bytes)
+    columns = ((s, kernel(x, Z)) for s, x in iter_device_blocks(X, blocks, Z))
+    while True:
         try:
-            K = kernel(X[rows] if is_sparse(X) else X[rows, :], Z)
+            rows, K = next(columns, (None, None))
         except KeyboardInterrupt:
             if total.weight == 0:
                 raise
             return total, True
+        if rows is None:
+            return total, False
         K -= shift
         w = None if weight is None else weight[rows]
         total = add_block(total, K, Y[rows, :], w)
         if callback is not None:
             callback(rows.stop, n)
-    return total, False
 
 
 def add_block(
@@ -262,8 +269,9 @@ def _some_rows(X, Y, weight, left_out, rows: np.ndarray):
     xp = array_namespace(Y)
     there = as_like(rows, Y)
     ones = xp.ones(len(rows), dtype=xp.float64, device=device_of(Y))
+    some = take_rows(X, rows if is_sparse(X) else as_like(rows, X))
     return (
-        take_rows(X, rows if is_sparse(X) else there),
+        some if is_sparse(X) else as_like(some, Y),
         astype(xp.take(Y, there, axis=0), "float64"),
         ones if weight is None else astype(xp.take(weight, there), "float64"),
         ones if left_out is None else astype(xp.take(left_out, there), "float64"),

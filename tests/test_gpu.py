@@ -1,0 +1,256 @@
+"""What the host stands in for elsewhere, on a GPU: ``pytest -m gpu``."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_checks
+
+from kaucus import KMeansKernelClassifier, LSSVMRegressor, SphericalKMeans
+from kaucus._fitted_arrays import fitted_arrays
+from kaucus.backend import iter_device_blocks, products_in, row_blocks
+from kaucus.kernels import Linear
+from tests.arrays import assert_close
+from tests.discovery import estimators, having, name_of, predictors
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+each_estimator = pytest.mark.parametrize("estimator", estimators(), ids=name_of)
+each_with_device = pytest.mark.parametrize(
+    "estimator", having(estimators(), "device"), ids=name_of
+)
+METHODS = ["decision_function", "predict", "predict_proba", "transform"]
+# Products on a GPU add up in another order; float32 models may differ by more.
+TOLERANCE = {"float64": 1e-6, "float32": 5e-3}
+
+
+@pytest.fixture
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::3] + np.random.default_rng(0).normal(0, 0.01, X[::3].shape), y[::3]
+
+
+def outputs(model, X):
+    return {m: getattr(model, m)(X) for m in METHODS if hasattr(model, m)}
+
+
+# ---- tensors in, tensors out -----------------------------------------------------
+
+
+@each_estimator
+def test_tensors_of_the_gpu_give_tensors_of_the_gpu(estimator, dtype, iris):
+    X, y = iris
+    X = X.astype(dtype)
+    expected = outputs(clone(estimator).fit(X, y), X)
+    Z = torch.tensor(X, device="cuda")
+    model = clone(estimator).fit(Z, torch.tensor(y, device="cuda"))
+    for name, value in fitted_arrays(model):
+        assert value.device == Z.device, name
+    for method, value in outputs(model, Z).items():
+        assert value.device == Z.device
+        assert_close(
+            value, expected[method], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+        )
+
+
+@each_with_device
+def test_numpy_in_numpy_out(estimator, dtype, iris):
+    X, y = iris
+    X = X.astype(dtype)
+    expected = outputs(clone(estimator).fit(X, y), X)
+    model = clone(estimator).set_params(device="cuda").fit(X, y)
+    assert all(isinstance(value, np.ndarray) for _, value in fitted_arrays(model))
+    for method, value in outputs(model, X).items():
+        assert isinstance(value, np.ndarray)
+        assert_close(
+            value, expected[method], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+        )
+
+
+@pytest.mark.parametrize("estimator", predictors(), ids=name_of)
+def test_scores_and_weights_of_the_gpu(estimator, iris):
+    X, y = iris
+    Z, t = torch.tensor(X, device="cuda"), torch.tensor(y, device="cuda")
+    weight = torch.linspace(0.5, 2, len(y), device="cuda")
+    model = clone(estimator).fit(Z, t, sample_weight=weight)
+    assert isinstance(model.score(Z, t, sample_weight=weight), float)
+
+
+@pytest.mark.filterwarnings("ignore:The covariance .* is singular")
+@each_estimator
+def test_scikit_learns_array_api_check(estimator):
+    if os.environ.get("SCIPY_ARRAY_API") != "1":
+        pytest.skip("SCIPY_ARRAY_API is not set")
+    estimator_checks.check_array_api_input(
+        name_of(estimator), clone(estimator), "torch", "cuda", "float64"
+    )
+
+
+# ---- models move -----------------------------------------------------------------
+
+
+@each_estimator
+def test_there_and_back(estimator, iris):
+    X, y = iris
+    model = clone(estimator).fit(X, y)
+    expected = outputs(model, X)
+    model.to_device("cuda")
+    assert all(value.device.type == "cuda" for _, value in fitted_arrays(model))
+    Z = torch.tensor(X, device="cuda")
+    for method, value in outputs(model, Z).items():
+        assert_close(value, expected[method], rtol=1e-6, atol=1e-6)
+    for method, value in outputs(model.to_device("numpy"), X).items():
+        assert_close(value, expected[method], rtol=1e-6, atol=1e-6)
+
+
+@each_estimator
+def test_a_pickle_comes_back_to_the_gpu(estimator, iris):
+    X, y = iris
+    Z = torch.tensor(X, device="cuda")
+    model = clone(estimator).fit(Z, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert all(value.device == Z.device for _, value in fitted_arrays(again))
+    for method, value in outputs(again, Z).items():
+        assert_close(value, outputs(model, Z)[method], rtol=0)
+
+
+def test_a_pickle_is_loaded_where_there_is_no_gpu(iris, tmp_path):
+    X, y = iris
+    Z = torch.tensor(X, device="cuda")
+    model = KMeansKernelClassifier(n_representatives=5, random_state=0, device="cuda")
+    (tmp_path / "model").write_bytes(pickle.dumps(model.fit(Z, y)))
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", model.predict(Z).cpu().numpy())
+    program = f"""
+import pathlib, pickle, warnings
+import numpy as np, torch
+assert not torch.cuda.is_available()
+folder = pathlib.Path({str(tmp_path)!r})
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    model = pickle.loads((folder / "model").read_bytes())
+assert "device='cuda', which is not here" in str(told[0].message)
+X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
+assert (model.predict(X) == y).all()
+assert model.predict(torch.tensor(X)).device.type == "cpu"
+"""
+    blind = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, env=blind)
+
+
+# ---- precision -------------------------------------------------------------------
+
+
+def test_tf32_is_coarser_and_leaves_nothing_behind(rng):
+    X = torch.tensor(rng.normal(size=(512, 512)), dtype=torch.float32, device="cuda")
+    exact = X.double() @ X.double().T
+
+    def error():
+        return float((Linear()(X, X) - exact).abs().max() / exact.abs().max())
+
+    before = error()
+    with products_in("tf32"):
+        rough = error()
+    assert before < 1e-6 < 3e-6 < rough < 1e-2
+    assert error() == before
+
+
+def test_a_regressor_in_tf32(iris):
+    X, y = iris
+    Z = torch.tensor(X, device="cuda")
+    model = LSSVMRegressor(precision="tf32").fit(Z, y)
+    assert model.predict(Z).dtype == torch.float32
+    assert_close(model.predict(Z), LSSVMRegressor().fit(X, y).predict(X), atol=2e-2)
+
+
+# ---- rows that do not fit --------------------------------------------------------
+
+
+def test_blocks_are_not_overwritten_while_the_gpu_works(rng):
+    """Long work on each block, launched at once: copies must wait for it."""
+    X = rng.normal(size=(40_000, 256)).astype(np.float32)
+    W = torch.tensor(rng.normal(size=(256, 256)) / 16, dtype=torch.float32).cuda()
+    blocks = list(row_blocks(len(X), 1, 1000))
+    parts = []
+    for _, block in iter_device_blocks(X, blocks, W):
+        work = block
+        for _ in range(30):
+            work = work @ W
+        parts.append(work + block)
+    expected = torch.tensor(X).cuda()
+    for s, part in zip(blocks, parts, strict=True):
+        work = expected[s]
+        for _ in range(30):
+            work = work @ W
+        assert torch.allclose(part, work + expected[s], rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 128)).astype(np.float32)  # 98 MiB
+    y = (X[:, :3].sum(axis=1) > 0).astype(int) + (X[:, 3] > 0)
+    return X, y
+
+
+def peak_of(function):
+    """Return what a function returns, and the most GPU memory it took."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    value = function()
+    return value, torch.cuda.max_memory_allocated() - before
+
+
+def test_a_classifier_of_rows_that_do_not_fit(many_rows):
+    X, y = many_rows
+    model = KMeansKernelClassifier(
+        n_representatives=20, max_iter=5, tol=1e-2, random_state=0, device="cuda"
+    )
+    whole, needed = peak_of(lambda: clone(model).fit(X, y))
+    tight = clone(model).set_params(memory_budget=X.nbytes)
+    streamed, needed_streamed = peak_of(lambda: tight.fit(X, y))
+    assert needed > X.nbytes
+    assert needed_streamed < needed
+    assert_close(streamed.representatives_, whole.representatives_, atol=1e-4)
+    some = X[:5000]
+    assert_close(
+        streamed.decision_function(some), whole.decision_function(some), atol=1e-2
+    )
+
+
+def test_clusters_of_rows_that_do_not_fit(many_rows):
+    X, _ = many_rows
+    model = SphericalKMeans(
+        16, init=X[:16], max_iter=5, tol=1e-9, random_state=0, device="cuda"
+    )
+    with pytest.warns(ConvergenceWarning):
+        whole = clone(model).fit(X)
+    tight = clone(model).set_params(memory_budget="64MiB")
+    with pytest.warns(ConvergenceWarning):
+        streamed, peak = peak_of(lambda: tight.fit(X))
+    assert peak < X.nbytes
+    assert np.mean(streamed.labels_ == whole.labels_) > 0.999
+    assert_close(streamed.cluster_centers_, whole.cluster_centers_, atol=1e-3)
+
+
+def test_predictions_of_rows_that_do_not_fit(many_rows):
+    X, y = many_rows
+    model = KMeansKernelClassifier(n_representatives=20, random_state=0)
+    model = model.fit(X[:5000], y[:5000]).set_params(device="cuda")
+    expected = model.decision_function(X)
+    model.set_params(memory_budget="32MiB")
+    got, peak = peak_of(lambda: model.decision_function(X))
+    assert peak < X.nbytes
+    assert_close(got, expected, atol=1e-3)
