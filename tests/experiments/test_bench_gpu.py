@@ -31,7 +31,6 @@ def content(digits):
     }
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_job_runs_and_classifiers_learn(content):
     assert len(content["jobs"]) == 6
     for record in content["jobs"]:
