@@ -3,7 +3,6 @@
 The direct way is scikit-learn's ``GridSearchCV`` over ``SVC`` with the kernel as a
 callable. Two callables: the kernel as one writes it down with NumPy (Algorithm 1 of the
 paper), and the kernel object of kaucus. Same cells, folds, grid and ``max_iter``.
-Each contender runs in a process of its own.
 """
 
 import warnings
@@ -16,7 +15,6 @@ import numpy as np
 from kaucus.evaluation import (
     describe_machine,
     format_seconds,
-    run_isolated,
     timed,
 )
 from kaucus.experiments._bench_files import write_bench
@@ -112,7 +110,7 @@ def bench_cluster_rbf(
         for dataset in datasets:
             for name in CONTENDERS:
                 progress.begin(f"{dataset}, {name}")
-                record = run_isolated(measure_grid, name, dataset, data_home).result
+                record = measure_grid(name, dataset, data_home)
                 content["grids"].append(record)
                 seconds = format_seconds(record["seconds"])
                 progress.advance(f"{dataset}, {name}: {seconds}")
@@ -121,17 +119,22 @@ def bench_cluster_rbf(
 
 
 def measure_grid(name: str, dataset: str, data_home: Any) -> dict[str, Any]:
-    """Search the grid once; meant for a process of its own."""
+    """Search the grid once.
+
+    In this process: joblib's own, which the direct way starts, have been seen to wait
+    for ever inside a process of another pool.
+    """
     from sklearn.model_selection import StratifiedKFold
 
     from kaucus import ClusterRBFSVC
     from kaucus.estimators import unlabelled_kernels
 
-    warnings.simplefilter("ignore")  # machines that do not converge: in all contenders
     X, y = load_scaled(dataset, data_home)
     [(kernel, _)] = unlabelled_kernels(ClusterRBFSVC(random_state=0), X)
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
-    search, seconds = timed(_search, name, kernel, X, y, folds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # machines that do not converge, of all of them
+        search, seconds = timed(_search, name, kernel, X, y, folds)
     return {
         "dataset": dataset,
         "shape": list(X.shape),
