@@ -1,12 +1,8 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
 import numbers
-import warnings
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
@@ -16,40 +12,30 @@ from kaucus.backend import (
     generator_from,
     is_sparse,
     take_rows,
-    to_numpy,
 )
-from kaucus.estimators._base import LSSVMBase, indefinite_kernel
+from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
 from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
-from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
     check_known_labels,
     check_one_label_type,
-    check_positive,
     check_weights,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
 )
-from kaucus.representatives import (
-    METRICS,
-    KMeansOptions,
-    Representatives,
-    represent_classes,
-)
-from kaucus.solvers import LSSVMSolution, fit_ls_svm, solve_on_representatives
+from kaucus.representatives import Representatives
+from kaucus.solvers import LSSVMSolution, fit_ls_svm
 
 FIT_ON = ("all", "representatives")
-INITS = ("random", "k-means++")
 # Rows on whose decision values the temperature of the probabilities is fitted.
 _TEMPERATURE_ROWS = 2000
-# More on the diagonal than this, relative to its mean, is worth a warning.
-_USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 
-class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
+class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -172,6 +158,8 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     0.96
     """
 
+    _what_is_clustered, _takes_matrices = "class", "LSSVMClassifier"
+
     def __init__(
         self,
         n_representatives=100,
@@ -275,20 +263,9 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     def _learn(self, X, indices, weight, old: Representatives | None):
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
-        chosen = represent_classes(
-            rows,
-            indices,
-            self._numbers(),
-            options=KMeansOptions(
-                self.metric, self.init, self.n_init, self.max_iter, self.tol
-            ),
-            sample_weight=weight,
-            old=None if old is None else old._replace(points=beside(rows, old.points)),
-            rng=rng,
-            memory_budget=self.memory_budget,
-            callback=share_reporter(self.verbose, "class"),
+        chosen = self._represent(
+            rows, indices, self._numbers(), weight, rng=rng, old=old
         )
-        self._report_clustering(chosen)
         if old is not None:
             rows = concat_rows(beside(rows, old.points), rows)
             indices = np.concatenate([old.labels, indices])
@@ -311,21 +288,12 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         """Least squares of all rows; their leave-one-out values for the temperature."""
         softmax = self.probability == "softmax"
         loo_rows = rng.permutation(len(labels))[: _TEMPERATURE_ROWS if softmax else 0]
-        points, shares = chosen.points, left_out_shares(weight)
-        weight = self._with_class_weights(weight, labels)
-        solution = solve_on_representatives(
-            self.kernel_,
-            rows,
-            beside(points, one_vs_rest_targets(labels, len(self.classes_))),
-            points,
-            C=self.C,
-            sample_weight=beside(points, weight),
-            left_out=beside(points, shares),
-            loo_rows=loo_rows,
-            memory_budget=self.memory_budget,
-            callback=share_reporter(self.verbose, "row"),
+        Y = one_vs_rest_targets(labels, len(self.classes_))
+        shares, weight = (
+            left_out_shares(weight),
+            self._with_class_weights(weight, labels),
         )
-        self._report_least_squares(solution.info, rows)
+        solution = self._least_squares(rows, Y, chosen.points, weight, shares, loo_rows)
         loo_weight = None if weight is None else weight[loo_rows]
         return solution, (solution.loo_decision, labels[loo_rows], loo_weight)
 
@@ -372,14 +340,8 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         )
 
     def _store_model(self, chosen: Representatives, solution: LSSVMSolution) -> None:
-        self.representatives_ = to_numpy(chosen.points)
+        super()._store_model(chosen, solution)
         self.representative_labels_ = self.classes_[chosen.labels]
-        self.representative_weights_ = chosen.weights
-        self.dual_coef_ = to_numpy(solution.dual_coef)
-        self.intercept_ = to_numpy(solution.intercept)
-        self.solve_info_ = solution.info
-        self.solver_ = solution.info.solver
-        self.n_iter_ = max(chosen.n_iter, 1)
 
     def _so_far(self, X) -> Representatives:
         """Return what earlier rows have left behind."""
@@ -392,10 +354,6 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             converged=True,
             interrupted=False,
         )
-
-    def _support_rows(self):
-        check_is_fitted(self, "representatives_")
-        return self.representatives_
 
     def _numbers(self) -> list[int]:
         """Return the number of representatives of each class."""
@@ -410,27 +368,11 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             )
         return [check_count(f"n_representatives[{c!r}]", wanted[c]) for c in classes]
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = False  # there must be rows to cluster
-        return tags
-
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""
-        if self._precomputed:
-            raise ValueError(
-                "kernel='precomputed' has no rows to cluster; pass the rows and a "
-                "kernel, or use LSSVMClassifier(kernel='precomputed')."
-            )
-        self._check_kernel_parameters()
-        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
-        check_choice("metric", self.metric, METRICS)
+        super()._check_parameters()
         check_choice("fit_on", self.fit_on, FIT_ON)
-        check_choice("init", self.init, INITS)
         check_choice("probability", self.probability, PROBABILITIES)
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
         if not isinstance(self.n_representatives, dict | numbers.Integral):
             raise ValueError(
                 f"n_representatives={self.n_representatives!r} must be a whole number "
@@ -438,34 +380,3 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             )
         if isinstance(self.n_representatives, numbers.Integral):
             check_count("n_representatives", self.n_representatives)
-
-    def _report_clustering(self, chosen: Representatives) -> None:
-        if chosen.interrupted:
-            warnings.warn(
-                "Interrupted while clustering; the representatives so far are kept.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not chosen.converged:
-            warnings.warn(
-                f"k-means stopped after max_iter={self.max_iter} steps before the "
-                "centres came to rest; increase max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _report_least_squares(self, info, rows) -> None:
-        if info.interrupted:
-            warnings.warn(
-                "Interrupted; the coefficients are those of the rows seen so far.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        if info.relative_jitter > _USUAL_JITTER[info.precision]:
-            warnings.warn(
-                f"The normal equations are singular in {info.precision} at "
-                f"C={self.C:g}; {info.jitter:.1e} was added to their diagonal. Lower "
-                "C, use fewer representatives, or pass float64 rows.",
-                LinAlgWarning,
-                stacklevel=6,
-            )
