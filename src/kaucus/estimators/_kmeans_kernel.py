@@ -1,6 +1,7 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
 import numbers
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,11 +29,19 @@ from kaucus.estimators._validation import (
     weights_with_classes,
 )
 from kaucus.representatives import Representatives
-from kaucus.solvers import LSSVMSolution, fit_ls_svm
+from kaucus.solvers import LSSVMSolution, fit_ls_svm, margin_hardness
 
 FIT_ON = ("all", "representatives")
 # Rows on whose decision values the temperature of the probabilities is fitted.
 _TEMPERATURE_ROWS = 2000
+
+
+class _Fitted(NamedTuple):
+    chosen: Representatives
+    solution: LSSVMSolution
+    hard_rows: np.ndarray
+    unseen: tuple | None
+    """Decision values of rows that the model has not seen, their labels, weights."""
 
 
 class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
@@ -59,6 +68,15 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         ``"all"``: least squares of every training row on the representatives' kernel
         columns; more accurate. ``"representatives"``: the LS-SVM of the representatives
         alone, as in the paper; faster.
+    refine : {None, "residual"}, default=None
+        ``"residual"``: training rows that the fit so far finds hardest, those of the
+        smallest margin, become representatives too. Better where classes hardly
+        overlap, worse where they do.
+    n_refine : int, default=None
+        How many hard rows are added in all; None: twice as many as there are
+        representatives. Rows that repeat a representative are passed over.
+    refine_rounds : int, default=2
+        In how many rounds they are added, with a fit after each.
     C : float, default=1.0
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε.
@@ -102,11 +120,14 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     representatives_ : ndarray of shape (n_representatives_total, n_features)
-        The representatives, class by class.
+        The representatives, class by class, and after them the hard rows.
     representative_labels_ : ndarray of shape (n_representatives_total,)
         Their classes.
     representative_weights_ : ndarray of shape (n_representatives_total,)
         How many rows each stands for, with their weights.
+    hard_rows_ : ndarray of shape (n_hard_rows,)
+        Numbers of the training rows that ``refine`` made representatives; they are the
+        last of them.
     dual_coef_ : ndarray of shape (n_representatives_total, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
     intercept_ : ndarray of shape (n_targets,)
@@ -166,6 +187,9 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         *,
         metric="euclidean",
         fit_on="all",
+        refine=None,
+        n_refine=None,
+        refine_rounds=2,
         C=1.0,
         kernel="rbf",
         gamma="scale",
@@ -185,6 +209,9 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         self.n_representatives = n_representatives
         self.metric = metric
         self.fit_on = fit_on
+        self.refine = refine
+        self.n_refine = n_refine
+        self.refine_rounds = refine_rounds
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -223,7 +250,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
         self.kernel_ = self._resolve_kernel(X, weight)
-        return self._learn(X, indices, weight, None)
+        return self._learn(X, indices, weight, None, refine=True)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take in more rows.
@@ -232,6 +259,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         as the rows they stand for: these move, and a class that has fewer than its
         number gets more. Then the coefficients are solved for once; with
         ``fit_on="all"`` on the new rows and, for the earlier ones, the representatives.
+        Nothing is refined here, but hard rows of an earlier ``fit`` stay.
 
         Parameters
         ----------
@@ -258,46 +286,55 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         weight = check_weights(sample_weight, X)
         if first:
             self.kernel_ = self._resolve_kernel(X, weight)
-        return self._learn(X, indices, weight, None if first else self._so_far(X))
+        old = None if first else self._so_far(X)
+        return self._learn(X, indices, weight, old, refine=False)
 
-    def _learn(self, X, indices, weight, old: Representatives | None):
+    def _learn(self, X, indices, weight, old: Representatives | None, *, refine: bool):
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
-        chosen = self._represent(
-            rows, indices, self._numbers(), weight, rng=rng, old=old
-        )
+        numbers = self._numbers()
+        if old is not None:  # hard rows among them stay, as centres that may move
+            so_far = np.bincount(old.labels, minlength=len(numbers))
+            numbers = np.maximum(numbers, so_far).tolist()
+        chosen = self._represent(rows, indices, numbers, weight, rng=rng, old=old)
         if old is not None:
             rows = concat_rows(beside(rows, old.points), rows)
             indices = np.concatenate([old.labels, indices])
             new = np.ones(len(indices) - len(old.labels)) if weight is None else weight
             weight = np.concatenate([old.weights, new])
-        self._solve_and_store(rows, indices, weight, chosen, rng)
+        hardness = margin_hardness if refine else None
+        self._solve_and_store(rows, indices, weight, chosen, rng, hardness)
         return self
 
-    def _solve_and_store(self, rows, labels, weight, chosen: Representatives, rng):
-        solve = self._solve_all if self.fit_on == "all" else self._solve_representatives
+    def _solve_and_store(self, rows, labels, weight, chosen, rng, hardness) -> None:
         try:
-            solution, unseen = solve(rows, labels, weight, chosen, rng)
+            if self.fit_on == "all":
+                fitted = self._solve_all(rows, labels, weight, chosen, rng, hardness)
+            else:
+                fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C) from error
-        self._store_model(chosen, solution)
+        self._store_model(*fitted[:3])
         if self.probability == "softmax":
-            self._calibrate(*(unseen or self._nearly_unseen(rows, labels, weight, rng)))
+            unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
+            self._calibrate(*unseen)
 
-    def _solve_all(self, rows, labels, weight, chosen, rng):
+    def _solve_all(self, rows, labels, weight, chosen, rng, hardness) -> "_Fitted":
         """Least squares of all rows; their leave-one-out values for the temperature."""
         softmax = self.probability == "softmax"
         loo_rows = rng.permutation(len(labels))[: _TEMPERATURE_ROWS if softmax else 0]
         Y = one_vs_rest_targets(labels, len(self.classes_))
-        shares, weight = (
-            left_out_shares(weight),
-            self._with_class_weights(weight, labels),
+        shares = left_out_shares(weight)
+        judged = self._with_class_weights(weight, labels)
+        solution, hard_rows = self._least_squares(
+            rows, Y, chosen, judged, shares, loo_rows, hardness
         )
-        solution = self._least_squares(rows, Y, chosen.points, weight, shares, loo_rows)
-        loo_weight = None if weight is None else weight[loo_rows]
-        return solution, (solution.loo_decision, labels[loo_rows], loo_weight)
+        chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
+        loo_weight = None if judged is None else judged[loo_rows]
+        unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
+        return _Fitted(chosen, solution, hard_rows, unseen)
 
-    def _solve_representatives(self, rows, labels, weight, chosen, rng):
+    def _solve_representatives(self, labels, chosen, rng) -> "_Fitted":
         """LS-SVM of the representatives; leave-one-out where they are most rows."""
         points = chosen.points
         speak_for_others = len(labels) >= 2 * points.shape[0]
@@ -316,10 +353,11 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         )
         solution, seen = fitted.solution, fitted.loo_rows
         self._report(solution.info, self.C)
-        if speak_for_others:
-            return solution, None
-        loo_weight = None if weight is None else weight[seen]
-        return solution, (solution.loo_decision, chosen.labels[seen], loo_weight)
+        unseen, none = None, np.empty(0, dtype=np.int64)
+        if not speak_for_others:
+            loo_weight = None if weight is None else weight[seen]
+            unseen = (solution.loo_decision, chosen.labels[seen], loo_weight)
+        return _Fitted(chosen, solution, none, unseen)
 
     def _nearly_unseen(self, rows, labels, weight, rng):
         """Return decision values of some rows that only representatives spoke for.
@@ -339,8 +377,8 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             weight, self.class_weight, self.classes_, labels, at_least=1
         )
 
-    def _store_model(self, chosen: Representatives, solution: LSSVMSolution) -> None:
-        super()._store_model(chosen, solution)
+    def _store_model(self, chosen, solution, hard_rows) -> None:
+        super()._store_model(chosen, solution, hard_rows)
         self.representative_labels_ = self.classes_[chosen.labels]
 
     def _so_far(self, X) -> Representatives:
@@ -372,6 +410,11 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         """Check everything that can be wrong before the data is looked at."""
         super()._check_parameters()
         check_choice("fit_on", self.fit_on, FIT_ON)
+        if self.refine is not None and self.fit_on != "all":
+            raise ValueError(
+                f"refine={self.refine!r} adds the rows that a fit of all rows finds "
+                f"hard; fit_on={self.fit_on!r} is no such fit. Use fit_on='all'."
+            )
         check_choice("probability", self.probability, PROBABILITIES)
         if not isinstance(self.n_representatives, dict | numbers.Integral):
             raise ValueError(

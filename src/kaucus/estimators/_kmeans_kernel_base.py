@@ -7,11 +7,12 @@ the targets are, and what is clustered with what, the subclasses say.
 import sys
 import warnings
 
+import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import to_numpy
+from kaucus.backend import dense_rows, to_numpy
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._kernel_input import beside
 from kaucus.estimators._progress import share_reporter
@@ -21,10 +22,16 @@ from kaucus.representatives import (
     KMeansOptions,
     Representatives,
     represent_classes,
+    with_rows,
 )
-from kaucus.solvers import LSSVMSolution, solve_on_representatives
+from kaucus.solvers import (
+    LSSVMSolution,
+    solve_on_representatives,
+    solve_with_hard_rows,
+)
 
 INITS = ("random", "k-means++")
+REFINEMENTS = (None, "residual")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -50,24 +57,57 @@ class RepresentativesBase(LSSVMBase):
         self._report_clustering(chosen)
         return chosen
 
-    def _least_squares(self, rows, Y, points, weight, shares, loo_rows):
-        """Fit the columns of the representatives to all rows."""
-        solution = solve_on_representatives(
-            self.kernel_,
-            rows,
-            beside(points, Y),
-            points,
-            C=self.C,
-            sample_weight=beside(points, weight),
-            left_out=beside(points, shares),
-            loo_rows=loo_rows,
-            memory_budget=self.memory_budget,
-            callback=share_reporter(self.verbose, "row"),
-        )
-        self._report_least_squares(solution.info)
-        return solution
+    def _least_squares(self, rows, Y, chosen, weight, shares, loo_rows, hardness):
+        """Fit the columns of the representatives, and of hard rows, to all rows.
 
-    def _store_model(self, chosen: Representatives, solution: LSSVMSolution) -> None:
+        ``hardness`` orders the rows where ``refine`` asks for hard ones; None is none.
+
+        Returns
+        -------
+        solution, hard_rows
+        """
+        points = chosen.points
+        options = {
+            "C": self.C,
+            "sample_weight": beside(points, weight),
+            "left_out": beside(points, shares),
+            "loo_rows": loo_rows,
+            "memory_budget": self.memory_budget,
+            "callback": share_reporter(self.verbose, "row"),
+        }
+        Y = beside(points, Y)
+        additions = self._additions(points.shape[0], rows.shape[0])
+        if hardness is None or not additions:
+            solution = solve_on_representatives(
+                self.kernel_, rows, Y, points, **options
+            )
+            hard_rows = np.empty(0, dtype=np.int64)
+        else:
+            solution, hard_rows = solve_with_hard_rows(
+                self.kernel_, rows, Y, points, additions, hardness, **options
+            )
+        self._report_least_squares(solution.info)
+        return solution, hard_rows
+
+    def _additions(self, n_first: int, n_rows: int) -> list[int]:
+        """Return how many hard rows each round adds."""
+        if self.refine is None:
+            return []
+        wanted = 2 * n_first if self.n_refine is None else self.n_refine
+        parts = np.array_split(np.arange(min(wanted, n_rows)), self.refine_rounds)
+        return [len(part) for part in parts if len(part)]
+
+    def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
+        """Return the representatives with the hard rows among them."""
+        weights = np.ones(len(groups)) if weight is None else weight
+        return with_rows(
+            chosen, dense_rows(rows, hard_rows), groups[hard_rows], weights[hard_rows]
+        )
+
+    def _store_model(
+        self, chosen: Representatives, solution: LSSVMSolution, hard_rows
+    ) -> None:
+        self.hard_rows_ = hard_rows
         self.representatives_ = to_numpy(chosen.points)
         self.representative_weights_ = chosen.weights
         self.dual_coef_ = to_numpy(solution.dual_coef)
@@ -99,6 +139,10 @@ class RepresentativesBase(LSSVMBase):
         check_count("n_init", self.n_init)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
+        check_choice("refine", self.refine, REFINEMENTS)
+        check_count("refine_rounds", self.refine_rounds)
+        if self.n_refine is not None:
+            check_count("n_refine", self.n_refine)
 
     def _report_clustering(self, chosen: Representatives) -> None:
         if chosen.interrupted:

@@ -4,11 +4,12 @@ import numpy as np
 
 from kaucus.backend import NotPositiveDefiniteError, generator_from
 from kaucus.estimators._base import indefinite_kernel
-from kaucus.estimators._kernel_input import on_device
+from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
 from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import check_count, check_weights
 from kaucus.representatives import allocate
+from kaucus.solvers import residual_hardness
 
 
 class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
@@ -32,6 +33,15 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         first principal component.
     metric : {"euclidean", "cosine"}, default="euclidean"
         k-means by distance, or by angle, as in :class:`KMeansKernelClassifier`.
+    refine : {None, "residual"}, default=None
+        ``"residual"``: training rows that the fit so far finds hardest, those of the
+        largest residual, become representatives too. Better where the targets have
+        little noise, worse where they have much.
+    n_refine : int, default=None
+        How many hard rows are added in all; None: twice as many as there are
+        representatives. Rows that repeat a representative are passed over.
+    refine_rounds : int, default=2
+        In how many rounds they are added, with a fit after each.
     C : float, default=1.0
         Inverse strength of the regularisation, as in :class:`LSSVMRegressor`.
     kernel : str, kernel object or callable, default="rbf"
@@ -66,9 +76,12 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     Attributes
     ----------
     representatives_ : ndarray of shape (n_representatives, n_features)
-        The representatives.
+        The representatives, and after them the hard rows.
     representative_weights_ : ndarray of shape (n_representatives,)
         How many rows each stands for, with their weights.
+    hard_rows_ : ndarray of shape (n_hard_rows,)
+        Numbers of the training rows that ``refine`` made representatives; they are the
+        last of them.
     dual_coef_ : ndarray of shape (n_representatives, n_outputs)
         a.
     intercept_ : ndarray of shape (n_outputs,)
@@ -121,6 +134,9 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         *,
         n_bins=5,
         metric="euclidean",
+        refine=None,
+        n_refine=None,
+        refine_rounds=2,
         C=1.0,
         kernel="rbf",
         gamma="scale",
@@ -138,6 +154,9 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self.n_representatives = n_representatives
         self.n_bins = n_bins
         self.metric = metric
+        self.refine = refine
+        self.n_refine = n_refine
+        self.refine_rounds = refine_rounds
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -178,16 +197,27 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         numbers = allocate(self.n_representatives, np.bincount(bins), "proportional")
         chosen = self._represent(rows, bins, numbers, weight, rng=rng)
         try:
-            solution = self._least_squares(rows, Y, chosen.points, weight, None, None)
+            solution, hard_rows = self._least_squares(
+                rows, Y, chosen, weight, None, None, _hardness(Y, weight, chosen)
+            )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C) from error
-        self._store_model(chosen, solution)
+        chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)
+        self._store_model(chosen, solution, hard_rows)
         return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("n_representatives", self.n_representatives)
         check_count("n_bins", self.n_bins)
+
+
+def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):
+    """Return what orders rows by their residuals, each output in its own unit."""
+    mean = np.average(Y, axis=0, weights=weight)
+    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    unit = beside(chosen.points, np.where(spread > 0, spread, 1.0))
+    return lambda values, targets: residual_hardness(values / unit, targets / unit)
 
 
 def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.ndarray:

@@ -31,6 +31,7 @@ from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
     represent_classes,
+    with_rows,
 )
 from kaucus.representatives._pivoted_cholesky import (
     PivotedFactor,
@@ -81,4 +82,5 @@ __all__ = [
     "reseed_empty",
     "seeds_by_cost",
     "total_scatter",
+    "with_rows",
 ]
