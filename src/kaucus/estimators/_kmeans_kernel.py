@@ -17,7 +17,11 @@ from kaucus.backend import (
 from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
-from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
+from kaucus.estimators._predictions import (
+    PROBABILITIES,
+    ClassifierPredictions,
+    all_classes,
+)
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -29,7 +33,12 @@ from kaucus.estimators._validation import (
     weights_with_classes,
 )
 from kaucus.representatives import Representatives
-from kaucus.solvers import LSSVMSolution, fit_ls_svm, margin_hardness
+from kaucus.solvers import (
+    LSSVMSolution,
+    classification_score,
+    fit_ls_svm,
+    margin_hardness,
+)
 
 FIT_ON = ("all", "representatives")
 # Rows on whose decision values the temperature of the probabilities is fitted.
@@ -77,16 +86,20 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         representatives. Rows that repeat a representative are passed over.
     refine_rounds : int, default=2
         In how many rounds they are added, with a fit after each.
-    C : float, default=1.0
+    C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
-        papers' γ or 1/ε.
-    kernel : str, kernel object or callable, default="rbf"
+        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
+        leave-one-out error, on at most 3,000 of the rows.
+    kernel : str, kernel object or callable, default="auto"
+        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
+    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features.
+        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
+        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
+        ``"laplacian"``, which are functions of the distance, not of its square).
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -134,6 +147,8 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         b.
     kernel_ : kernel object
         The kernel, with its parameters as numbers.
+    C_ : float
+        The C that was used.
     temperature_ : float
         By which decision values are divided before the softmax.
     n_iter_ : int
@@ -190,9 +205,9 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         refine=None,
         n_refine=None,
         refine_rounds=2,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
+        C="auto",
+        kernel="auto",
+        gamma="tune",
         degree=3,
         coef0=0.0,
         class_weight=None,
@@ -249,7 +264,6 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         weight = check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
-        self.kernel_ = self._resolve_kernel(X, weight)
         return self._learn(X, indices, weight, None, refine=True)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -284,14 +298,14 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             y, classes, None if first else self.classes_
         )
         weight = check_weights(sample_weight, X)
-        if first:
-            self.kernel_ = self._resolve_kernel(X, weight)
         old = None if first else self._so_far(X)
         return self._learn(X, indices, weight, old, refine=False)
 
     def _learn(self, X, indices, weight, old: Representatives | None, *, refine: bool):
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
+        if old is None:
+            self._tune(X, rows, indices, weight, rng)
         numbers = self._numbers()
         if old is not None:  # hard rows among them stay, as centres that may move
             so_far = np.bincount(old.labels, minlength=len(numbers))
@@ -306,6 +320,26 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         self._solve_and_store(rows, indices, weight, chosen, rng, hardness)
         return self
 
+    def _tune(self, X, rows, labels, weight, rng) -> None:
+        """Choose the kernel and C, where they were not given, for squared errors.
+
+        Accuracy is too coarse for a thousand rows: chosen by it, models of four UCI
+        sets were right on 83.3 % of the test rows, by the squared error on 85.7 %.
+        """
+        judged = self._with_class_weights(weight, labels)
+
+        def score(values, some):
+            return classification_score(
+                all_classes(values),
+                labels[some],
+                "neg_mean_squared_error",
+                None if judged is None else judged[some],
+            )
+
+        Y = one_vs_rest_targets(labels, len(self.classes_))
+        shares = left_out_shares(weight)
+        self._choose_kernel(X, rows, Y, score, judged, shares, rng)
+
     def _solve_and_store(self, rows, labels, weight, chosen, rng, hardness) -> None:
         try:
             if self.fit_on == "all":
@@ -313,7 +347,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             else:
                 fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, self.C) from error
+            raise indefinite_kernel(self.kernel, self.C_) from error
         self._store_model(*fitted[:3])
         if self.probability == "softmax":
             unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
@@ -343,7 +377,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             self.kernel_,
             points,
             beside(points, one_vs_rest_targets(chosen.labels, len(self.classes_))),
-            C=self.C,
+            C=self.C_,
             sample_weight=beside(points, weight),
             memory_budget=self.memory_budget,
             leave_one_out=self.probability == "softmax" and not speak_for_others,
@@ -352,7 +386,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             rng=rng,
         )
         solution, seen = fitted.solution, fitted.loo_rows
-        self._report(solution.info, self.C)
+        self._report(solution.info, self.C_)
         unseen, none = None, np.empty(0, dtype=np.int64)
         if not speak_for_others:
             loo_weight = None if weight is None else weight[seen]

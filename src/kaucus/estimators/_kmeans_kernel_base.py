@@ -12,11 +12,18 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import dense_rows, to_numpy
-from kaucus.estimators._base import LSSVMBase
+from kaucus.backend import NotPositiveDefiniteError, dense_rows, to_numpy
+from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._kmeans_kernel_tuning import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    tune,
+)
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
+from kaucus.kernels import kernels_with_gamma, resolve_gamma, resolve_kernel
 from kaucus.representatives import (
     METRICS,
     KMeansOptions,
@@ -31,6 +38,8 @@ from kaucus.solvers import (
 )
 
 INITS = ("random", "k-means++")
+# Kernels of a distance, not of its square: their gamma is an inverse length.
+_LENGTH_KERNELS = ("exponential", "laplacian")
 REFINEMENTS = (None, "residual")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
@@ -38,6 +47,62 @@ _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 class RepresentativesBase(LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
+
+    def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
+        """Store kernel and C, by leave-one-out where they were not given."""
+        kernels = self._kernels(X, weight)
+        Cs = CS if isinstance(self.C, str) else [self.C]
+        try:
+            self.kernel_, self.C_ = tune(
+                kernels,
+                Cs,
+                rows,
+                Y,
+                score,
+                weight=weight,
+                shares=shares,
+                rng=rng,
+                handicaps=self._handicaps(kernels),
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, max(Cs)) from error
+
+    def _kernels(self, X, weight) -> list:
+        """Return the kernels to choose from."""
+        kernel = self.kernel
+        if isinstance(kernel, str) and kernel == "auto":
+            names = tuple(AUTO_KERNELS)
+        elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+            names = (kernel,)
+        else:
+            gamma = "scale" if self._tunes_gamma else self.gamma
+            return [self._resolve_kernel(X, weight, gamma)]
+        if not self._tunes_gamma:
+            return [self._resolve_kernel(X, weight, self.gamma, name) for name in names]
+        scale = resolve_gamma("scale", X, weight)
+        # "scale" is for a squared distance.
+        powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
+        return [
+            self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+            for name, power in zip(names, powers, strict=True)
+            for factor in GAMMA_FACTORS
+        ]
+
+    def _handicaps(self, kernels):
+        if not isinstance(self.kernel, str) or self.kernel != "auto":
+            return None
+        return np.asarray([AUTO_KERNELS[kernel.name] for kernel in kernels])
+
+    @property
+    def _tunes_gamma(self) -> bool:
+        return isinstance(self.gamma, str) and self.gamma == "tune"
+
+    def _resolve_kernel(self, X, weight, gamma, name=None):
+        """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
+        if name is None or name == self.kernel:
+            return super()._resolve_kernel(X, weight, gamma)
+        gamma = resolve_gamma(gamma, X, weight, name)
+        return resolve_kernel(name, gamma=gamma)
 
     def _represent(self, rows, groups, numbers, weight, *, rng, old=None):
         """Cluster each group of rows by itself."""
@@ -68,7 +133,7 @@ class RepresentativesBase(LSSVMBase):
         """
         points = chosen.points
         options = {
-            "C": self.C,
+            "C": self.C_,
             "sample_weight": beside(points, weight),
             "left_out": beside(points, shares),
             "loo_rows": loo_rows,
@@ -133,7 +198,9 @@ class RepresentativesBase(LSSVMBase):
                 f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
             )
         self._check_kernel_parameters()
-        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
+        if not isinstance(self.C, str) or self.C != "auto":
+            remedy = "Try 1.0, or 'auto'; larger fits closer."
+            check_positive("C", self.C, remedy=remedy)
         check_choice("metric", self.metric, METRICS)
         check_choice("init", self.init, INITS)
         check_count("n_init", self.n_init)
@@ -166,7 +233,7 @@ class RepresentativesBase(LSSVMBase):
         if info.relative_jitter > _USUAL_JITTER[info.precision]:
             _warn_user(
                 f"The normal equations are singular in {info.precision} at "
-                f"C={self.C:g}; {info.jitter:.1e} was added to their diagonal. Lower "
+                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )

@@ -7,9 +7,13 @@ from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
 from kaucus.estimators._predictions import RegressorPredictions
-from kaucus.estimators._validation import check_count, check_weights
+from kaucus.estimators._validation import (
+    check_count,
+    check_weights,
+    left_out_shares,
+)
 from kaucus.representatives import allocate
-from kaucus.solvers import residual_hardness
+from kaucus.solvers import regression_score, residual_hardness
 
 
 class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
@@ -42,13 +46,18 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         representatives. Rows that repeat a representative are passed over.
     refine_rounds : int, default=2
         In how many rounds they are added, with a fit after each.
-    C : float, default=1.0
-        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`.
-    kernel : str, kernel object or callable, default="rbf"
+    C : "auto" or float, default="auto"
+        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
+        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
+        leave-one-out error, on at most 3,000 of the rows.
+    kernel : str, kernel object or callable, default="auto"
+        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         As in :class:`KMeansKernelClassifier`.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
+    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features.
+        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
+        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
+        ``"laplacian"``, which are functions of the distance, not of its square).
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -88,6 +97,8 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         b.
     kernel_ : kernel object
         The kernel, with its parameters as numbers.
+    C_ : float
+        The C that was used.
     n_iter_ : int
         Steps of k-means.
     solver_ : str
@@ -137,9 +148,9 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         refine=None,
         n_refine=None,
         refine_rounds=2,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
+        C="auto",
+        kernel="auto",
+        gamma="tune",
         degree=3,
         coef0=0.0,
         init="random",
@@ -190,9 +201,9 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        self.kernel_ = self._resolve_kernel(X, weight)
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
+        self._tune(X, rows, Y, weight, rng)
         bins = target_bins(Y, weight, self.n_bins)
         numbers = allocate(self.n_representatives, np.bincount(bins), "proportional")
         chosen = self._represent(rows, bins, numbers, weight, rng=rng)
@@ -201,10 +212,19 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
                 rows, Y, chosen, weight, None, None, _hardness(Y, weight, chosen)
             )
         except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, self.C) from error
+            raise indefinite_kernel(self.kernel, self.C_) from error
         chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)
         self._store_model(chosen, solution, hard_rows)
         return self
+
+    def _tune(self, X, rows, Y, weight, rng) -> None:
+        """Choose the kernel and C, where they were not given, for squared errors."""
+
+        def score(values, some):
+            judged = None if weight is None else weight[some]
+            return regression_score(values, Y[some], "neg_mean_squared_error", judged)
+
+        self._choose_kernel(X, rows, Y, score, weight, left_out_shares(weight), rng)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

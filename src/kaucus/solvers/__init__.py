@@ -22,6 +22,10 @@ from kaucus.solvers._growing import (
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank_search import (
+    LowRankSearch,
+    search_on_representatives,
+)
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
@@ -38,6 +42,7 @@ __all__ = [
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
+    "LowRankSearch",
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
@@ -59,6 +64,7 @@ __all__ = [
     "regression_score",
     "residual_hardness",
     "search_by_leave_one_out",
+    "search_on_representatives",
     "softmax",
     "solve_at",
     "solve_ls_svm",
