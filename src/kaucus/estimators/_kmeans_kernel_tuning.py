@@ -28,7 +28,7 @@ of both are about the same: 87.3 % against 86.7 % on four UCI sets, SVC 87.1 %. 
 the smoother one is right (pendigits: 98.1 % against 97.7 %), its errors are much less.
 """
 # Rows and columns of the search, for fewer rows than the last number, and for more.
-_FEW, _MANY = (1000, 150, 10_000), (3000, 300, None)
+_FEW, _MANY = (1000, 200, 2000), (3000, 400, None)
 
 
 class Tuning(NamedTuple):

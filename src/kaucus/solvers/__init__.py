@@ -15,7 +15,9 @@ from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
+    Judge,
     margin_hardness,
+    random_hardness,
     residual_hardness,
     solve_with_hard_rows,
 )
@@ -39,6 +41,7 @@ __all__ = [
     "CheckpointError",
     "FitResult",
     "GrownSolution",
+    "Judge",
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
@@ -60,6 +63,7 @@ __all__ = [
     "margin_hardness",
     "operator_norm",
     "plan_ls_svm",
+    "random_hardness",
     "randomly_pivoted_cholesky",
     "regression_score",
     "residual_hardness",
