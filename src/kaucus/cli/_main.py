@@ -9,7 +9,14 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf")
+_BENCHES = (
+    "lssvm",
+    "solvers",
+    "kmeans-kernel",
+    "kernel-kmeans",
+    "cluster-rbf",
+    "defaults",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -76,7 +76,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         gives all of them. ``"auto"``: as many as ``target`` says; 100 of each class
         with ``fit_on="representatives"`` and in ``partial_fit``.
     target : {"fastest", "balanced", "best"}, default="balanced"
-        With ``n_representatives="auto"``: at most 1,000, 4,000 or 12,000
+        With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
         than that, all of them; else an eighth, doubled with rows chosen as ``refine``
         says (None is ``"auto"``) while that lessens the log-loss of rows held out by
@@ -481,6 +481,10 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     def _store_model(self, chosen, solution, hard_rows) -> None:
         super()._store_model(chosen, solution, hard_rows)
         self.representative_labels_ = self.classes_[chosen.labels]
+
+    def _keep(self, kept: np.ndarray) -> None:
+        super()._keep(kept)
+        self.representative_labels_ = self.representative_labels_[kept]
 
     def _so_far(self, X) -> Representatives:
         """Return what earlier rows have left behind."""

@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
 TARGETS: Mapping[str, Target] = {
     "fastest": Target(1000, 0.2),
-    "balanced": Target(4000, 0.05),
+    "balanced": Target(6000, 0.05),
     "best": Target(12_000, 0.0),
 }
 REFINEMENTS = (None, "residual", "random", "auto")
