@@ -78,9 +78,9 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     target : {"fastest", "balanced", "best"}, default="balanced"
         With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
-        than that, all of them; else an eighth, doubled with rows chosen as ``refine``
+        than that, all of them; else a quarter, doubled with rows chosen as ``refine``
         says (None is ``"auto"``) while that lessens the log-loss of rows held out by
-        more than 20, 5 or 0 %.
+        more than 2, 1 or 0 %.
     allocation : {"auto", "equal", "proportional", "sqrt"}, default="auto"
         How representatives are shared out among the classes: as many of each, as in the
         paper, or in proportion to the classes' rows or to the root of these. The total
@@ -107,7 +107,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
-        leave-one-out error, on at most 3,000 of the rows.
+        leave-one-out error, on at most 5,000 of the rows.
     kernel : str, kernel object or callable, default="auto"
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
@@ -454,6 +454,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         )
         solution, seen = fitted.solution, fitted.loo_rows
         self._report(solution.info, self.C_)
+        self.refine_ = None
         unseen, none = None, np.empty(0, dtype=np.int64)
         if not speak_for_others:
             loo_weight = None if weight is None else weight[seen]

@@ -4,7 +4,6 @@ Cluster the rows, fit the kernel columns of the centres by least squares, store;
 the targets are, and what is clustered with what, the subclasses say.
 """
 
-import copy
 import sys
 import warnings
 
@@ -23,6 +22,7 @@ from kaucus.backend import (
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._kmeans_kernel_compress import CompressMixin
 from kaucus.estimators._kmeans_kernel_growth import (
     REFINEMENTS,
     TARGETS,
@@ -48,7 +48,6 @@ from kaucus.representatives import (
 from kaucus.solvers import (
     Judge,
     LSSVMSolution,
-    compress_columns,
     solve_on_representatives,
     solve_with_hard_rows,
 )
@@ -60,7 +59,7 @@ _LENGTH_KERNELS = ("exponential", "laplacian")
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 
-class RepresentativesBase(LSSVMBase):
+class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
     def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
@@ -119,12 +118,8 @@ class RepresentativesBase(LSSVMBase):
         gamma = resolve_gamma(gamma, X, weight, name)
         return resolve_kernel(name, gamma=gamma)
 
-    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=None):
+    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
         """Cluster each group of rows by itself, but for those held out."""
-        without = weight
-        if held is not None and len(held):
-            without = np.ones(len(groups)) if weight is None else weight.copy()
-            without[held] = 0.0
         chosen = represent_classes(
             rows,
             groups,
@@ -132,14 +127,14 @@ class RepresentativesBase(LSSVMBase):
             options=KMeansOptions(
                 self.metric, self.init, self.n_init, self.max_iter, self.tol
             ),
-            sample_weight=without,
+            sample_weight=_without(weight, held, len(groups)),
             old=None if old is None else old._replace(points=beside(rows, old.points)),
             rng=rng,
             memory_budget=self.memory_budget,
             callback=share_reporter(self.verbose, self._what_is_clustered),
         )
         self._report_clustering(chosen)
-        if held is None or len(held) == 0:
+        if len(held) == 0:
             return chosen
         # Rows held out are spoken for, too.
         all_rows = len(groups) if weight is None else weight.sum()
@@ -184,47 +179,34 @@ class RepresentativesBase(LSSVMBase):
         solution, added_rows
         """
         points = chosen.points
-        left = weight
-        if len(held):
-            left = np.ones(len(Y)) if weight is None else weight.copy()
-            left[held] = 0.0
+        problem = (self.kernel_, rows, beside(points, Y), points)
         options = {
             "C": self.C_,
-            "sample_weight": beside(points, left),
+            "sample_weight": beside(points, _without(weight, held, len(Y))),
             "left_out": beside(points, shares),
             "loo_rows": loo_rows,
             "memory_budget": self.memory_budget,
             "callback": share_reporter(self.verbose, "row"),
         }
-        targets = beside(points, Y)
-        self.refine_ = None
-        if not growth.additions:
-            solution = solve_on_representatives(
-                self.kernel_, rows, targets, points, **options
+        if growth.additions:
+            if len(held):
+                options["judge"] = Judge(
+                    _some_rows(rows, held),
+                    beside(points, Y[held]),
+                    None if weight is None else beside(points, weight[held]),
+                    judge,
+                    growth.least_gain,
+                )
+            choices = [hardness[choice] for choice in growth.choices]
+            solution, added, choice, _ = solve_with_hard_rows(
+                *problem, growth.additions, choices, **options
             )
-            self._report_least_squares(solution.info)
-            return solution, np.empty(0, dtype=np.int64)
-        if len(held):
-            options["judge"] = Judge(
-                _some_rows(rows, held),
-                beside(points, Y[held]),
-                None if weight is None else beside(points, weight[held]),
-                judge,
-                growth.least_gain,
-            )
-        grown = solve_with_hard_rows(
-            self.kernel_,
-            rows,
-            targets,
-            points,
-            growth.additions,
-            [hardness[choice] for choice in growth.choices],
-            **options,
-        )
-        if len(grown.rows):
-            self.refine_ = growth.choices[grown.choice]
-        self._report_least_squares(grown.solution.info)
-        return grown.solution, grown.rows
+        else:
+            solution = solve_on_representatives(*problem, **options)
+            added, choice = np.empty(0, dtype=np.int64), 0
+        self.refine_ = growth.choices[choice] if len(added) else None
+        self._report_least_squares(solution.info)
+        return solution, added
 
     def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
         """Return the representatives with the hard rows among them."""
@@ -244,52 +226,6 @@ class RepresentativesBase(LSSVMBase):
         self.solve_info_ = solution.info
         self.solver_ = solution.info.solver
         self.n_iter_ = max(chosen.n_iter, 1)
-
-    def compress(self, tol, X=None):
-        """Return a smaller model of nearly the same decision values.
-
-        Representatives that others can stand in for are dropped, and the coefficients
-        of the rest solved for anew, so that no decision value (prediction, for a
-        regressor) of the given rows changes by more than ``tol``.
-
-        Parameters
-        ----------
-        tol : float
-            The largest change; a classifier's targets are ±1, a regressor's are those
-            of ``y``.
-        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows for which that holds, such as the training rows or some thousands of
-            them; None: the representatives.
-
-        Returns
-        -------
-        compressed : estimator
-            A copy; the model itself stays as it is.
-
-        Notes
-        -----
-        2 n m² multiplications for n rows and m representatives, in float64.
-        """
-        check_is_fitted(self, "representatives_")
-        check_positive("tol", tol, remedy="Try 0.01.")
-        rows = self.representatives_
-        if X is not None:
-            rows = self._validate(X, reset=False)
-        K = np.asarray(self.kernel_(rows, self.representatives_), dtype=np.float64)
-        small = compress_columns(K, self.dual_coef_, self.intercept_, float(tol))
-        model = copy.copy(self)
-        model._keep(small.kept)
-        model.dual_coef_, model.intercept_ = small.dual_coef, small.intercept
-        return model
-
-    def _keep(self, kept: np.ndarray) -> None:
-        """Forget representatives; those kept stand for the rows of the others."""
-        n_first = len(self.representatives_) - len(self.hard_rows_)
-        weights = self.representative_weights_
-        self.hard_rows_ = self.hard_rows_[kept[kept >= n_first] - n_first]
-        share = weights.sum() / max(weights[kept].sum(), 1e-300)
-        self.representative_weights_ = weights[kept] * share
-        self.representatives_ = self.representatives_[kept]
 
     def _support_rows(self):
         check_is_fitted(self, "representatives_")
@@ -348,6 +284,15 @@ class RepresentativesBase(LSSVMBase):
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )
+
+
+def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
+    """Return weights that are zero for the rows held out."""
+    if len(held) == 0:
+        return weight
+    without = np.ones(n) if weight is None else weight.copy()
+    without[held] = 0.0
+    return without
 
 
 def _some_rows(rows, which: np.ndarray):
