@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf", "gpu")
+_BENCHES = (
+    "lssvm",
+    "solvers",
+    "kmeans-kernel",
+    "kernel-kmeans",
+    "cluster-rbf",
+    "defaults",
+    "gpu",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

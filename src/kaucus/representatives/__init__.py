@@ -4,6 +4,7 @@ Seeding, k-means in the cosine and the euclidean geometry and in the feature spa
 kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
+from kaucus.representatives._allocation import ALLOCATIONS, allocate
 from kaucus.representatives._assign import (
     Assigner,
     Assignment,
@@ -35,6 +36,7 @@ from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
     represent_classes,
+    with_rows,
 )
 from kaucus.representatives._pivoted_cholesky import (
     PivotedFactor,
@@ -49,6 +51,8 @@ from kaucus.representatives._seeding import (
 from kaucus.representatives._streamed import streamed_kmeans
 
 __all__ = [
+    "ALLOCATIONS",
+    "allocate",
     "LANDMARKS",
     "COVARIANCES",
     "METRICS",
@@ -86,4 +90,5 @@ __all__ = [
     "seeds_by_cost",
     "streamed_kmeans",
     "total_scatter",
+    "with_rows",
 ]

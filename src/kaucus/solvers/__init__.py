@@ -12,10 +12,23 @@ from kaucus.solvers._calibration import (
 )
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
+from kaucus.solvers._compress import Compressed, compress_columns
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._growing import (
+    GrownSolution,
+    Judge,
+    margin_hardness,
+    random_hardness,
+    residual_hardness,
+    solve_with_hard_rows,
+)
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank_search import (
+    LowRankSearch,
+    search_on_representatives,
+)
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
@@ -27,10 +40,14 @@ from kaucus.solvers._systems import RANDOMIZED, Start
 __all__ = [
     "CGResult",
     "CheckpointError",
+    "Compressed",
     "FitResult",
+    "GrownSolution",
+    "Judge",
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
+    "LowRankSearch",
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
@@ -41,21 +58,27 @@ __all__ = [
     "Validation",
     "Watch",
     "classification_score",
+    "compress_columns",
     "conjugate_gradient",
     "decompose_ls_svm",
     "fit_ls_svm",
     "fit_temperature",
+    "margin_hardness",
     "operator_norm",
     "plan_ls_svm",
+    "random_hardness",
     "randomly_pivoted_cholesky",
     "regression_score",
+    "residual_hardness",
     "search_by_leave_one_out",
+    "search_on_representatives",
     "softmax",
     "solve_at",
     "solve_ls_svm",
     "solve_ls_svm_cg",
     "solve_on_representatives",
     "solve_ls_svm_randomized",
+    "solve_with_hard_rows",
     "sum_of_exponentials",
     "two_columns",
 ]

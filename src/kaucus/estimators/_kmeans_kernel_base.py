@@ -1,0 +1,312 @@
+"""What the k-means kernel classifier and regressor share.
+
+Cluster the rows, fit the kernel columns of the centres by least squares, store; what
+the targets are, and what is clustered with what, the subclasses say.
+"""
+
+import sys
+import warnings
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    as_like,
+    dense_rows,
+    is_sparse,
+    resolve_budget,
+    take_rows,
+)
+from kaucus.estimators._base import LSSVMBase, indefinite_kernel
+from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._kmeans_kernel_compress import CompressMixin
+from kaucus.estimators._kmeans_kernel_growth import (
+    REFINEMENTS,
+    TARGETS,
+    Growth,
+    plan_growth,
+)
+from kaucus.estimators._kmeans_kernel_tuning import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    tune,
+)
+from kaucus.estimators._progress import share_reporter
+from kaucus.estimators._validation import check_choice, check_count, check_positive
+from kaucus.kernels import kernels_with_gamma, resolve_gamma, resolve_kernel
+from kaucus.representatives import (
+    METRICS,
+    KMeansOptions,
+    Representatives,
+    represent_classes,
+    with_rows,
+)
+from kaucus.solvers import (
+    Judge,
+    LSSVMSolution,
+    solve_on_representatives,
+    solve_with_hard_rows,
+)
+
+INITS = ("random", "k-means++")
+# Kernels of a distance, not of its square: their gamma is an inverse length.
+_LENGTH_KERNELS = ("exponential", "laplacian")
+# More on the diagonal than this, relative to its mean, is worth a warning.
+_USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
+
+
+class RepresentativesBase(CompressMixin, LSSVMBase):
+    """Representatives by k-means, and least squares of rows on their columns."""
+
+    def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
+        """Store kernel and C, by leave-one-out where they were not given."""
+        kernels = self._kernels(X, weight)
+        Cs = CS if isinstance(self.C, str) else [self.C]
+        try:
+            self.kernel_, self.C_ = tune(
+                kernels,
+                Cs,
+                rows,
+                Y,
+                score,
+                weight=weight,
+                shares=shares,
+                rng=rng,
+                handicaps=self._handicaps(kernels),
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, max(Cs)) from error
+
+    def _kernels(self, X, weight) -> list:
+        """Return the kernels to choose from."""
+        kernel = self.kernel
+        if isinstance(kernel, str) and kernel == "auto":
+            names = tuple(AUTO_KERNELS)
+        elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+            names = (kernel,)
+        else:
+            gamma = "scale" if self._tunes_gamma else self.gamma
+            return [self._resolve_kernel(X, weight, gamma)]
+        if not self._tunes_gamma:
+            return [self._resolve_kernel(X, weight, self.gamma, name) for name in names]
+        scale = resolve_gamma("scale", X, beside(X, weight))
+        # "scale" is for a squared distance.
+        powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
+        return [
+            self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+            for name, power in zip(names, powers, strict=True)
+            for factor in GAMMA_FACTORS
+        ]
+
+    def _handicaps(self, kernels):
+        if not isinstance(self.kernel, str) or self.kernel != "auto":
+            return None
+        return np.asarray([AUTO_KERNELS[kernel.name] for kernel in kernels])
+
+    @property
+    def _tunes_gamma(self) -> bool:
+        return isinstance(self.gamma, str) and self.gamma == "tune"
+
+    def _resolve_kernel(self, X, weight, gamma, name=None):
+        """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
+        if name is None or name == self.kernel:
+            return super()._resolve_kernel(X, weight, gamma)
+        gamma = resolve_gamma(gamma, X, beside(X, weight), name)
+        return resolve_kernel(name, gamma=gamma)
+
+    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
+        """Cluster each group of rows by itself, but for those held out."""
+        chosen = represent_classes(
+            rows,
+            groups,
+            numbers,
+            options=KMeansOptions(
+                self.metric, self.init, self.n_init, self.max_iter, self.tol
+            ),
+            sample_weight=_without(weight, held, len(groups)),
+            old=None if old is None else old._replace(points=beside(rows, old.points)),
+            rng=rng,
+            memory_budget=self.memory_budget,
+            device=self.device,
+            callback=share_reporter(self.verbose, self._what_is_clustered),
+        )
+        self._report_clustering(chosen)
+        if len(held) == 0:
+            return chosen
+        # Rows held out are spoken for, too.
+        all_rows = len(groups) if weight is None else weight.sum()
+        return chosen._replace(weights=chosen.weights * all_rows / chosen.weights.sum())
+
+    def _plan(self, numbers, sizes, allocation: str, like) -> Growth:
+        """Return how many representatives to begin with, and what to add."""
+        return plan_growth(
+            numbers,
+            sizes,
+            allocation=allocation,
+            target=self.target,
+            refine=self.refine,
+            n_refine=self.n_refine,
+            rounds=self.refine_rounds,
+            budget=resolve_budget(self.memory_budget, like),
+        )
+
+    def _hold_out(self, growth: Growth, weight, n: int, rng) -> np.ndarray:
+        """Return the rows that are held out."""
+        present = np.arange(n) if weight is None else np.flatnonzero(weight)
+        if growth.n_held_out == 0:
+            return present[:0]
+        return rng.permutation(present)[: growth.n_held_out]
+
+    def _least_squares(
+        self, rows, Y, chosen, weight, shares, loo_rows, growth, held, judge, hardness
+    ):
+        """Fit the columns of the representatives, and of rows added, to all rows.
+
+        Parameters
+        ----------
+        weight : array
+            Of all rows, those held out included.
+        judge : callable
+            Judges the decision values of the rows held out; minus a loss.
+        hardness : dict
+            What orders the rows, for each of the choices of ``growth``.
+
+        Returns
+        -------
+        solution, added_rows
+        """
+        points = chosen.points
+        problem = (self.kernel_, rows, beside(points, Y), points)
+        options = {
+            "C": self.C_,
+            "sample_weight": beside(points, _without(weight, held, len(Y))),
+            "left_out": beside(points, shares),
+            "loo_rows": loo_rows,
+            "memory_budget": self.memory_budget,
+            "callback": share_reporter(self.verbose, "row"),
+        }
+        if growth.additions:
+            if len(held):
+                options["judge"] = Judge(
+                    _some_rows(rows, held),
+                    beside(points, Y[held]),
+                    None if weight is None else beside(points, weight[held]),
+                    judge,
+                    growth.least_gain,
+                )
+            choices = [hardness[choice] for choice in growth.choices]
+            solution, added, choice, _ = solve_with_hard_rows(
+                *problem, growth.additions, choices, **options
+            )
+        else:
+            solution = solve_on_representatives(*problem, **options)
+            added, choice = np.empty(0, dtype=np.int64), 0
+        self.refine_ = growth.choices[choice] if len(added) else None
+        self._report_least_squares(solution.info)
+        return solution, added
+
+    def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
+        """Return the representatives with the hard rows among them."""
+        weights = np.ones(len(groups)) if weight is None else weight
+        return with_rows(
+            chosen,
+            beside(chosen.points, dense_rows(rows, hard_rows)),
+            groups[hard_rows],
+            weights[hard_rows],
+        )
+
+    def _store_model(
+        self, X, chosen: Representatives, solution: LSSVMSolution, hard_rows
+    ) -> None:
+        """Store what was learned, in the kind of ``X``."""
+        self.hard_rows_ = as_like(hard_rows, X)
+        self.representatives_ = as_like(chosen.points, X)
+        self.representative_weights_ = as_like(chosen.weights, X)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
+        self.solve_info_ = solution.info
+        self.solver_ = solution.info.solver
+        self.n_iter_ = max(chosen.n_iter, 1)
+
+    def _support_rows(self):
+        check_is_fitted(self, "representatives_")
+        return self.representatives_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = False  # there must be rows to cluster
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Check everything that can be wrong before the data is looked at."""
+        if self._precomputed:
+            raise ValueError(
+                "kernel='precomputed' has no rows to cluster; pass the rows and a "
+                f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
+            )
+        self._check_kernel_parameters()
+        if not isinstance(self.C, str) or self.C != "auto":
+            remedy = "Try 1.0, or 'auto'; larger fits closer."
+            check_positive("C", self.C, remedy=remedy)
+        check_choice("metric", self.metric, METRICS)
+        check_choice("init", self.init, INITS)
+        check_count("n_init", self.n_init)
+        check_count("max_iter", self.max_iter)
+        check_positive("tol", self.tol)
+        check_choice("refine", self.refine, REFINEMENTS)
+        check_choice("target", self.target, TARGETS)
+        check_count("refine_rounds", self.refine_rounds)
+        if self.n_refine is not None:
+            check_count("n_refine", self.n_refine)
+
+    def _report_clustering(self, chosen: Representatives) -> None:
+        if chosen.interrupted:
+            _warn_user(
+                "Interrupted while clustering; the representatives so far are kept.",
+                ConvergenceWarning,
+            )
+        elif not chosen.converged:
+            _warn_user(
+                f"k-means stopped after max_iter={self.max_iter} steps before the "
+                "centres came to rest; increase max_iter or tol.",
+                ConvergenceWarning,
+            )
+
+    def _report_least_squares(self, info) -> None:
+        if info.interrupted:
+            _warn_user(
+                "Interrupted; the coefficients are those of the rows seen so far.",
+                ConvergenceWarning,
+            )
+        if info.relative_jitter > _USUAL_JITTER[info.precision]:
+            _warn_user(
+                f"The normal equations are singular in {info.precision} at "
+                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
+                "C, use fewer representatives, or pass float64 rows.",
+                LinAlgWarning,
+            )
+
+
+def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
+    """Return weights that are zero for the rows held out."""
+    if len(held) == 0:
+        return weight
+    without = np.ones(n) if weight is None else weight.copy()
+    without[held] = 0.0
+    return without
+
+
+def _some_rows(rows, which: np.ndarray):
+    return rows[which] if is_sparse(rows) else take_rows(rows, beside(rows, which))
+
+
+def _warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into this package, however deep we are."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals["__name__"].startswith("kaucus."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,323 @@
+"""Least squares on representatives to which the hardest rows are added.
+
+Where classes hardly overlap, the rows that matter are few and near the boundary, and
+centres are not. So the columns of the first representatives are fitted, then the rows
+that this fit finds hardest become representatives too, in a few rounds.
+
+Nothing is computed twice: with columns [K₁, K₂] of old and new representatives,
+
+    [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ],
+
+a round only adds the second row, and the sums over rows of k, k y. K₁ is kept from
+round to round where the budget has room for it, else computed again, block by block.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    dense_rows,
+    device_of,
+    dtype_name,
+    few_threads_for,
+    itemsize,
+    resolve_budget,
+    row_blocks,
+    to_numpy,
+)
+from kaucus.kernels import Kernel
+from kaucus.solvers._grown_columns import (
+    BlockPlan,
+    GrownColumns,
+    block_values,
+    copied,
+    first_columns,
+    more_columns,
+    plan_blocks,
+)
+from kaucus.solvers._low_rank import (
+    Columns,
+    RowData,
+    add_block,
+    rows_beside,
+    solve_equations,
+)
+from kaucus.solvers._result import LSSVMSolution
+
+# Blocks of columns of rows held out.
+_JUDGE_BYTES = 128 * 2**20
+# So many candidates for each row that is wanted: some repeat others.
+_CANDIDATES = 1.25
+# A row repeats another where ‖φ − φ'‖² is less than this share of ‖φ‖² + ‖φ'‖².
+_REPEATS = 1e-5
+
+Hardness = Callable[[Array, Array], Array]
+"""(decision values, targets), both (b, t), to what orders the rows, (b,)."""
+
+
+class Judge(NamedTuple):
+    """Rows held out, by which it is decided what is added and when to stop.
+
+    In the end they join the others.
+    """
+
+    X: Array
+    Y: Array
+    sample_weight: Array | None
+    score: Callable[[np.ndarray], float]
+    """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
+    least_gain: float
+    """A round must lessen the loss by more than this share, or it is the last."""
+
+
+class GrownSolution(NamedTuple):
+    """Coefficients of the first representatives and then of the rows added."""
+
+    solution: LSSVMSolution
+    rows: np.ndarray
+    """Numbers of the rows added, in the order of their coefficients."""
+    choice: int
+    """Which hardness was used, of those given."""
+    scores: list[float]
+    """Of the rows held out, after each round but the last; empty without a judge."""
+
+
+def margin_hardness(values: Array, targets: Array) -> Array:
+    """Return by how much the best wrong class beats the right one, (b,).
+
+    Targets are ±1; one column is for two classes.
+    """
+    xp = array_namespace(values)
+    if values.shape[1] == 1:
+        return -(values * targets)[:, 0]
+    right = targets > 0
+    low = xp.asarray(-xp.inf, dtype=values.dtype, device=device_of(values))
+    best_wrong = xp.max(xp.where(right, low, values), axis=1)
+    return best_wrong - xp.max(xp.where(right, values, low), axis=1)
+
+
+def residual_hardness(values: Array, targets: Array) -> Array:
+    """Return the squared residuals, summed over the outputs, (b,)."""
+    return array_namespace(values).sum((values - targets) ** 2, axis=1)
+
+
+def random_hardness(rng: np.random.Generator) -> Hardness:
+    """Return what takes rows at random."""
+    return lambda values, targets: as_like(rng.random(values.shape[0]), values)
+
+
+def solve_with_hard_rows(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    Z: Array,
+    additions: Sequence[int],
+    hardness: Hardness | Sequence[Hardness],
+    *,
+    C: float,
+    judge: Judge | None = None,
+    sample_weight: Array | None = None,
+    left_out: Array | None = None,
+    loo_rows: np.ndarray | None = None,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> GrownSolution:
+    """Fit f(x) = Σ_q a_q k(x, z_q) + b to all rows, with hard rows among the z_q.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (n, t)
+    Z : array of shape (m, d)
+        The first representatives.
+    additions : sequence of int
+        How many rows each round adds. Rows that repeat a representative are passed
+        over, as are rows of weight zero; so fewer may be added.
+    hardness : callable or sequence of callables
+        :func:`margin_hardness`, :func:`residual_hardness`, or another. Of several, the
+        first round decides, by the judge.
+    C : float
+    judge : Judge, default=None
+        Rows that are not among ``X``.
+    sample_weight, left_out, loo_rows
+        As in :func:`solve_on_representatives`.
+    memory_budget : int, str or None, default=None
+        Holds five matrices of m × m, a block of K_nm, and K_nm itself where it can.
+    callback : callable, default=None
+        ``callback(n_rows_done, n)``, in which the rows of a round count by its work.
+
+    Returns
+    -------
+    GrownSolution
+        The same as :func:`solve_on_representatives` gives for ``Z`` and the rows added.
+
+    Raises
+    ------
+    MemoryError
+        If the matrices of m × m do not fit into the budget.
+
+    Notes
+    -----
+    n m d + n m²/2 multiplications for m representatives in the end, as if they had been
+    known from the start, and m³/6 in every round. An interrupt in the first round
+    solves with the rows seen so far, in a later one with the columns so far.
+    """
+    data = RowData(kernel, X, Y, sample_weight, left_out)
+    m = Z.shape[0] + sum(additions)
+    plan = plan_blocks(X.shape[0], m, resolve_budget(memory_budget, Y), Z)
+    progress = _progress(X.shape[0], [Z.shape[0], *additions], callback)
+    with few_threads_for(max(X.shape[0], m)):
+        first = first_columns(data, Z, plan, progress(0))
+        choices = [hardness] if callable(hardness) else list(hardness)
+        growth = _Growth(data, C, plan, judge, choices, progress)
+        return growth.run(*first, additions, loo_rows)
+
+
+class _Growth(NamedTuple):
+    """What stays the same from round to round."""
+
+    data: RowData
+    C: float
+    plan: BlockPlan
+    judge: Judge | None
+    choices: list[Hardness]
+    progress: Callable[[int], Callable[[int], object]]
+
+    def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
+        """Add the hardest rows, round by round, and solve."""
+        taken, scores, choice = np.empty(0, dtype=np.int64), [], 0
+        for r, n_new in enumerate(additions):
+            if interrupted:
+                break
+            try:
+                fit = self._fit(grown)
+                if self.judge is not None:
+                    scores.append(self._score(grown, fit))
+                    if not _gains(scores, self.judge.least_gain):
+                        break
+                known = [choice] if r else list(range(len(self.choices)))
+                found = [self._round(grown, fit, taken, n_new, r, c) for c in known]
+                trials = [trial for trial in found if trial is not None]
+                if len(trials) < len(known):
+                    break  # no rows left
+                best = self._best(trials)
+                choice, (grown, taken) = known[best], trials[best]
+            except KeyboardInterrupt:
+                interrupted = True
+        if len(taken) < sum(additions) and not interrupted:
+            self.progress(len(additions))(self.data.X.shape[0])  # done before its time
+        columns = self._with_held_out(grown.columns)
+        solution = solve_equations(
+            self.data, columns, self.C, loo_rows, interrupted=interrupted
+        )
+        return GrownSolution(solution, taken, choice, scores)
+
+    def _fit(self, grown: GrownColumns) -> LSSVMSolution:
+        columns = copied(grown)
+        return solve_equations(self.data, columns, self.C, None, interrupted=False)
+
+    def _round(self, grown, fit, taken, n_new, r: int, choice: int):
+        """Return the columns with the hardest rows added, and all rows added so far."""
+        hardness = self.choices[choice]
+        rows = _hardest(self.data, grown, fit, self.plan, hardness, taken, n_new)
+        if len(rows) == 0:
+            return None
+        Z = as_like(dense_rows(self.data.X, rows), grown.columns.Z)
+        tell = self.progress(r + 1)
+        grown = more_columns(self.data, grown, Z, self.plan, tell)
+        return grown, np.concatenate([taken, rows])
+
+    def _best(self, trials) -> int:
+        if len(trials) == 1:
+            return 0
+        return int(np.argmax([self._score(g, self._fit(g)) for g, _ in trials]))
+
+    def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
+        assert self.judge is not None, "several choices need a judge"
+        X, Z = self.judge.X, grown.columns.Z
+        parts = []
+        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+            K = self.data.kernel(rows_beside(X, rows, Z), Z)
+            parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
+        return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
+
+    def _with_held_out(self, columns: Columns) -> Columns:
+        """Return the equations of all rows, those held out included."""
+        if self.judge is None:
+            return columns
+        X, Y, weight, *_ = self.judge
+        Z, equations = columns.Z, columns.equations
+        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+            K = self.data.kernel(rows_beside(X, rows, Z), Z)
+            K -= astype(columns.shift, dtype_name(K))[None, :]
+            w = None if weight is None else weight[rows]
+            equations = add_block(equations, K, Y[rows, :], w)
+        return columns._replace(equations=equations)
+
+
+def _gains(scores: list[float], least: float) -> bool:
+    """Tell whether the last round lessened the loss by enough."""
+    if len(scores) < 2:
+        return True
+    return scores[-1] - scores[-2] > least * abs(scores[-2])
+
+
+def _progress(n: int, numbers: Sequence[int], callback):
+    """Return, for a round, what tells rows done; each by the work of its round."""
+    before = np.concatenate([[0], np.cumsum(numbers)[:-1]])
+    work = np.asarray(numbers) * (before + np.asarray(numbers) / 2)
+    share = np.concatenate([[0.0], np.cumsum(work) / work.sum()])
+
+    def of_round(r: int) -> Callable[[int], object]:
+        def tell(done: int) -> None:
+            if callback is not None:
+                callback(round(n * share[r] + done * (share[r + 1] - share[r])), n)
+
+        return tell
+
+    return of_round
+
+
+def _hardest(
+    data: RowData,
+    grown: GrownColumns,
+    fit: LSSVMSolution,
+    plan: BlockPlan,
+    hardness: Hardness,
+    taken: np.ndarray,
+    n_new: int,
+) -> np.ndarray:
+    """Return the numbers of at most ``n_new`` of the hardest rows, hardest first."""
+    parts = []
+    for b, rows in enumerate(plan.blocks):
+        values = block_values(data, grown, fit, plan, b)
+        parts.append(to_numpy(hardness(values, astype(data.Y[rows, :], "float64"))))
+    hard = np.concatenate(parts)
+    if data.sample_weight is not None:
+        hard[to_numpy(data.sample_weight) == 0] = -np.inf
+    hard[taken] = -np.inf
+    order = np.argsort(-hard, kind="stable")[: int(np.ceil(_CANDIDATES * n_new))]
+    order = order[np.isfinite(hard[order])]
+    if len(order) == 0:
+        return order
+    Z = grown.columns.Z
+    new = _different(data.kernel, as_like(dense_rows(data.X, order), Z), Z)
+    return order[new][:n_new]
+
+
+def _different(kernel: Kernel, new: Array, old: Array) -> np.ndarray:
+    """Return which rows repeat no representative and no row before them."""
+    norms, old_norms = to_numpy(kernel.diag(new)), to_numpy(kernel.diag(old))
+    among = to_numpy(kernel(new))
+    limit = (1 - _REPEATS) * (norms[:, None] + norms[None, :])
+    repeats = np.tril(2 * among >= limit, k=-1).any(axis=1)
+    limit = (1 - _REPEATS) * (norms[:, None] + old_norms[None, :])
+    repeats |= (2 * to_numpy(kernel(new, old)) >= limit).any(axis=1)
+    return np.flatnonzero(~repeats)
