@@ -1,9 +1,20 @@
 """Gram matrices summed over blocks."""
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kaucus.backend import add_gram, concat_rows, mirror_lower, to_numpy, zero_gram
-from tests.arrays import EPS, array, assert_close
+from kaucus.backend import (
+    _gram,
+    add_gram,
+    concat_rows,
+    mirror_lower,
+    one_blas_thread,
+    to_numpy,
+    zero_gram,
+)
+from tests.arrays import EPS, array, assert_close, same_bits
 
 
 def test_blocks_sum_to_the_whole(xp, dtype, rng):
@@ -18,12 +29,39 @@ def test_blocks_sum_to_the_whole(xp, dtype, rng):
 
 
 def test_float32_sums_are_short(rng):
-    """One float32 product sums all rows; here no float32 sum is longer than 256."""
+    """One float32 product sums all rows; here every sum of float32 is short."""
     A = rng.uniform(size=(20_000, 40)).astype(np.float32)
     exact = A.astype(float).T @ A.astype(float)
     G = mirror_lower(add_gram(zero_gram(40, A), A))
     careless = A.T @ A
     assert np.abs(G - exact).max() < 0.5 * np.abs(careless - exact).max()
+
+
+@given(
+    n=st.integers(0, 70),
+    m=st.integers(0, 20),
+    tile=st.integers(1, 7),
+    seed=st.integers(0, 99),
+)
+def test_neither_tiles_nor_groups_of_rows_change_the_sum(n, m, tile, seed):
+    """Whole numbers are summed without rounding: every entry is counted once."""
+    A = np.random.default_rng(seed).integers(-9, 9, size=(n, m)).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_gram, "_TILE", tile)
+        patch.setattr(_gram, "_SHORT", 3)
+        patch.setattr(_gram, "_GROUP", 2)
+        G = mirror_lower(add_gram(zero_gram(m, A), A))
+    assert_close(G, A.T @ A, rtol=0)
+
+
+def test_the_number_of_threads_changes_no_bit(rng, monkeypatch):
+    A = rng.normal(size=(5000, 900)).astype(np.float32)
+    sums = []
+    for workers in (1, 3):
+        monkeypatch.setattr(_gram, "n_workers", lambda like, n=workers: n)
+        with one_blas_thread():
+            sums.append(add_gram(zero_gram(900, A), A))
+    assert same_bits(*sums)
 
 
 def test_the_block_is_not_changed(xp, dtype, rng):

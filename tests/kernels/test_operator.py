@@ -106,6 +106,21 @@ def test_wide_vectors_are_multiplied_in_double(xp, rng):
     assert_close(result, K.astype(float) @ V, rtol=0, atol=1e-13)
 
 
+def test_a_prediction_rounds_no_more_than_its_kernel(rng):
+    """float32 rows and float64 coefficients: beside widening the kernel's tiles."""
+    X = rng.normal(size=(40, 3)).astype("float32")
+    Y = rng.normal(size=(3000, 3)).astype("float32")
+    V = 1e3 * rng.normal(size=(3000, 2))
+    result = KernelOperator(KERNEL, X, Y).matmul(V)
+    assert dtype_name(result) == "float64"
+    widened = KERNEL(X, Y).astype(float) @ V
+    exact = KERNEL(X.astype(float), Y.astype(float)) @ V
+    assert np.abs(result - exact).max() < 2 * np.abs(widened - exact).max()
+    # A float32 V would have lost this much more.
+    coarse = KERNEL(X, Y) @ V.astype("float32")
+    assert np.abs(result - widened).max() < 0.5 * np.abs(coarse - widened).max()
+
+
 def test_what_is_kept_grows_with_the_budget(dtype):
     X = data(0, 200, 1, 1, dtype)[0]
     for Y in (None, X[:150]):

@@ -61,6 +61,7 @@ from kaucus.backend._namespace import (
     to_numpy,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._split import split_columns, times_split
 
 __all__ = [
     # namespaces and devices
@@ -102,6 +103,8 @@ __all__ = [
     "restore_lower",
     "segment_sum",
     "solve_triangular",
+    "split_columns",
+    "times_split",
     "zero_gram",
     # blocks and memory
     "few_threads_for",

@@ -31,8 +31,8 @@ Result = TypeVar("Result")
 # GPU has no such need, and wants tiles large enough to fill it.
 _TILE_BYTES_CPU = 8 * 2**20
 _TILE_BYTES_GPU = 256 * 2**20
-# Wider tiles bring nothing, narrower rows make the product inefficient.
-_TILE_COLUMNS = 8192
+# Wider tiles are lower ones, and low ones make the product inefficient.
+_TILE_COLUMNS_CPU, _TILE_COLUMNS_GPU = 4096, 8192
 _LEAST_TILE_ROWS = 64
 # See few_threads_for.
 _FEW_ROWS = 1000
@@ -54,10 +54,11 @@ def tile_shape(X: Array, n_columns: int, budget: int) -> tuple[int, int]:
     """Return rows and columns of the tiles in which a kernel of ``X`` is computed."""
     on_gpu = is_torch(X) and X.device.type != "cpu"
     wanted = _TILE_BYTES_GPU if on_gpu else _TILE_BYTES_CPU
+    widest = _TILE_COLUMNS_GPU if on_gpu else _TILE_COLUMNS_CPU
     size = itemsize(X)
     allowed = budget // (n_workers(X) * _TEMPORARIES)
     elements = max(min(wanted, allowed) // size, 1)
-    columns = max(min(n_columns, _TILE_COLUMNS, elements), 1)
+    columns = max(min(n_columns, widest, elements), 1)
     if not on_gpu:
         columns = max(min(columns, elements // _LEAST_TILE_ROWS), 1)
     return max(elements // columns, 1), columns

@@ -40,6 +40,8 @@ from kaucus.backend import (
 _MANY = 0.02
 # Elements of one chunk of differences x − y.
 _CHUNK = 2**21
+# Up to so many features, two more cost less than passes over the result.
+_FEW_FEATURES = 256
 # Denser CSR blocks are multiplied as dense ones: BLAS beats the sparse product.
 _DENSE_ENOUGH = 0.02
 
@@ -114,12 +116,14 @@ def inner_products(X: Array, Y: Array) -> Array:
     array of shape (n, m)
         Dense, in memory of its own.
     """
-    if not is_sparse(X) and not is_sparse(Y):
-        return X @ Y.T
-    if _density(X) >= _DENSE_ENOUGH and _density(Y) >= _DENSE_ENOUGH:
+    if _both_dense_enough(X, Y):
         return dense(X) @ dense(Y).T
     G = X @ Y.T
     return G.toarray() if is_sparse(G) else np.asarray(G)
+
+
+def _both_dense_enough(X: Array, Y: Array) -> bool:
+    return min(_density(X), _density(Y)) >= _DENSE_ENOUGH
 
 
 def _density(X: Array) -> float:
@@ -136,34 +140,52 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
 
     Both blocks must come from :func:`shifted_rows` with the same shift.
     """
-    xp = array_namespace(X.values, Y.values)
-    D = inner_products(X.values, Y.values)
-    dtype = dtype_name(D)
     assert X.squared_norms is not None
     assert Y.squared_norms is not None
+    dtype = dtype_name(X.values)
     x_norms = astype(X.squared_norms, dtype)[:, None]
     y_norms = astype(Y.squared_norms, dtype)[None, :]
-    D *= -2
-    D += x_norms
-    D += y_norms
+    D = _fast_form(X.values, Y.values, x_norms, y_norms)
 
     i, j = _entries_that_lost_digits(D, x_norms, y_norms)
     if dtype == "float32" and i.shape[0] > _MANY * D.shape[0] * D.shape[1]:
         wide = squared_distances(_in_float64(X), _in_float64(Y))
         return astype(wide, dtype)
-    if i.shape[0]:
+    if i.shape[0]:  # every negative entry is among them
         set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
-    return xp.maximum(D, xp.zeros_like(D[:1, :1]))
+    return D
+
+
+def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
+    """Return ‖x‖² + ‖y‖² − 2⟨x, y⟩ as it comes out, in memory of its own.
+
+    With few features as one product, [x, ‖x‖², 1] [−2y, 1, ‖y‖²]ᵀ: passes over the
+    result would take longer than the product itself.
+    """
+    if X.shape[1] > _FEW_FEATURES or not _both_dense_enough(X, Y):
+        D = inner_products(X, Y)
+        D *= -2
+        D += x_norms
+        D += y_norms
+        return D
+    X, Y = dense(X), dense(Y)
+    xp = array_namespace(X, Y)
+    left = xp.concat([X, x_norms, xp.ones_like(x_norms)], axis=1)
+    right = xp.concat([-2 * Y, xp.ones_like(y_norms.T), y_norms.T], axis=1)
+    return left @ right.T
 
 
 def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
     xp = array_namespace(D)
     share = epsilon(D) ** 0.5
-    # One comparison with a bound per row; the few that are below it, exactly.
+    # One pass for the rows that have such entries, by a bound that is not exact, then
+    # theirs by it, and the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))
-    i, j = xp.nonzero(bound >= D)
-    if i.shape[0] == 0:
-        return i, j
+    (rows,) = xp.nonzero(xp.min(D, axis=1) <= bound[:, 0])
+    if rows.shape[0] == 0:
+        return rows, rows
+    i, j = xp.nonzero(xp.take(D, rows, axis=0) <= xp.take(bound, rows, axis=0))
+    i = xp.take(rows, i)
     entries = _get_entries(D, i, j)
     norms = xp.take(x_norms[:, 0], i) + xp.take(y_norms[0, :], j)
     (keep,) = xp.nonzero(entries <= share * norms)

@@ -14,12 +14,15 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
+    is_numpy,
     itemsize,
     map_blocks,
     resolve_budget,
+    split_columns,
     symmetric_tiles,
     tile_shape,
     tiles,
+    times_split,
 )
 from kaucus.kernels._base import Kernel
 
@@ -54,7 +57,10 @@ class KernelOperator:
     Notes
     -----
     Tiles are multiplied in the precision of ``V`` or of ``X``, whichever is wider; sums
-    over tiles are in float64.
+    over tiles are in float64. One exception: K V for float32 rows of two sets and a
+    float64 ``V``, both in NumPy, which is what predictions are, splits V into two
+    float32 parts in place of widening every tile. A symmetric K, which iterations
+    multiply many times, has the same rounding each time.
     A product costs n m (d + t) multiplications for t columns, n m t where all
     tiles are kept.
 
@@ -115,9 +121,14 @@ class KernelOperator:
 
     def matmul(self, V: Array) -> Array:
         """Return K @ V, (n, t), in the precision of ``V``, (m, t)."""
-        work = astype(V, self._working_dtype(V))
+        if self._splits(V):
+            parts = split_columns(V)
+            products = self._map(lambda panel: self._split_product(panel, parts))
+        else:
+            work = astype(V, self._working_dtype(V))
+            products = self._map(lambda panel: self._panel_product(panel, work))
         out = self._zeros(self.shape[0], V)
-        for product in self._map(lambda panel: self._panel_product(panel, work)):
+        for product in products:
             out[product.rows, :] += product.values
             if product.mirrored is not None:
                 out[product.rows.start :, :] += product.mirrored
@@ -164,6 +175,17 @@ class KernelOperator:
             below = slice(columns.start + skip - start, columns.stop - start)
             mirrored[below, :] += astype(T[:, skip:].T @ V[rows, :], "float64")
         return _Product(rows, values, mirrored)
+
+    def _splits(self, V: Array) -> bool:
+        """Tell whether K V is made of float32 products though ``V`` is float64."""
+        dtypes = (self.dtype, dtype_name(V))
+        return not self.symmetric and is_numpy(V) and dtypes == ("float32", "float64")
+
+    def _split_product(self, panel: list[Tile], parts: Array) -> _Product:
+        values = sum(
+            times_split(self._tile(block), parts[block[1], :]) for block in panel
+        )
+        return _Product(panel[0][0], values, None)
 
     def _transposed_parts(self, panel: list[Tile], V: Array):
         parts = []

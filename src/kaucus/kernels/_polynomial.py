@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kaucus.backend import Array, astype, dtype_name
+from kaucus.backend import Array, array_namespace, astype, dtype_name
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import squared_norms
 
@@ -52,11 +52,15 @@ class Polynomial(InnerProductKernel):
 
 
 def _power(G: Array, degree: int) -> Array:
-    """Raise to a whole power by squaring: many times faster than ``G**degree``."""
+    """Raise to a whole power by squaring: many times faster than ``G**degree``.
+
+    In the memory of ``G``; an odd power keeps a copy beside it.
+    """
     if degree == 1:
         return G
-    half = _power(G, degree // 2)
-    square = half * half
-    if degree % 2:
-        square *= G
-    return square
+    odd = array_namespace(G).asarray(G, copy=True) if degree % 2 else None
+    G *= G
+    G = _power(G, degree // 2)
+    if odd is not None:
+        G *= odd
+    return G
