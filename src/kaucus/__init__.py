@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ClusterRBFSVC",
     "KMeansKernelClassifier",
+    "KMeansKernelRegressor",
     "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         ClusterRBFSVC,
         KernelKMeans,
         KMeansKernelClassifier,
+        KMeansKernelRegressor,
         LocalSVC,
         LSSVMClassifier,
         LSSVMClassifierCV,

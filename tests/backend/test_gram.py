@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kaucus.backend import (
     _gram,
+    add_cross_gram,
     add_gram,
     concat_rows,
     mirror_lower,
@@ -91,3 +92,22 @@ def test_concat_rows_of_a_dense_and_a_sparse_one():
     assert scipy.sparse.issparse(both)
     assert both.format == "csr"
     assert_close(both.toarray(), [[1, 0], [0, 2]])
+
+
+def test_blocks_of_two_matrices_sum_to_the_whole(xp, dtype, rng):
+    A = rng.normal(size=(50, 7)).astype(dtype)
+    B = rng.normal(size=(50, 4)).astype(dtype)
+    G = array(xp, np.ones((7, 4)))
+    for rows in (slice(0, 20), slice(20, 21), slice(21, None)):
+        G = add_cross_gram(G, array(xp, A[rows]), array(xp, B[rows]))
+    exact = 1 + A.astype(float).T @ B.astype(float)
+    assert_close(G, exact, atol=100 * EPS[dtype])
+
+
+def test_float32_sums_of_two_matrices_are_short(rng):
+    A = rng.uniform(size=(20_000, 600)).astype(np.float32)
+    B = rng.uniform(size=(20_000, 20)).astype(np.float32)
+    exact = A.astype(float).T @ B.astype(float)
+    G = add_cross_gram(np.zeros((600, 20)), A, B)
+    careless = A.T @ B
+    assert np.abs(G - exact).max() < 0.5 * np.abs(careless - exact).max()

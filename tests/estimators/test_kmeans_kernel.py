@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.backend import NotPositiveDefiniteError
-from kaucus.estimators import _kmeans_kernel
+from kaucus.estimators import _kmeans_kernel_base as base
 from kaucus.kernels import Gaussian
 from kaucus.preprocessing import UnitNormalizer
 
@@ -256,28 +256,28 @@ def test_too_few_steps_of_k_means_are_told():
 
 
 def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
-    real = _kmeans_kernel.solve_on_representatives
+    real = base.solve_on_representatives
 
     def cut_short(*args, **kwargs):
         solution = real(*args, **kwargs)
         info = solution.info._replace(interrupted=True, converged=False)
         return solution._replace(info=info)
 
-    monkeypatch.setattr(_kmeans_kernel, "solve_on_representatives", cut_short)
+    monkeypatch.setattr(base, "solve_on_representatives", cut_short)
     with pytest.warns(ConvergenceWarning, match="rows seen so far"):
         m = model().fit(DIGITS[:300], LABELS[:300])
     assert m.score(DIGITS[:300], LABELS[:300]) > 0.8
 
 
 def test_a_large_jitter_is_told(monkeypatch):
-    real = _kmeans_kernel.solve_on_representatives
+    real = base.solve_on_representatives
 
     def singular(*args, **kwargs):
         solution = real(*args, **kwargs)
         info = solution.info._replace(jitter=1.0, relative_jitter=1e-3)
         return solution._replace(info=info)
 
-    monkeypatch.setattr(_kmeans_kernel, "solve_on_representatives", singular)
+    monkeypatch.setattr(base, "solve_on_representatives", singular)
     with pytest.warns(LinAlgWarning, match=r"singular in float64 at C=1;.*Lower C"):
         model().fit(DIGITS[:300], LABELS[:300])
 
@@ -286,7 +286,7 @@ def test_an_indefinite_kernel_is_an_error_with_a_remedy(monkeypatch):
     def indefinite(*args, **kwargs):
         raise NotPositiveDefiniteError
 
-    monkeypatch.setattr(_kmeans_kernel, "solve_on_representatives", indefinite)
+    monkeypatch.setattr(base, "solve_on_representatives", indefinite)
     with pytest.raises(ValueError, match=r"indefinite at C=1.*Use a positive semi"):
         model().fit(DIGITS[:300], LABELS[:300])
 

@@ -16,6 +16,7 @@ from kaucus.backend._blocks import (
     tile_shape,
     tiles,
 )
+from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._linalg import (
@@ -46,6 +47,7 @@ from kaucus.backend._namespace import (
     as_like,
     astype,
     concat_rows,
+    dense_rows,
     device_name,
     device_of,
     dtype_name,
@@ -71,6 +73,7 @@ __all__ = [
     "as_like",
     "astype",
     "concat_rows",
+    "dense_rows",
     "device_name",
     "device_of",
     "dtype_name",
@@ -90,6 +93,7 @@ __all__ = [
     # linear algebra
     "CholeskyFactor",
     "NotPositiveDefiniteError",
+    "add_cross_gram",
     "add_gram",
     "add_to_diagonal",
     "cho_solve",

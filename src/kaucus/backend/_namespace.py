@@ -151,6 +151,11 @@ def take_rows(X: Array, rows: Array) -> Array:
     return array_namespace(X).take(X, rows, axis=0)
 
 
+def dense_rows(X: Array, rows: np.ndarray) -> Array:
+    """Return the rows with the given numbers as a dense array."""
+    return X[rows].toarray() if is_sparse(X) else take_rows(X, as_like(rows, X))
+
+
 def concat_rows(X: Array, Y: Array) -> Array:
     """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is."""
     if is_sparse(X) or is_sparse(Y):

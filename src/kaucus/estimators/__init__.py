@@ -3,6 +3,7 @@
 from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
 from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
@@ -13,6 +14,7 @@ from kaucus.estimators._spherical_kmeans import SphericalKMeans
 __all__ = [
     "ClusterRBFSVC",
     "KMeansKernelClassifier",
+    "KMeansKernelRegressor",
     "KernelKMeans",
     "LSSVMClassifier",
     "LSSVMClassifierCV",

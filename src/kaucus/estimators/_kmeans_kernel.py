@@ -1,12 +1,9 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
 import numbers
-import warnings
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
@@ -16,40 +13,38 @@ from kaucus.backend import (
     generator_from,
     is_sparse,
     take_rows,
-    to_numpy,
 )
-from kaucus.estimators._base import LSSVMBase, indefinite_kernel
+from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
 from kaucus.estimators._predictions import PROBABILITIES, ClassifierPredictions
-from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
     check_known_labels,
     check_one_label_type,
-    check_positive,
     check_weights,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
 )
-from kaucus.representatives import (
-    METRICS,
-    KMeansOptions,
-    Representatives,
-    represent_classes,
-)
-from kaucus.solvers import LSSVMSolution, fit_ls_svm, solve_on_representatives
+from kaucus.representatives import Representatives
+from kaucus.solvers import LSSVMSolution, fit_ls_svm, margin_hardness
 
 FIT_ON = ("all", "representatives")
-INITS = ("random", "k-means++")
 # Rows on whose decision values the temperature of the probabilities is fitted.
 _TEMPERATURE_ROWS = 2000
-# More on the diagonal than this, relative to its mean, is worth a warning.
-_USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 
-class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
+class _Fitted(NamedTuple):
+    chosen: Representatives
+    solution: LSSVMSolution
+    hard_rows: np.ndarray
+    unseen: tuple | None
+    """Decision values of rows that the model has not seen, their labels, weights."""
+
+
+class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -73,6 +68,15 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         ``"all"``: least squares of every training row on the representatives' kernel
         columns; more accurate. ``"representatives"``: the LS-SVM of the representatives
         alone, as in the paper; faster.
+    refine : {None, "residual"}, default=None
+        ``"residual"``: training rows that the fit so far finds hardest, those of the
+        smallest margin, become representatives too. Better where classes hardly
+        overlap, worse where they do.
+    n_refine : int, default=None
+        How many hard rows are added in all; None: twice as many as there are
+        representatives. Rows that repeat a representative are passed over.
+    refine_rounds : int, default=2
+        In how many rounds they are added, with a fit after each.
     C : float, default=1.0
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε.
@@ -116,11 +120,14 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     representatives_ : ndarray of shape (n_representatives_total, n_features)
-        The representatives, class by class.
+        The representatives, class by class, and after them the hard rows.
     representative_labels_ : ndarray of shape (n_representatives_total,)
         Their classes.
     representative_weights_ : ndarray of shape (n_representatives_total,)
         How many rows each stands for, with their weights.
+    hard_rows_ : ndarray of shape (n_hard_rows,)
+        Numbers of the training rows that ``refine`` made representatives; they are the
+        last of them.
     dual_coef_ : ndarray of shape (n_representatives_total, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
     intercept_ : ndarray of shape (n_targets,)
@@ -172,12 +179,17 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
     0.96
     """
 
+    _what_is_clustered, _takes_matrices = "class", "LSSVMClassifier"
+
     def __init__(
         self,
         n_representatives=100,
         *,
         metric="euclidean",
         fit_on="all",
+        refine=None,
+        n_refine=None,
+        refine_rounds=2,
         C=1.0,
         kernel="rbf",
         gamma="scale",
@@ -197,6 +209,9 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         self.n_representatives = n_representatives
         self.metric = metric
         self.fit_on = fit_on
+        self.refine = refine
+        self.n_refine = n_refine
+        self.refine_rounds = refine_rounds
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -235,7 +250,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
         self.kernel_ = self._resolve_kernel(X, weight)
-        return self._learn(X, indices, weight, None)
+        return self._learn(X, indices, weight, None, refine=True)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take in more rows.
@@ -244,6 +259,7 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         as the rows they stand for: these move, and a class that has fewer than its
         number gets more. Then the coefficients are solved for once; with
         ``fit_on="all"`` on the new rows and, for the earlier ones, the representatives.
+        Nothing is refined here, but hard rows of an earlier ``fit`` stay.
 
         Parameters
         ----------
@@ -270,66 +286,55 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         weight = check_weights(sample_weight, X)
         if first:
             self.kernel_ = self._resolve_kernel(X, weight)
-        return self._learn(X, indices, weight, None if first else self._so_far(X))
+        old = None if first else self._so_far(X)
+        return self._learn(X, indices, weight, old, refine=False)
 
-    def _learn(self, X, indices, weight, old: Representatives | None):
+    def _learn(self, X, indices, weight, old: Representatives | None, *, refine: bool):
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
-        chosen = represent_classes(
-            rows,
-            indices,
-            self._numbers(),
-            options=KMeansOptions(
-                self.metric, self.init, self.n_init, self.max_iter, self.tol
-            ),
-            sample_weight=weight,
-            old=None if old is None else old._replace(points=beside(rows, old.points)),
-            rng=rng,
-            memory_budget=self.memory_budget,
-            callback=share_reporter(self.verbose, "class"),
-        )
-        self._report_clustering(chosen)
+        numbers = self._numbers()
+        if old is not None:  # hard rows among them stay, as centres that may move
+            so_far = np.bincount(old.labels, minlength=len(numbers))
+            numbers = np.maximum(numbers, so_far).tolist()
+        chosen = self._represent(rows, indices, numbers, weight, rng=rng, old=old)
         if old is not None:
             rows = concat_rows(beside(rows, old.points), rows)
             indices = np.concatenate([old.labels, indices])
             new = np.ones(len(indices) - len(old.labels)) if weight is None else weight
             weight = np.concatenate([old.weights, new])
-        self._solve_and_store(rows, indices, weight, chosen, rng)
+        hardness = margin_hardness if refine else None
+        self._solve_and_store(rows, indices, weight, chosen, rng, hardness)
         return self
 
-    def _solve_and_store(self, rows, labels, weight, chosen: Representatives, rng):
-        solve = self._solve_all if self.fit_on == "all" else self._solve_representatives
+    def _solve_and_store(self, rows, labels, weight, chosen, rng, hardness) -> None:
         try:
-            solution, unseen = solve(rows, labels, weight, chosen, rng)
+            if self.fit_on == "all":
+                fitted = self._solve_all(rows, labels, weight, chosen, rng, hardness)
+            else:
+                fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C) from error
-        self._store_model(chosen, solution)
+        self._store_model(*fitted[:3])
         if self.probability == "softmax":
-            self._calibrate(*(unseen or self._nearly_unseen(rows, labels, weight, rng)))
+            unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
+            self._calibrate(*unseen)
 
-    def _solve_all(self, rows, labels, weight, chosen, rng):
+    def _solve_all(self, rows, labels, weight, chosen, rng, hardness) -> "_Fitted":
         """Least squares of all rows; their leave-one-out values for the temperature."""
         softmax = self.probability == "softmax"
         loo_rows = rng.permutation(len(labels))[: _TEMPERATURE_ROWS if softmax else 0]
-        points, shares = chosen.points, left_out_shares(weight)
-        weight = self._with_class_weights(weight, labels)
-        solution = solve_on_representatives(
-            self.kernel_,
-            rows,
-            beside(points, one_vs_rest_targets(labels, len(self.classes_))),
-            points,
-            C=self.C,
-            sample_weight=beside(points, weight),
-            left_out=beside(points, shares),
-            loo_rows=loo_rows,
-            memory_budget=self.memory_budget,
-            callback=share_reporter(self.verbose, "row"),
+        Y = one_vs_rest_targets(labels, len(self.classes_))
+        shares = left_out_shares(weight)
+        judged = self._with_class_weights(weight, labels)
+        solution, hard_rows = self._least_squares(
+            rows, Y, chosen, judged, shares, loo_rows, hardness
         )
-        self._report_least_squares(solution.info, rows)
-        loo_weight = None if weight is None else weight[loo_rows]
-        return solution, (solution.loo_decision, labels[loo_rows], loo_weight)
+        chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
+        loo_weight = None if judged is None else judged[loo_rows]
+        unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
+        return _Fitted(chosen, solution, hard_rows, unseen)
 
-    def _solve_representatives(self, rows, labels, weight, chosen, rng):
+    def _solve_representatives(self, labels, chosen, rng) -> "_Fitted":
         """LS-SVM of the representatives; leave-one-out where they are most rows."""
         points = chosen.points
         speak_for_others = len(labels) >= 2 * points.shape[0]
@@ -348,10 +353,11 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
         )
         solution, seen = fitted.solution, fitted.loo_rows
         self._report(solution.info, self.C)
-        if speak_for_others:
-            return solution, None
-        loo_weight = None if weight is None else weight[seen]
-        return solution, (solution.loo_decision, chosen.labels[seen], loo_weight)
+        unseen, none = None, np.empty(0, dtype=np.int64)
+        if not speak_for_others:
+            loo_weight = None if weight is None else weight[seen]
+            unseen = (solution.loo_decision, chosen.labels[seen], loo_weight)
+        return _Fitted(chosen, solution, none, unseen)
 
     def _nearly_unseen(self, rows, labels, weight, rng):
         """Return decision values of some rows that only representatives spoke for.
@@ -371,15 +377,9 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             weight, self.class_weight, self.classes_, labels, at_least=1
         )
 
-    def _store_model(self, chosen: Representatives, solution: LSSVMSolution) -> None:
-        self.representatives_ = to_numpy(chosen.points)
+    def _store_model(self, chosen, solution, hard_rows) -> None:
+        super()._store_model(chosen, solution, hard_rows)
         self.representative_labels_ = self.classes_[chosen.labels]
-        self.representative_weights_ = chosen.weights
-        self.dual_coef_ = to_numpy(solution.dual_coef)
-        self.intercept_ = to_numpy(solution.intercept)
-        self.solve_info_ = solution.info
-        self.solver_ = solution.info.solver
-        self.n_iter_ = max(chosen.n_iter, 1)
 
     def _so_far(self, X) -> Representatives:
         """Return what earlier rows have left behind."""
@@ -392,10 +392,6 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             converged=True,
             interrupted=False,
         )
-
-    def _support_rows(self):
-        check_is_fitted(self, "representatives_")
-        return self.representatives_
 
     def _numbers(self) -> list[int]:
         """Return the number of representatives of each class."""
@@ -410,27 +406,16 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             )
         return [check_count(f"n_representatives[{c!r}]", wanted[c]) for c in classes]
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = False  # there must be rows to cluster
-        return tags
-
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""
-        if self._precomputed:
-            raise ValueError(
-                "kernel='precomputed' has no rows to cluster; pass the rows and a "
-                "kernel, or use LSSVMClassifier(kernel='precomputed')."
-            )
-        self._check_kernel_parameters()
-        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
-        check_choice("metric", self.metric, METRICS)
+        super()._check_parameters()
         check_choice("fit_on", self.fit_on, FIT_ON)
-        check_choice("init", self.init, INITS)
+        if self.refine is not None and self.fit_on != "all":
+            raise ValueError(
+                f"refine={self.refine!r} adds the rows that a fit of all rows finds "
+                f"hard; fit_on={self.fit_on!r} is no such fit. Use fit_on='all'."
+            )
         check_choice("probability", self.probability, PROBABILITIES)
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
         if not isinstance(self.n_representatives, dict | numbers.Integral):
             raise ValueError(
                 f"n_representatives={self.n_representatives!r} must be a whole number "
@@ -438,34 +423,3 @@ class KMeansKernelClassifier(ClassifierPredictions, LSSVMBase):
             )
         if isinstance(self.n_representatives, numbers.Integral):
             check_count("n_representatives", self.n_representatives)
-
-    def _report_clustering(self, chosen: Representatives) -> None:
-        if chosen.interrupted:
-            warnings.warn(
-                "Interrupted while clustering; the representatives so far are kept.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not chosen.converged:
-            warnings.warn(
-                f"k-means stopped after max_iter={self.max_iter} steps before the "
-                "centres came to rest; increase max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _report_least_squares(self, info, rows) -> None:
-        if info.interrupted:
-            warnings.warn(
-                "Interrupted; the coefficients are those of the rows seen so far.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        if info.relative_jitter > _USUAL_JITTER[info.precision]:
-            warnings.warn(
-                f"The normal equations are singular in {info.precision} at "
-                f"C={self.C:g}; {info.jitter:.1e} was added to their diagonal. Lower "
-                "C, use fewer representatives, or pass float64 rows.",
-                LinAlgWarning,
-                stacklevel=6,
-            )

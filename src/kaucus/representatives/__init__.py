@@ -4,6 +4,7 @@ Seeding, k-means in the cosine and the euclidean geometry and in the feature spa
 kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
+from kaucus.representatives._allocation import ALLOCATIONS, allocate
 from kaucus.representatives._assign import Assigner, Assignment, cluster_sums
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
@@ -30,6 +31,7 @@ from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
     represent_classes,
+    with_rows,
 )
 from kaucus.representatives._pivoted_cholesky import (
     PivotedFactor,
@@ -43,6 +45,8 @@ from kaucus.representatives._seeding import (
 )
 
 __all__ = [
+    "ALLOCATIONS",
+    "allocate",
     "LANDMARKS",
     "COVARIANCES",
     "METRICS",
@@ -78,4 +82,5 @@ __all__ = [
     "reseed_empty",
     "seeds_by_cost",
     "total_scatter",
+    "with_rows",
 ]

@@ -146,6 +146,24 @@ def represent_classes(
     return _join(_map_classes(represent, len(jobs), workers, stop), stop)
 
 
+def with_rows(
+    chosen: Representatives, points: Array, labels: np.ndarray, weights: np.ndarray
+) -> Representatives:
+    """Return the representatives and, after them, rows that stand for themselves.
+
+    What the others of their class stand for becomes less by as much.
+    """
+    n_classes = int(max(chosen.labels.max(), labels.max(initial=0))) + 1
+    total = np.bincount(chosen.labels, weights=chosen.weights, minlength=n_classes)
+    own = np.bincount(labels, weights=weights, minlength=n_classes)
+    share = np.maximum(1 - own / np.where(total > 0, total, 1.0), 0.0)
+    return chosen._replace(
+        points=concat_rows(chosen.points, points),
+        labels=np.concatenate([chosen.labels, labels]),
+        weights=np.concatenate([chosen.weights * share[chosen.labels], weights]),
+    )
+
+
 def _parallel_classes(jobs: list[_Job], workers: int) -> int:
     """Return how many classes to cluster at a time."""
     work = [len(job.rows) * job.n_representatives for job in jobs]

@@ -13,6 +13,12 @@ from kaucus.solvers._calibration import (
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._growing import (
+    GrownSolution,
+    margin_hardness,
+    residual_hardness,
+    solve_with_hard_rows,
+)
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
@@ -28,6 +34,7 @@ __all__ = [
     "CGResult",
     "CheckpointError",
     "FitResult",
+    "GrownSolution",
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
@@ -45,10 +52,12 @@ __all__ = [
     "decompose_ls_svm",
     "fit_ls_svm",
     "fit_temperature",
+    "margin_hardness",
     "operator_norm",
     "plan_ls_svm",
     "randomly_pivoted_cholesky",
     "regression_score",
+    "residual_hardness",
     "search_by_leave_one_out",
     "softmax",
     "solve_at",
@@ -56,6 +65,7 @@ __all__ = [
     "solve_ls_svm_cg",
     "solve_on_representatives",
     "solve_ls_svm_randomized",
+    "solve_with_hard_rows",
     "sum_of_exponentials",
     "two_columns",
 ]

@@ -72,6 +72,28 @@ class NormalEquations(NamedTuple):
     """Σ s."""
 
 
+class RowData(NamedTuple):
+    """The rows that the columns are fitted to."""
+
+    kernel: Kernel
+    X: Array
+    Y: Array
+    sample_weight: Array | None
+    left_out: Array | None
+    """Share of each row's weight that its leave-one-out value leaves out."""
+
+
+class Columns(NamedTuple):
+    """The kernel columns of representatives, and the equations of rows on them."""
+
+    Z: Array
+    K_mm: Array
+    """Of the representatives, (m, m), float64."""
+    shift: Array
+    """k₀, (m,), float64."""
+    equations: NormalEquations
+
+
 def solve_on_representatives(
     kernel: Kernel,
     X: Array,
@@ -122,28 +144,40 @@ def solve_on_representatives(
     the rows seen so far, and says so in ``info``.
     """
     step = _block_bytes(Z.shape[0], resolve_budget(memory_budget, Y), Z)
+    data = RowData(kernel, X, Y, sample_weight, left_out)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
-        return _solve_in_blocks(
-            kernel, X, Y, Z, C, sample_weight, left_out, loo_rows, step, callback
+        K_mm = kernel(astype(Z, "float64"))
+        shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
+        equations, interrupted = _sum_equations(data, Z, shift, step, callback)
+        return solve_equations(
+            data,
+            Columns(Z, K_mm, shift, equations),
+            C,
+            loo_rows,
+            interrupted=interrupted,
         )
 
 
-def _solve_in_blocks(
-    kernel, X, Y, Z, C, sample_weight, left_out, loo_rows, step, callback
+def solve_equations(
+    data: RowData,
+    columns: Columns,
+    C: float,
+    loo_rows: np.ndarray | None,
+    *,
+    interrupted: bool,
 ) -> LSSVMSolution:
-    """Sum the equations, solve them, and leave out some rows."""
-    K_mm = kernel(astype(Z, "float64"))
-    shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-    equations, interrupted = _sum_equations(
-        kernel, X, Y, Z, shift, sample_weight, step, callback
-    )
+    """Solve for the coefficients, and leave out some rows.
+
+    ``K_mm`` and the Gram matrix of ``columns`` are used up.
+    """
+    Z, K_mm, shift, equations = columns
     factor, relative_jitter, coef, mean = _solve(equations, K_mm, C)
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
     if loo_rows is not None and len(loo_rows):
         loo = _leave_one_out(
-            *_some_rows(X, Y, sample_weight, left_out, loo_rows),
-            columns=lambda rows: astype(kernel(rows, Z), "float64") - shift - mean,
+            *_some_rows(data, loo_rows),
+            columns=lambda rows: astype(data.kernel(rows, Z), "float64") - shift - mean,
             factor=factor,
             coef=coef,
             target_mean=equations.target_sum / equations.weight,
@@ -151,7 +185,7 @@ def _solve_in_blocks(
         )
     info = SolveInfo(
         "normal_equations",
-        precision=dtype_name(X),
+        precision=dtype_name(data.X),
         n_iter=1,
         jitter=factor.jitter,
         relative_jitter=relative_jitter,
@@ -175,9 +209,10 @@ def _block_bytes(m: int, budget: int, Z: Array) -> int:
 
 
 def _sum_equations(
-    kernel, X, Y, Z, shift, weight, block_bytes: int, callback
+    data: RowData, Z: Array, shift: Array, block_bytes: int, callback
 ) -> tuple[NormalEquations, bool]:
     """Sum the normal equations over blocks of rows; tell whether that was cut short."""
+    kernel, X, Y, weight, _ = data
     n, m, t = X.shape[0], Z.shape[0], Y.shape[1]
     xp, device = array_namespace(Y), device_of(Y)
     total = NormalEquations(
@@ -257,8 +292,9 @@ def _solve(
     return factor, relative, cho_solve(factor.L, right), mean
 
 
-def _some_rows(X, Y, weight, left_out, rows: np.ndarray):
+def _some_rows(data: RowData, rows: np.ndarray):
     """Return the given rows, their targets, weights and shares."""
+    _, X, Y, weight, left_out = data
     xp = array_namespace(Y)
     there = as_like(rows, Y)
     ones = xp.ones(len(rows), dtype=xp.float64, device=device_of(Y))

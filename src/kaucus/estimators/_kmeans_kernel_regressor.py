@@ -1,0 +1,239 @@
+"""The k-means kernel regressor: representatives, and least squares of all rows."""
+
+import numpy as np
+
+from kaucus.backend import NotPositiveDefiniteError, generator_from
+from kaucus.estimators._base import indefinite_kernel
+from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
+from kaucus.estimators._predictions import RegressorPredictions
+from kaucus.estimators._validation import check_count, check_weights
+from kaucus.representatives import allocate
+from kaucus.solvers import residual_hardness
+
+
+class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
+    """Kernel regressor in which a few representatives speak for all rows.
+
+    Rows with like targets are clustered by k-means; the centres z_q,
+    ``n_representatives`` of them in all, become the kernel's columns:
+
+        f(x) = Σ_q a_q k(x, z_q) + b,
+
+    fitted to all rows by regularised least squares. The model has the size you choose,
+    whatever the number of rows, and it is fitted in one pass over them.
+
+    Parameters
+    ----------
+    n_representatives : int, default=300
+        How many representatives; where there are no more rows, all of them.
+    n_bins : int, default=5
+        The rows are clustered in so many groups, from low to high targets, by itself
+        each; 1 clusters all of them together. Several outputs are grouped by their
+        first principal component.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        k-means by distance, or by angle, as in :class:`KMeansKernelClassifier`.
+    refine : {None, "residual"}, default=None
+        ``"residual"``: training rows that the fit so far finds hardest, those of the
+        largest residual, become representatives too. Better where the targets have
+        little noise, worse where they have much.
+    n_refine : int, default=None
+        How many hard rows are added in all; None: twice as many as there are
+        representatives. Rows that repeat a representative are passed over.
+    refine_rounds : int, default=2
+        In how many rounds they are added, with a fit after each.
+    C : float, default=1.0
+        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`.
+    kernel : str, kernel object or callable, default="rbf"
+        As in :class:`KMeansKernelClassifier`.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
+        1 / n_features.
+    degree : int, default=3
+        Degree of ``"poly"``.
+    coef0 : float, default=0.0
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    init : {"random", "k-means++"}, default="random"
+        Where k-means begins.
+    n_init : int, default=1
+        Starts of k-means, of which the best is kept.
+    max_iter : int, default=100
+        Most steps of k-means.
+    tol : float, default=1e-4
+        k-means stops when the centres move by no more, as in
+        :class:`KMeansKernelClassifier`.
+    device : str, default=None
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives NumPy arrays back. Needs torch.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
+        kernel matrix of all rows is never held; blocks of it are.
+    random_state : int, RandomState or Generator, default=None
+        Draws where k-means begins.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    representatives_ : ndarray of shape (n_representatives, n_features)
+        The representatives, and after them the hard rows.
+    representative_weights_ : ndarray of shape (n_representatives,)
+        How many rows each stands for, with their weights.
+    hard_rows_ : ndarray of shape (n_hard_rows,)
+        Numbers of the training rows that ``refine`` made representatives; they are the
+        last of them.
+    dual_coef_ : ndarray of shape (n_representatives, n_outputs)
+        a.
+    intercept_ : ndarray of shape (n_outputs,)
+        b.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers.
+    n_iter_ : int
+        Steps of k-means.
+    solver_ : str
+        How the least squares were solved.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+
+    See Also
+    --------
+    KMeansKernelClassifier : The same for classes.
+    LSSVMRegressor : The same with every training row as representative.
+
+    Notes
+    -----
+    Five bins of the target or none, root mean squared error of test rows over the
+    targets' standard deviation, 300 representatives, three seeds: 0.151 and 0.179
+    (Friedman 1), 0.028 and 0.028 (Friedman 2), 0.360 and 0.360 (Friedman 3), 0.183 and
+    0.183 (a column of satimage from the others), 0.219 and 0.211 (of pendigits); with
+    60 representatives bins were better on four of the five.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import KMeansKernelRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, size=(2000, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=2000)
+    >>> model = KMeansKernelRegressor(20, random_state=0).fit(X, y)
+    >>> model.representatives_.shape
+    (20, 1)
+    >>> round(model.score(X, y), 2)
+    0.98
+    """
+
+    _what_is_clustered, _takes_matrices = "bin", "LSSVMRegressor"
+
+    def __init__(
+        self,
+        n_representatives=300,
+        *,
+        n_bins=5,
+        metric="euclidean",
+        refine=None,
+        n_refine=None,
+        refine_rounds=2,
+        C=1.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        init="random",
+        n_init=1,
+        max_iter=100,
+        tol=1e-4,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_representatives = n_representatives
+        self.n_bins = n_bins
+        self.metric = metric
+        self.refine = refine
+        self.n_refine = n_refine
+        self.refine_rounds = refine_rounds
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose representatives, and fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, for k-means and for the least squares.
+
+        Returns
+        -------
+        self : KMeansKernelRegressor
+        """
+        self._check_parameters()
+        X, Y = self._validate_outputs(X, y)
+        weight = check_weights(sample_weight, X)
+        self.kernel_ = self._resolve_kernel(X, weight)
+        rng = generator_from(self.random_state)
+        rows = on_device(X, self.device)
+        bins = target_bins(Y, weight, self.n_bins)
+        numbers = allocate(self.n_representatives, np.bincount(bins), "proportional")
+        chosen = self._represent(rows, bins, numbers, weight, rng=rng)
+        try:
+            solution, hard_rows = self._least_squares(
+                rows, Y, chosen, weight, None, None, _hardness(Y, weight, chosen)
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, self.C) from error
+        chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)
+        self._store_model(chosen, solution, hard_rows)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_representatives", self.n_representatives)
+        check_count("n_bins", self.n_bins)
+
+
+def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):
+    """Return what orders rows by their residuals, each output in its own unit."""
+    mean = np.average(Y, axis=0, weights=weight)
+    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    unit = beside(chosen.points, np.where(spread > 0, spread, 1.0))
+    return lambda values, targets: residual_hardness(values / unit, targets / unit)
+
+
+def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.ndarray:
+    """Return the bin of each row's target, (n,): equal weights in each, 0 is lowest.
+
+    Several outputs are binned by the first principal component of their standardised
+    values. Equal targets are in one bin, so that there may be fewer of them.
+    """
+    s = np.ones(len(Y)) if weight is None else weight
+    centred = Y - np.average(Y, axis=0, weights=s)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=s))
+    scaled = centred / np.where(spread > 0, spread, 1.0)
+    _, directions = np.linalg.eigh(scaled.T @ (s[:, None] * scaled))
+    first = directions[:, -1] * (1 if directions[0, -1] >= 0 else -1)
+    order, groups = np.unique(scaled @ first, return_inverse=True)
+    mass = np.bincount(groups, weights=s, minlength=len(order))
+    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+    bins = np.minimum((n_bins * middle).astype(np.int64), n_bins - 1)
+    return np.unique(bins, return_inverse=True)[1][groups]

@@ -1,0 +1,214 @@
+"""Least squares on representatives to which the hardest rows are added.
+
+Where classes hardly overlap, the rows that matter are few and near the boundary, and
+centres are not. So the columns of the first representatives are fitted, then the rows
+that this fit finds hardest become representatives too, in a few rounds.
+
+Nothing is computed twice: with columns [K₁, K₂] of old and new representatives,
+
+    [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ],
+
+a round only adds the second row, and the sums over rows of k, k y. K₁ is kept from
+round to round where the budget has room for it, else computed again, block by block.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    dense_rows,
+    device_of,
+    few_threads_for,
+    resolve_budget,
+    to_numpy,
+)
+from kaucus.kernels import Kernel
+from kaucus.solvers._grown_columns import (
+    BlockPlan,
+    GrownColumns,
+    block_values,
+    copied,
+    first_columns,
+    more_columns,
+    plan_blocks,
+)
+from kaucus.solvers._low_rank import RowData, solve_equations
+from kaucus.solvers._result import LSSVMSolution
+
+# So many candidates for each row that is wanted: some repeat others.
+_CANDIDATES = 1.25
+# A row repeats another where ‖φ − φ'‖² is less than this share of ‖φ‖² + ‖φ'‖².
+_REPEATS = 1e-5
+
+Hardness = Callable[[Array, Array], Array]
+"""(decision values, targets), both (b, t), to what orders the rows, (b,)."""
+
+
+class GrownSolution(NamedTuple):
+    """Coefficients of the first representatives and then of the rows added."""
+
+    solution: LSSVMSolution
+    rows: np.ndarray
+    """Numbers of the rows added, in the order of their coefficients."""
+
+
+def margin_hardness(values: Array, targets: Array) -> Array:
+    """Return by how much the best wrong class beats the right one, (b,).
+
+    Targets are ±1; one column is for two classes.
+    """
+    xp = array_namespace(values)
+    if values.shape[1] == 1:
+        return -(values * targets)[:, 0]
+    right = targets > 0
+    low = xp.asarray(-xp.inf, dtype=values.dtype, device=device_of(values))
+    best_wrong = xp.max(xp.where(right, low, values), axis=1)
+    return best_wrong - xp.max(xp.where(right, values, low), axis=1)
+
+
+def residual_hardness(values: Array, targets: Array) -> Array:
+    """Return the squared residuals, summed over the outputs, (b,)."""
+    return array_namespace(values).sum((values - targets) ** 2, axis=1)
+
+
+def solve_with_hard_rows(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    Z: Array,
+    additions: Sequence[int],
+    hardness: Hardness,
+    *,
+    C: float,
+    sample_weight: Array | None = None,
+    left_out: Array | None = None,
+    loo_rows: np.ndarray | None = None,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> GrownSolution:
+    """Fit f(x) = Σ_q a_q k(x, z_q) + b to all rows, with hard rows among the z_q.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (n, t)
+    Z : array of shape (m, d)
+        The first representatives.
+    additions : sequence of int
+        How many rows each round adds. Rows that repeat a representative are passed
+        over, as are rows of weight zero; so fewer may be added.
+    hardness : callable
+        :func:`margin_hardness`, :func:`residual_hardness`, or another.
+    C : float
+    sample_weight, left_out, loo_rows
+        As in :func:`solve_on_representatives`.
+    memory_budget : int, str or None, default=None
+        Holds five matrices of m × m, a block of K_nm, and K_nm itself where it can.
+    callback : callable, default=None
+        ``callback(n_rows_done, n)``, in which the rows of a round count by its work.
+
+    Returns
+    -------
+    GrownSolution
+        The same as :func:`solve_on_representatives` gives for ``Z`` and the rows added.
+
+    Raises
+    ------
+    MemoryError
+        If the matrices of m × m do not fit into the budget.
+
+    Notes
+    -----
+    n m d + n m²/2 multiplications for m representatives in the end, as if they had been
+    known from the start, and m³/6 in every round. An interrupt in the first round
+    solves with the rows seen so far, in a later one with the columns so far.
+    """
+    data = RowData(kernel, X, Y, sample_weight, left_out)
+    m = Z.shape[0] + sum(additions)
+    plan = plan_blocks(X.shape[0], m, resolve_budget(memory_budget, Y), Z)
+    progress = _progress(X.shape[0], [Z.shape[0], *additions], callback)
+    with few_threads_for(max(X.shape[0], m)):
+        return _grow(data, Z, additions, hardness, C, loo_rows, plan, progress)
+
+
+def _grow(
+    data: RowData, Z, additions, hardness, C, loo_rows, plan, progress
+) -> GrownSolution:
+    """Add the columns of Z, and then round by round those of the hardest rows."""
+    grown, interrupted = first_columns(data, Z, plan, progress(0))
+    taken = np.empty(0, dtype=np.int64)
+    for r, n_new in enumerate(additions):
+        if interrupted:
+            break
+        try:
+            fit = solve_equations(data, copied(grown), C, None, interrupted=False)
+            rows = _hardest(data, grown, fit, plan, hardness, taken, n_new)
+            if len(rows) == 0:
+                break
+            Z = dense_rows(data.X, rows)
+            grown = more_columns(data, grown, Z, plan, progress(r + 1))
+            taken = np.concatenate([taken, rows])
+        except KeyboardInterrupt:
+            interrupted = True
+    columns = grown.columns
+    solution = solve_equations(data, columns, C, loo_rows, interrupted=interrupted)
+    return GrownSolution(solution, taken)
+
+
+def _progress(n: int, numbers: Sequence[int], callback):
+    """Return, for a round, what tells rows done; each by the work of its round."""
+    before = np.concatenate([[0], np.cumsum(numbers)[:-1]])
+    work = np.asarray(numbers) * (before + np.asarray(numbers) / 2)
+    share = np.concatenate([[0.0], np.cumsum(work) / work.sum()])
+
+    def of_round(r: int) -> Callable[[int], object]:
+        def tell(done: int) -> None:
+            if callback is not None:
+                callback(round(n * share[r] + done * (share[r + 1] - share[r])), n)
+
+        return tell
+
+    return of_round
+
+
+def _hardest(
+    data: RowData,
+    grown: GrownColumns,
+    fit: LSSVMSolution,
+    plan: BlockPlan,
+    hardness: Hardness,
+    taken: np.ndarray,
+    n_new: int,
+) -> np.ndarray:
+    """Return the numbers of at most ``n_new`` of the hardest rows, hardest first."""
+    parts = []
+    for b, rows in enumerate(plan.blocks):
+        values = block_values(data, grown, fit, plan, b)
+        parts.append(to_numpy(hardness(values, astype(data.Y[rows, :], "float64"))))
+    hard = np.concatenate(parts)
+    if data.sample_weight is not None:
+        hard[to_numpy(data.sample_weight) == 0] = -np.inf
+    hard[taken] = -np.inf
+    order = np.argsort(-hard, kind="stable")[: int(np.ceil(_CANDIDATES * n_new))]
+    order = order[np.isfinite(hard[order])]
+    if len(order) == 0:
+        return order
+    new = _different(data.kernel, dense_rows(data.X, order), grown.columns.Z)
+    return order[new][:n_new]
+
+
+def _different(kernel: Kernel, new: Array, old: Array) -> np.ndarray:
+    """Return which rows repeat no representative and no row before them."""
+    norms, old_norms = to_numpy(kernel.diag(new)), to_numpy(kernel.diag(old))
+    among = to_numpy(kernel(new))
+    limit = (1 - _REPEATS) * (norms[:, None] + norms[None, :])
+    repeats = np.tril(2 * among >= limit, k=-1).any(axis=1)
+    limit = (1 - _REPEATS) * (norms[:, None] + old_norms[None, :])
+    repeats |= (2 * to_numpy(kernel(new, old)) >= limit).any(axis=1)
+    return np.flatnonzero(~repeats)

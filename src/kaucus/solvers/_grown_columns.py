@@ -1,0 +1,222 @@
+"""Kernel columns of representatives, and their equations, that grow by more columns.
+
+With columns [K₁, K₂] of old and new representatives and row weights S,
+
+    [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ]:
+
+new columns add the second row, and the sums of k and of k y over the rows; G₁₁ stays.
+K₁ is kept where the budget has room for it, else computed again, block by block.
+"""
+
+from typing import NamedTuple
+
+from kaucus.backend import (
+    Array,
+    add_cross_gram,
+    add_gram,
+    array_namespace,
+    astype,
+    concat_rows,
+    device_of,
+    dtype_name,
+    format_bytes,
+    is_sparse,
+    itemsize,
+    row_blocks,
+    zero_gram,
+)
+from kaucus.kernels import Kernel
+from kaucus.solvers._low_rank import Columns, NormalEquations, RowData
+from kaucus.solvers._result import LSSVMSolution
+
+# Blocks of K_nm, as in _low_rank.
+_BLOCK_BYTES = 512 * 2**20
+
+
+class BlockPlan(NamedTuple):
+    """In what blocks of rows to work, and whether to keep them."""
+
+    blocks: list[slice]
+    keep: bool
+
+
+class GrownColumns(NamedTuple):
+    """Columns, and what was kept of them."""
+
+    columns: Columns
+    kept: list[list[Array]]
+    """S^½ (K − k₀): for each block of rows, a part for each time that columns were
+    added; or no blocks."""
+
+
+def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
+    """Return the blocks, or raise where the matrices of m × m do not fit."""
+    needed = (5 * 8 + itemsize(Z)) * m * m
+    row, rest = m * itemsize(Z), budget - needed
+    if rest < row:
+        raise MemoryError(
+            f"{m} representatives need {format_bytes(needed)} for the least squares of "
+            f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
+            "representatives, a smaller n_refine, or a larger memory_budget."
+        )
+    block = min(_BLOCK_BYTES, rest // 4)
+    keep = n * row + 3 * block <= rest
+    return BlockPlan(list(row_blocks(n, row, block)), keep)
+
+
+def first_columns(
+    data: RowData, Z: Array, plan: BlockPlan, tell
+) -> tuple[GrownColumns, bool]:
+    """Return the columns of Z, and whether an interrupt cut them short.
+
+    ``tell(n_rows_done)`` is called after each block. After an interrupt the equations
+    are those of the rows seen so far; where there are none, it is raised again.
+    """
+    K_mm = data.kernel(astype(Z, "float64"))
+    shift = array_namespace(K_mm).mean(K_mm, axis=0)
+    sums, kept = _Sums(data.Y, Z.shape[0], []), []
+    for rows in plan.blocks:
+        try:
+            K = _block_columns(data, rows, Z, shift)
+        except KeyboardInterrupt:
+            if sums.weight == 0:
+                raise
+            return GrownColumns(Columns(Z, K_mm, shift, sums.alone()), []), True
+        sums.add(K, [], _targets(data, rows))
+        if plan.keep:
+            kept.append([K])
+        tell(rows.stop)
+    return GrownColumns(Columns(Z, K_mm, shift, sums.alone()), kept), False
+
+
+def more_columns(
+    data: RowData, old: GrownColumns, Z: Array, plan: BlockPlan, tell
+) -> GrownColumns:
+    """Return the old columns and those of Z; the old ones stay as they are."""
+    K_mm, shift = _bordered(data.kernel, old.columns, Z)
+    before = old.columns.Z.shape[0]
+    widths = [part.shape[1] for part in old.kept[0]] if plan.keep else [before]
+    sums, kept = _Sums(data.Y, Z.shape[0], widths), []
+    for b, rows in enumerate(plan.blocks):
+        K = _block_columns(data, rows, Z, shift[before:])
+        earlier = _known_columns(data, old, plan, b)
+        sums.add(K, earlier, _targets(data, rows))
+        if plan.keep:
+            kept.append([*earlier, K])
+        tell(rows.stop)
+    equations = sums.after(old.columns.equations)
+    Z = concat_rows(old.columns.Z, Z)
+    return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
+
+
+def copied(grown: GrownColumns) -> Columns:
+    """Return columns that may be used up."""
+    columns = grown.columns
+    xp = array_namespace(columns.K_mm)
+    gram = xp.asarray(columns.equations.gram, copy=True)
+    return columns._replace(
+        K_mm=xp.asarray(columns.K_mm, copy=True),
+        equations=columns.equations._replace(gram=gram),
+    )
+
+
+def block_values(
+    data: RowData, grown: GrownColumns, fit: LSSVMSolution, plan: BlockPlan, b: int
+) -> Array:
+    """Return the decision values of a block of rows, (rows, t), float64."""
+    coef, sums, start = fit.dual_coef, 0.0, 0
+    for K in _known_columns(data, grown, plan, b):
+        stop = start + K.shape[1]
+        part = K @ astype(coef[start:stop, :], dtype_name(K))
+        sums, start = sums + astype(part, "float64"), stop
+    if data.sample_weight is not None:
+        xp, roots = array_namespace(coef), _roots(data, plan.blocks[b])
+        sums = sums / xp.where(roots > 0, roots, xp.ones_like(roots))
+    return sums + (fit.intercept + grown.columns.shift @ coef)[None, :]
+
+
+def _block_columns(data: RowData, rows: slice, Z: Array, shift: Array) -> Array:
+    """Return S^½ (K − k₀) of a block of rows, (b, m)."""
+    X = data.X
+    K = data.kernel(X[rows] if is_sparse(X) else X[rows, :], Z)
+    K -= astype(shift, dtype_name(K))[None, :]
+    if data.sample_weight is not None:
+        K *= astype(_roots(data, rows), dtype_name(K))
+    return K
+
+
+def _roots(data: RowData, rows: slice) -> Array:
+    weight = astype(data.sample_weight, "float64")[rows]
+    return array_namespace(weight).sqrt(weight)[:, None]
+
+
+def _targets(data: RowData, rows: slice) -> Array:
+    """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
+    Y = astype(data.Y[rows, :], "float64")
+    xp = array_namespace(Y)
+    ones = xp.ones((Y.shape[0], 1), dtype=Y.dtype, device=device_of(Y))
+    targets = xp.concat([Y, ones], axis=1)
+    return targets if data.sample_weight is None else targets * _roots(data, rows)
+
+
+def _known_columns(
+    data: RowData, grown: GrownColumns, plan: BlockPlan, b: int
+) -> list[Array]:
+    if plan.keep:
+        return grown.kept[b]
+    columns = grown.columns
+    return [_block_columns(data, plan.blocks[b], columns.Z, columns.shift)]
+
+
+class _Sums:
+    """What new columns add to the equations; grows in place, block by block."""
+
+    def __init__(self, Y: Array, m: int, widths: list[int]):
+        self._xp = xp = array_namespace(Y)
+        wide = {"dtype": xp.float64, "device": device_of(Y)}
+        self._square = zero_gram(m, Y)  # K₂ᵀ S K₂
+        self._border = [xp.zeros((m, k), **wide) for k in widths]  # K₂ᵀ S K₁, by parts
+        self._cross = xp.zeros((m, Y.shape[1] + 1), **wide)
+        self._target_sum = xp.zeros(Y.shape[1], **wide)
+        self.weight = 0.0
+
+    def add(self, K: Array, earlier: list[Array], targets: Array) -> None:
+        """Add a block of rows."""
+        self._square = add_gram(self._square, K)
+        self._border = [
+            add_cross_gram(border, K, part)
+            for border, part in zip(self._border, earlier, strict=True)
+        ]
+        cross = K.T @ astype(targets, dtype_name(K))
+        self._cross = self._cross + astype(cross, "float64")
+        roots = targets[:, -1:]  # S^½
+        weighted = self._xp.sum(targets * roots, axis=0)  # Σ s [y, 1]
+        self._target_sum = self._target_sum + weighted[:-1]
+        self.weight += float(weighted[-1])
+
+    def alone(self) -> NormalEquations:
+        """Return the equations of the new columns, there being no others."""
+        return NormalEquations(self._square, self._cross, self._target_sum, self.weight)
+
+    def after(self, old: NormalEquations) -> NormalEquations:
+        """Return the equations of the old columns and the new."""
+        xp = self._xp
+        border = xp.concat(self._border, axis=1)  # (m_new, m_old)
+        above = xp.concat([old.gram, xp.zeros_like(border.T)], axis=1)
+        below = xp.concat([border, self._square], axis=1)
+        return old._replace(
+            gram=xp.concat([above, below], axis=0),
+            cross=xp.concat([old.cross, self._cross], axis=0),
+        )
+
+
+def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
+    """Return K_mm and k₀ of the old representatives and the new."""
+    wide = astype(Z, "float64")
+    border = kernel(wide, astype(old.Z, "float64"))  # (m_new, m_old)
+    xp = array_namespace(border)
+    above = xp.concat([old.K_mm, border.T], axis=1)
+    below = xp.concat([border, kernel(wide)], axis=1)
+    K_mm = xp.concat([above, below], axis=0)
+    new = xp.mean(K_mm, axis=0)[old.Z.shape[0] :]
+    return K_mm, xp.concat([old.shift, new])

@@ -1,0 +1,201 @@
+"""Laws of least squares to whose representatives the hardest rows are added."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaucus.backend import to_numpy
+from kaucus.kernels import Gaussian, Polynomial
+from kaucus.solvers import (
+    _grown_columns,
+    margin_hardness,
+    residual_hardness,
+    solve_on_representatives,
+    solve_with_hard_rows,
+)
+from tests.arrays import array, assert_close
+from tests.solvers.problems import problem, weights
+
+KERNEL = Gaussian(gamma=0.5)
+TOL = {"float32": 2e-3, "float64": 1e-8}
+
+
+def decide(X, Z, solution, kernel=KERNEL):
+    return kernel(X, Z) @ to_numpy(solution.dual_coef) + to_numpy(solution.intercept)
+
+
+def grow(p, Z, additions=(6, 5), hardness=residual_hardness, **options):
+    options = {"C": 10.0, **options}
+    return solve_with_hard_rows(KERNEL, p.X, p.Y, Z, additions, hardness, **options)
+
+
+@pytest.mark.parametrize("budget", [None, "50KiB"], ids=["kept", "computed again"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_growing_equals_solving_from_the_start(xp, dtype, weighted, budget):
+    p = problem(n=90, t=3)
+    weight = weights(1, 90) if weighted else None
+    share = np.linspace(0.2, 1, 90)
+    Z = p.X[:7] + 0.1
+    options = {
+        "C": 10.0,
+        "sample_weight": None if weight is None else array(xp, weight),
+        "left_out": array(xp, share),
+        "loo_rows": np.arange(0, 90, 9),
+    }
+    rows, targets = array(xp, p.X, dtype), array(xp, p.Y)
+    grown = solve_with_hard_rows(
+        KERNEL,
+        rows,
+        targets,
+        array(xp, Z, dtype),
+        (6, 5),
+        residual_hardness,
+        memory_budget=budget,
+        **options,
+    )
+    assert len(grown.rows) == 11
+    points = np.r_[Z, p.X[grown.rows]]
+    once = solve_on_representatives(
+        KERNEL, rows, targets, array(xp, points, dtype), **options
+    )
+    got = decide(p.X, points, grown.solution)
+    assert_close(got, decide(p.X, points, once), atol=TOL[dtype])
+    loo = grown.solution.loo_decision
+    assert_close(loo, once.loo_decision, atol=5 * TOL[dtype])
+
+
+def test_the_budget_decides_whether_columns_are_kept():
+    Z = np.zeros((5, 3))
+    assert _grown_columns.plan_blocks(1000, 20, 10**6, Z).keep
+    plan = _grown_columns.plan_blocks(1000, 20, 10**5, Z)
+    assert not plan.keep
+    assert plan.blocks[-1].stop == 1000
+    with pytest.raises(MemoryError, match=r"20 representatives need .* n_refine"):
+        _grown_columns.plan_blocks(1000, 20, 10**4, Z)
+
+
+def test_the_rows_added_are_those_of_largest_residual():
+    p = problem(n=60)
+    Z = p.X[:4] + 0.1
+    first = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=10.0)
+    residuals = ((p.Y - decide(p.X, Z, first)) ** 2).sum(axis=1)
+    np.testing.assert_array_equal(
+        grow(p, Z, (9,)).rows, np.argsort(-residuals, kind="stable")[:9]
+    )
+
+
+@pytest.mark.parametrize("t", [1, 3])
+def test_the_margin_is_that_of_the_right_class(xp, t):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(20, t))
+    labels = rng.integers(0, max(t, 2), size=20)
+    if t == 1:
+        targets = np.where(labels == 1, 1.0, -1.0)[:, None]
+        expected = [-v * s for v, s in zip(values[:, 0], targets[:, 0], strict=True)]
+    else:
+        targets = np.where(labels[:, None] == np.arange(t), 1.0, -1.0)
+        expected = [
+            max(v for j, v in enumerate(row) if j != c) - row[c]
+            for row, c in zip(values, labels, strict=True)
+        ]
+    got = margin_hardness(array(xp, values), array(xp, targets))
+    assert_close(got, expected, rtol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), n_new=st.integers(1, 60))
+def test_no_row_is_added_twice_nor_one_of_weight_zero(seed, n_new):
+    p = problem(seed, n=40)
+    weight = weights(seed, 40)
+    grown = grow(p, p.X[:3] + 0.1, (n_new, n_new), sample_weight=weight)
+    assert len(set(grown.rows)) == len(grown.rows)
+    assert (weight[grown.rows] > 0).all()
+    assert len(grown.rows) <= min(2 * n_new, (weight > 0).sum())
+    assert grown.solution.dual_coef.shape == (3 + len(grown.rows), 2)
+
+
+def test_rows_that_repeat_are_added_once():
+    p = problem(n=20)
+    many = p._replace(X=np.tile(p.X, (4, 1)), Y=np.tile(p.Y, (4, 1)))
+    Z = p.X[:3]
+    rows = grow(many, Z, (12,)).rows % 20
+    assert len(set(rows)) == len(rows)
+    assert not set(rows) & {0, 1, 2}  # these are representatives already
+
+
+def test_no_rounds_and_no_rows_left_are_the_plain_solution():
+    p = problem(n=30)
+    plain = solve_on_representatives(KERNEL, p.X, p.Y, p.X, C=10.0)
+    for additions in ((), (5,)):
+        grown = grow(p, p.X, additions)
+        assert len(grown.rows) == 0
+        assert_close(grown.solution.dual_coef, plain.dual_coef, rtol=1e-5, atol=1e-7)
+
+
+def test_sparse_rows_are_their_dense_ones():
+    p = problem(n=40)
+    X = np.where(np.abs(p.X) > 0.8, p.X, 0.0)
+    kernel = Polynomial(degree=2, gamma=1.0, coef0=1.0)
+    parts = [
+        solve_with_hard_rows(kernel, rows, p.Y, X[:5], (4, 3), residual_hardness, C=1.0)
+        for rows in (X, scipy.sparse.csr_array(X))
+    ]
+    np.testing.assert_array_equal(parts[0].rows, parts[1].rows)
+    assert_close(
+        parts[1].solution.dual_coef, parts[0].solution.dual_coef, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_nothing_that_is_passed_is_changed():
+    p = problem(n=30)
+    weight, Z = weights(0, 30), p.X[:4].copy()
+    before = [a.copy() for a in (p.X, p.Y, weight, Z)]
+    grow(p, Z, sample_weight=weight, loo_rows=np.arange(5))
+    for value, old in zip((p.X, p.Y, weight, Z), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+class Impatient(Gaussian):
+    """Interrupts when it is called for the n-th time with two sets of rows."""
+
+    def __call__(self, X, Y=None):
+        if Y is not None:
+            CALLS.append(1)
+            if len(CALLS) == STOP_AT[0]:
+                raise KeyboardInterrupt
+        return super().__call__(X, Y)
+
+
+CALLS, STOP_AT = [], [0]
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 6, 7, 8, 12])
+def test_an_interrupt_keeps_what_is_there(monkeypatch, stop_at):
+    p, Z = problem(n=50), problem(n=5, seed=7).X
+    CALLS.clear()
+    STOP_AT[0] = stop_at
+    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", 10 * 8 * 11)
+
+    def run():
+        return solve_with_hard_rows(
+            Impatient(gamma=0.5), p.X, p.Y, Z, (6,), residual_hardness, C=1.0
+        )
+
+    if stop_at == 1:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        return
+    grown = run()
+    assert grown.solution.info.interrupted
+    seen = 10 * (stop_at - 1) if stop_at <= 5 else 50
+    first = solve_on_representatives(KERNEL, p.X[:seen], p.Y[:seen], Z, C=1.0)
+    assert len(grown.rows) == 0
+    assert_close(grown.solution.dual_coef, first.dual_coef, rtol=1e-6, atol=1e-9)
+
+
+def test_progress_counts_every_row_by_its_work():
+    p, seen = problem(n=50), []
+    grow(p, p.X[:5], (5,), callback=lambda done, n: seen.append((done, n)))
+    # 5 columns are a quarter of the work of 10.
+    assert seen == [(12, 50), (50, 50)]
