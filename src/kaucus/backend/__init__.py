@@ -63,7 +63,7 @@ from kaucus.backend._namespace import (
     to_numpy,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
-from kaucus.backend._split import split_columns, times_split
+from kaucus.backend._split import split_columns, times_split, wide_product
 
 __all__ = [
     # namespaces and devices
@@ -109,6 +109,7 @@ __all__ = [
     "solve_triangular",
     "split_columns",
     "times_split",
+    "wide_product",
     "zero_gram",
     # blocks and memory
     "few_threads_for",
