@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf")
+_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf", "fast")
+_PARTS = ("mnist", "covtype", "a9a")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,6 +119,7 @@ def _add_bench(commands) -> None:
         help="also the large fit: lssvm and solvers 60,000 rows under 2 GiB, "
         "kernel-kmeans a million rows (minutes)",
     )
+    add("--parts", nargs="+", choices=_PARTS, help="which comparisons of fast")
     add("--device", metavar="D", help="where kernel-kmeans makes its large fit")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add(
