@@ -25,11 +25,7 @@ from kaucus.experiments._figures import COLOURS, STYLE, new_figure
 from kaucus.experiments._optional import MissingPackageError, require
 from kaucus.experiments._progress import make_progress
 
-TITLES = {
-    "mnist": "All 60,000 digits",
-    "covtype": "Cover types, 464,810 rows",
-    "a9a": "a9a, 32,561 sparse rows",
-}
+TITLES = {"mnist": "Digits", "covtype": "Cover types", "a9a": "a9a"}
 ABOUT = (
     "Digits: rows minus their mean and divided by their norm, kernel ⟨x, x'⟩⁴, SVC "
     f"with C = {who.SVC_C:g}, ours with C = {who.DIGITS_C:g}, "
@@ -138,10 +134,15 @@ def measure(part: str, label: str, quick: bool, data_home: Any) -> dict[str, Any
 def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
     """List the table of each part that ran as title, headers and rows."""
     return [
-        (TITLES[part], HEADERS, table_rows(content[part]))
+        (_title(part, content[part]), HEADERS, table_rows(content[part]))
         for part in PARTS
         if part in content
     ]
+
+
+def _title(part: str, records: Sequence[dict]) -> str:
+    rows = next((r["rows"] for r in records if "rows" in r), None)
+    return TITLES[part] if rows is None else f"{TITLES[part]}, {rows:,} training rows"
 
 
 def table_rows(records: Sequence[dict]) -> list[list[str]]:
@@ -194,6 +195,7 @@ def _draw_panel(axes, records: Sequence[dict], key: str, label: str) -> None:
         x = [r[key] for r in chosen]
         axes.plot(x, errors, marker=marker, lw=2, color=colour, label=name)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel(label)
     axes.grid(alpha=0.25)
 

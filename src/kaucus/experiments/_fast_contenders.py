@@ -17,7 +17,7 @@ COVER = {"kernel": "exponential", "gamma": 0.5, "C": 10.0}
 COVER_POINTS, QUICK_COVER_POINTS = (500, 1_000, 2_000, 4_000, 8_000), (100, 200)
 NYSTROEM_POINTS, NYSTROEM_GAMMA = 1_000, 0.1
 ADULT = {"kernel": "rbf", "gamma": 0.02, "C": 3.0}
-ADULT_POINTS = 500
+ADULT_POINTS = 250
 GRID = {"C": [1.0, 10.0], "gamma": ["scale", 0.05, 0.01]}
 
 
