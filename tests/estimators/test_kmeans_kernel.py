@@ -23,6 +23,7 @@ FIT_ON = ["all", "representatives"]
 
 
 def model(n=20, **params):
+    params = {"C": 1.0, "kernel": "rbf", "gamma": "scale", **params}
     return KMeansKernelClassifier(n, random_state=0, **params)
 
 

@@ -14,7 +14,14 @@ TRAIN, TEST = slice(0, 1000), slice(1000, None)
 
 
 def model(n=8, **params):
-    options = {"refine": "residual", "random_state": 0, "C": 100.0, **params}
+    options = {
+        "refine": "residual",
+        "random_state": 0,
+        "C": 100.0,
+        "gamma": "scale",
+        "kernel": "rbf",
+    }
+    options |= params
     return KMeansKernelClassifier(n, **options)
 
 

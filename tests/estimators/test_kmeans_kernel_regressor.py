@@ -17,6 +17,7 @@ TRAIN, TEST = slice(0, 500), slice(500, None)
 
 
 def model(n=40, **params):
+    params = {"C": 1.0, "kernel": "rbf", "gamma": "scale", **params}
     return KMeansKernelRegressor(n, random_state=0, **params)
 
 

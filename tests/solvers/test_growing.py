@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from kaucus.backend import to_numpy
 from kaucus.kernels import Gaussian, Polynomial
 from kaucus.solvers import (
+    Judge,
     _grown_columns,
     margin_hardness,
+    random_hardness,
     residual_hardness,
     solve_on_representatives,
     solve_with_hard_rows,
@@ -199,3 +201,79 @@ def test_progress_counts_every_row_by_its_work():
     grow(p, p.X[:5], (5,), callback=lambda done, n: seen.append((done, n)))
     # 5 columns are a quarter of the work of 10.
     assert seen == [(12, 50), (50, 50)]
+
+
+# ---- rows held out ---------------------------------------------------------------
+
+
+def judge(p, rows, least_gain=-np.inf, weight=None):
+    def score(values):
+        return -float(np.mean((values - p.Y[rows]) ** 2))
+
+    held = None if weight is None else weight[rows]
+    return Judge(p.X[rows], p.Y[rows], held, score, least_gain)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_held_out_join_the_others_in_the_end(weighted):
+    p, held = problem(n=90), slice(70, None)
+    weight = weights(2, 90) if weighted else None
+    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
+    Z = p.X[:5] + 0.1
+    grown = grow(
+        fitted,
+        Z,
+        sample_weight=None if weight is None else weight[:70],
+        judge=judge(p, held, weight=weight),
+    )
+    assert len(grown.scores) == 2
+    once = solve_on_representatives(
+        KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0, sample_weight=weight
+    )
+    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
+    assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
+
+
+def test_the_judge_stops_where_nothing_is_gained():
+    p = problem(n=200, t=1)
+    p = p._replace(Y=np.sin(p.X[:, :1]))
+    fitted = p._replace(X=p.X[:150], Y=p.Y[:150])
+    Z, additions = p.X[:4], (4, 8, 16, 32)
+    keen = grow(fitted, Z, additions, judge=judge(p, slice(150, None)))
+    assert len(keen.rows) == 60
+    lazy = grow(fitted, Z, additions, judge=judge(p, slice(150, None), 0.999))
+    assert len(lazy.rows) == 4
+    assert len(lazy.scores) == 2
+
+
+def test_the_judge_decides_between_ways_of_choosing():
+    """Targets are zero but near the origin, which the right choice knows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) * 3
+    near = (X**2).sum(axis=1) < 9
+    Y = np.exp(-(X**2).sum(axis=1))[:, None]
+
+    def inner(values, targets):
+        return targets[:, 0] ** 2
+
+    def outer(values, targets):
+        return -(targets[:, 0] ** 2)
+
+    p = problem(n=400)._replace(X=X, Y=Y)
+    fitted = p._replace(X=X[:300], Y=Y[:300])
+    for choices, best in (((outer, inner), 1), ((inner, outer), 0)):
+        grown = grow(
+            fitted, X[:3], (15, 5), hardness=choices, judge=judge(p, slice(300, None))
+        )
+        assert grown.choice == best
+        assert near[grown.rows].all()
+
+
+def test_rows_at_random_are_other_rows_each_time():
+    p = problem(n=60)
+    draws = [
+        grow(p, p.X[:4], (10,), random_hardness(np.random.default_rng(seed))).rows
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert set(draws[0]) != set(draws[2])

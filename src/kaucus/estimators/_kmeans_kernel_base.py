@@ -12,11 +12,31 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import dense_rows, to_numpy
-from kaucus.estimators._base import LSSVMBase
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    dense_rows,
+    is_sparse,
+    resolve_budget,
+    take_rows,
+    to_numpy,
+)
+from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._kmeans_kernel_growth import (
+    REFINEMENTS,
+    TARGETS,
+    Growth,
+    plan_growth,
+)
+from kaucus.estimators._kmeans_kernel_tuning import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    tune,
+)
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
+from kaucus.kernels import kernels_with_gamma, resolve_gamma, resolve_kernel
 from kaucus.representatives import (
     METRICS,
     KMeansOptions,
@@ -25,13 +45,15 @@ from kaucus.representatives import (
     with_rows,
 )
 from kaucus.solvers import (
+    Judge,
     LSSVMSolution,
     solve_on_representatives,
     solve_with_hard_rows,
 )
 
 INITS = ("random", "k-means++")
-REFINEMENTS = (None, "residual")
+# Kernels of a distance, not of its square: their gamma is an inverse length.
+_LENGTH_KERNELS = ("exponential", "laplacian")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -39,8 +61,68 @@ _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 class RepresentativesBase(LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
-    def _represent(self, rows, groups, numbers, weight, *, rng, old=None):
-        """Cluster each group of rows by itself."""
+    def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
+        """Store kernel and C, by leave-one-out where they were not given."""
+        kernels = self._kernels(X, weight)
+        Cs = CS if isinstance(self.C, str) else [self.C]
+        try:
+            self.kernel_, self.C_ = tune(
+                kernels,
+                Cs,
+                rows,
+                Y,
+                score,
+                weight=weight,
+                shares=shares,
+                rng=rng,
+                handicaps=self._handicaps(kernels),
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, max(Cs)) from error
+
+    def _kernels(self, X, weight) -> list:
+        """Return the kernels to choose from."""
+        kernel = self.kernel
+        if isinstance(kernel, str) and kernel == "auto":
+            names = tuple(AUTO_KERNELS)
+        elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+            names = (kernel,)
+        else:
+            gamma = "scale" if self._tunes_gamma else self.gamma
+            return [self._resolve_kernel(X, weight, gamma)]
+        if not self._tunes_gamma:
+            return [self._resolve_kernel(X, weight, self.gamma, name) for name in names]
+        scale = resolve_gamma("scale", X, weight)
+        # "scale" is for a squared distance.
+        powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
+        return [
+            self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+            for name, power in zip(names, powers, strict=True)
+            for factor in GAMMA_FACTORS
+        ]
+
+    def _handicaps(self, kernels):
+        if not isinstance(self.kernel, str) or self.kernel != "auto":
+            return None
+        return np.asarray([AUTO_KERNELS[kernel.name] for kernel in kernels])
+
+    @property
+    def _tunes_gamma(self) -> bool:
+        return isinstance(self.gamma, str) and self.gamma == "tune"
+
+    def _resolve_kernel(self, X, weight, gamma, name=None):
+        """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
+        if name is None or name == self.kernel:
+            return super()._resolve_kernel(X, weight, gamma)
+        gamma = resolve_gamma(gamma, X, weight, name)
+        return resolve_kernel(name, gamma=gamma)
+
+    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=None):
+        """Cluster each group of rows by itself, but for those held out."""
+        without = weight
+        if held is not None and len(held):
+            without = np.ones(len(groups)) if weight is None else weight.copy()
+            without[held] = 0.0
         chosen = represent_classes(
             rows,
             groups,
@@ -48,54 +130,99 @@ class RepresentativesBase(LSSVMBase):
             options=KMeansOptions(
                 self.metric, self.init, self.n_init, self.max_iter, self.tol
             ),
-            sample_weight=weight,
+            sample_weight=without,
             old=None if old is None else old._replace(points=beside(rows, old.points)),
             rng=rng,
             memory_budget=self.memory_budget,
             callback=share_reporter(self.verbose, self._what_is_clustered),
         )
         self._report_clustering(chosen)
-        return chosen
+        if held is None or len(held) == 0:
+            return chosen
+        # Rows held out are spoken for, too.
+        all_rows = len(groups) if weight is None else weight.sum()
+        return chosen._replace(weights=chosen.weights * all_rows / chosen.weights.sum())
 
-    def _least_squares(self, rows, Y, chosen, weight, shares, loo_rows, hardness):
-        """Fit the columns of the representatives, and of hard rows, to all rows.
+    def _plan(self, numbers, sizes, allocation: str, like) -> Growth:
+        """Return how many representatives to begin with, and what to add."""
+        return plan_growth(
+            numbers,
+            sizes,
+            allocation=allocation,
+            target=self.target,
+            refine=self.refine,
+            n_refine=self.n_refine,
+            rounds=self.refine_rounds,
+            budget=resolve_budget(self.memory_budget, like),
+        )
 
-        ``hardness`` orders the rows where ``refine`` asks for hard ones; None is none.
+    def _hold_out(self, growth: Growth, weight, n: int, rng) -> np.ndarray:
+        """Return the rows that are held out."""
+        present = np.arange(n) if weight is None else np.flatnonzero(weight)
+        if growth.n_held_out == 0:
+            return present[:0]
+        return rng.permutation(present)[: growth.n_held_out]
+
+    def _least_squares(
+        self, rows, Y, chosen, weight, shares, loo_rows, growth, held, judge, hardness
+    ):
+        """Fit the columns of the representatives, and of rows added, to all rows.
+
+        Parameters
+        ----------
+        weight : array
+            Of all rows, those held out included.
+        judge : callable
+            Judges the decision values of the rows held out; minus a loss.
+        hardness : dict
+            What orders the rows, for each of the choices of ``growth``.
 
         Returns
         -------
-        solution, hard_rows
+        solution, added_rows
         """
         points = chosen.points
+        left = weight
+        if len(held):
+            left = np.ones(len(Y)) if weight is None else weight.copy()
+            left[held] = 0.0
         options = {
-            "C": self.C,
-            "sample_weight": beside(points, weight),
+            "C": self.C_,
+            "sample_weight": beside(points, left),
             "left_out": beside(points, shares),
             "loo_rows": loo_rows,
             "memory_budget": self.memory_budget,
             "callback": share_reporter(self.verbose, "row"),
         }
-        Y = beside(points, Y)
-        additions = self._additions(points.shape[0], rows.shape[0])
-        if hardness is None or not additions:
+        targets = beside(points, Y)
+        self.refine_ = None
+        if not growth.additions:
             solution = solve_on_representatives(
-                self.kernel_, rows, Y, points, **options
+                self.kernel_, rows, targets, points, **options
             )
-            hard_rows = np.empty(0, dtype=np.int64)
-        else:
-            solution, hard_rows = solve_with_hard_rows(
-                self.kernel_, rows, Y, points, additions, hardness, **options
+            self._report_least_squares(solution.info)
+            return solution, np.empty(0, dtype=np.int64)
+        if len(held):
+            options["judge"] = Judge(
+                _some_rows(rows, held),
+                beside(points, Y[held]),
+                None if weight is None else beside(points, weight[held]),
+                judge,
+                growth.least_gain,
             )
-        self._report_least_squares(solution.info)
-        return solution, hard_rows
-
-    def _additions(self, n_first: int, n_rows: int) -> list[int]:
-        """Return how many hard rows each round adds."""
-        if self.refine is None:
-            return []
-        wanted = 2 * n_first if self.n_refine is None else self.n_refine
-        parts = np.array_split(np.arange(min(wanted, n_rows)), self.refine_rounds)
-        return [len(part) for part in parts if len(part)]
+        grown = solve_with_hard_rows(
+            self.kernel_,
+            rows,
+            targets,
+            points,
+            growth.additions,
+            [hardness[choice] for choice in growth.choices],
+            **options,
+        )
+        if len(grown.rows):
+            self.refine_ = growth.choices[grown.choice]
+        self._report_least_squares(grown.solution.info)
+        return grown.solution, grown.rows
 
     def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
         """Return the representatives with the hard rows among them."""
@@ -133,13 +260,16 @@ class RepresentativesBase(LSSVMBase):
                 f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
             )
         self._check_kernel_parameters()
-        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
+        if not isinstance(self.C, str) or self.C != "auto":
+            remedy = "Try 1.0, or 'auto'; larger fits closer."
+            check_positive("C", self.C, remedy=remedy)
         check_choice("metric", self.metric, METRICS)
         check_choice("init", self.init, INITS)
         check_count("n_init", self.n_init)
         check_count("max_iter", self.max_iter)
         check_positive("tol", self.tol)
         check_choice("refine", self.refine, REFINEMENTS)
+        check_choice("target", self.target, TARGETS)
         check_count("refine_rounds", self.refine_rounds)
         if self.n_refine is not None:
             check_count("n_refine", self.n_refine)
@@ -173,10 +303,14 @@ class RepresentativesBase(LSSVMBase):
         if info.relative_jitter > _USUAL_JITTER[info.precision]:
             _warn_user(
                 f"The normal equations are singular in {info.precision} at "
-                f"C={self.C:g}; {info.jitter:.1e} was added to their diagonal. Lower "
+                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )
+
+
+def _some_rows(rows, which: np.ndarray):
+    return rows[which] if is_sparse(rows) else take_rows(rows, beside(rows, which))
 
 
 def _warn_user(message: str, category: type[Warning]) -> None:

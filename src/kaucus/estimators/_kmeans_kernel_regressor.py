@@ -6,10 +6,16 @@ from kaucus.backend import NotPositiveDefiniteError, generator_from
 from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
+from kaucus.estimators._kmeans_kernel_growth import Growth
 from kaucus.estimators._predictions import RegressorPredictions
-from kaucus.estimators._validation import check_count, check_weights
+from kaucus.estimators._validation import (
+    check_choice,
+    check_count,
+    check_weights,
+    left_out_shares,
+)
 from kaucus.representatives import allocate
-from kaucus.solvers import residual_hardness
+from kaucus.solvers import random_hardness, regression_score, residual_hardness
 
 
 class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
@@ -25,30 +31,40 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
 
     Parameters
     ----------
-    n_representatives : int, default=300
+    n_representatives : "auto" or int, default="auto"
         How many representatives; where there are no more rows, all of them.
+        ``"auto"``: as many as ``target`` says.
+    target : {"fastest", "balanced", "best"}, default="balanced"
+        As in :class:`KMeansKernelClassifier`, by the squared error of rows held out.
     n_bins : int, default=5
         The rows are clustered in so many groups, from low to high targets, by itself
         each; 1 clusters all of them together. Several outputs are grouped by their
         first principal component.
     metric : {"euclidean", "cosine"}, default="euclidean"
         k-means by distance, or by angle, as in :class:`KMeansKernelClassifier`.
-    refine : {None, "residual"}, default=None
+    refine : {None, "residual", "random", "auto"}, default=None
         ``"residual"``: training rows that the fit so far finds hardest, those of the
         largest residual, become representatives too. Better where the targets have
-        little noise, worse where they have much.
+        little noise, worse where they have much. ``"random"``: any rows. ``"auto"``:
+        the better of both in the first round, by rows held out, as in
+        :class:`KMeansKernelClassifier`.
     n_refine : int, default=None
         How many hard rows are added in all; None: twice as many as there are
         representatives. Rows that repeat a representative are passed over.
     refine_rounds : int, default=2
         In how many rounds they are added, with a fit after each.
-    C : float, default=1.0
-        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`.
-    kernel : str, kernel object or callable, default="rbf"
+    C : "auto" or float, default="auto"
+        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
+        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
+        leave-one-out error, on at most 3,000 of the rows.
+    kernel : str, kernel object or callable, default="auto"
+        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         As in :class:`KMeansKernelClassifier`.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
+    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features.
+        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
+        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
+        ``"laplacian"``, which are functions of the distance, not of its square).
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -79,6 +95,8 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         The representatives, and after them the hard rows.
     representative_weights_ : ndarray of shape (n_representatives,)
         How many rows each stands for, with their weights.
+    refine_ : str or None
+        How rows were chosen that became representatives; None: there are none.
     hard_rows_ : ndarray of shape (n_hard_rows,)
         Numbers of the training rows that ``refine`` made representatives; they are the
         last of them.
@@ -88,6 +106,8 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         b.
     kernel_ : kernel object
         The kernel, with its parameters as numbers.
+    C_ : float
+        The C that was used.
     n_iter_ : int
         Steps of k-means.
     solver_ : str
@@ -130,16 +150,17 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
 
     def __init__(
         self,
-        n_representatives=300,
+        n_representatives="auto",
         *,
+        target="balanced",
         n_bins=5,
         metric="euclidean",
         refine=None,
         n_refine=None,
         refine_rounds=2,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
+        C="auto",
+        kernel="auto",
+        gamma="tune",
         degree=3,
         coef0=0.0,
         init="random",
@@ -152,6 +173,7 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         verbose=0,
     ):
         self.n_representatives = n_representatives
+        self.target = target
         self.n_bins = n_bins
         self.metric = metric
         self.refine = refine
@@ -190,34 +212,77 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        self.kernel_ = self._resolve_kernel(X, weight)
         rng = generator_from(self.random_state)
         rows = on_device(X, self.device)
+        self._tune(X, rows, Y, weight, rng)
         bins = target_bins(Y, weight, self.n_bins)
-        numbers = allocate(self.n_representatives, np.bincount(bins), "proportional")
-        chosen = self._represent(rows, bins, numbers, weight, rng=rng)
+        growth = self._growth(rows, bins, weight)
+        held = self._hold_out(growth, weight, len(Y), rng)
+        chosen = self._represent(rows, bins, growth.numbers, weight, rng=rng, held=held)
+        residual = _hardness(Y, weight, chosen)
         try:
             solution, hard_rows = self._least_squares(
-                rows, Y, chosen, weight, None, None, _hardness(Y, weight, chosen)
+                rows,
+                Y,
+                chosen,
+                weight,
+                None,
+                None,
+                growth,
+                held,
+                lambda values: self._score(values, Y, weight, held)[0],
+                {"residual": residual, "random": random_hardness(rng)},
             )
         except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, self.C) from error
+            raise indefinite_kernel(self.kernel, self.C_) from error
         chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)
         self._store_model(chosen, solution, hard_rows)
         return self
 
+    def _tune(self, X, rows, Y, weight, rng) -> None:
+        """Choose the kernel and C, where they were not given, for squared errors."""
+
+        def score(values, some):
+            return self._score(values, Y, weight, some)
+
+        self._choose_kernel(X, rows, Y, score, weight, left_out_shares(weight), rng)
+
+    def _score(self, values, Y, weight, some):
+        """Judge predictions of some of the rows, each output in its own unit."""
+        judged = None if weight is None else weight[some]
+        unit = _spread(Y, weight)
+        return regression_score(
+            values / unit, Y[some] / unit, "neg_mean_squared_error", judged
+        )
+
+    def _growth(self, rows, bins, weight) -> Growth:
+        """Return how many representatives of each bin, and what is added to them."""
+        sizes = np.bincount(bins if weight is None else bins[weight > 0])
+        numbers = None
+        if not isinstance(self.n_representatives, str):
+            numbers = allocate(self.n_representatives, sizes, "proportional")
+        return self._plan(numbers, sizes, "proportional", rows)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("n_representatives", self.n_representatives)
+        if isinstance(self.n_representatives, str):
+            check_choice("n_representatives", self.n_representatives, ("auto",))
+        else:
+            check_count("n_representatives", self.n_representatives)
         check_count("n_bins", self.n_bins)
 
 
 def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):
     """Return what orders rows by their residuals, each output in its own unit."""
+    unit = beside(chosen.points, _spread(Y, weight))
+    return lambda values, targets: residual_hardness(values / unit, targets / unit)
+
+
+def _spread(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the standard deviation of each output; 1 for a constant."""
     mean = np.average(Y, axis=0, weights=weight)
     spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    unit = beside(chosen.points, np.where(spread > 0, spread, 1.0))
-    return lambda values, targets: residual_hardness(values / unit, targets / unit)
+    return np.where(spread > 0, spread, 1.0)
 
 
 def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.ndarray:

@@ -15,13 +15,19 @@ from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
+    Judge,
     margin_hardness,
+    random_hardness,
     residual_hardness,
     solve_with_hard_rows,
 )
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank_search import (
+    LowRankSearch,
+    search_on_representatives,
+)
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
@@ -35,9 +41,11 @@ __all__ = [
     "CheckpointError",
     "FitResult",
     "GrownSolution",
+    "Judge",
     "LOOSearch",
     "LSSVMSolution",
     "LSSVMSpectrum",
+    "LowRankSearch",
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
@@ -55,10 +63,12 @@ __all__ = [
     "margin_hardness",
     "operator_norm",
     "plan_ls_svm",
+    "random_hardness",
     "randomly_pivoted_cholesky",
     "regression_score",
     "residual_hardness",
     "search_by_leave_one_out",
+    "search_on_representatives",
     "softmax",
     "solve_at",
     "solve_ls_svm",

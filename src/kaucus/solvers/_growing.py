@@ -20,11 +20,16 @@ import numpy as np
 from kaucus.backend import (
     Array,
     array_namespace,
+    as_like,
     astype,
     dense_rows,
     device_of,
+    dtype_name,
     few_threads_for,
+    is_sparse,
+    itemsize,
     resolve_budget,
+    row_blocks,
     to_numpy,
 )
 from kaucus.kernels import Kernel
@@ -37,9 +42,11 @@ from kaucus.solvers._grown_columns import (
     more_columns,
     plan_blocks,
 )
-from kaucus.solvers._low_rank import RowData, solve_equations
+from kaucus.solvers._low_rank import Columns, RowData, add_block, solve_equations
 from kaucus.solvers._result import LSSVMSolution
 
+# Blocks of columns of rows held out.
+_JUDGE_BYTES = 128 * 2**20
 # So many candidates for each row that is wanted: some repeat others.
 _CANDIDATES = 1.25
 # A row repeats another where ‖φ − φ'‖² is less than this share of ‖φ‖² + ‖φ'‖².
@@ -49,12 +56,31 @@ Hardness = Callable[[Array, Array], Array]
 """(decision values, targets), both (b, t), to what orders the rows, (b,)."""
 
 
+class Judge(NamedTuple):
+    """Rows held out, by which it is decided what is added and when to stop.
+
+    In the end they join the others.
+    """
+
+    X: Array
+    Y: Array
+    sample_weight: Array | None
+    score: Callable[[np.ndarray], float]
+    """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
+    least_gain: float
+    """A round must lessen the loss by more than this share, or it is the last."""
+
+
 class GrownSolution(NamedTuple):
     """Coefficients of the first representatives and then of the rows added."""
 
     solution: LSSVMSolution
     rows: np.ndarray
     """Numbers of the rows added, in the order of their coefficients."""
+    choice: int
+    """Which hardness was used, of those given."""
+    scores: list[float]
+    """Of the rows held out, after each round but the last; empty without a judge."""
 
 
 def margin_hardness(values: Array, targets: Array) -> Array:
@@ -76,15 +102,21 @@ def residual_hardness(values: Array, targets: Array) -> Array:
     return array_namespace(values).sum((values - targets) ** 2, axis=1)
 
 
+def random_hardness(rng: np.random.Generator) -> Hardness:
+    """Return what takes rows at random."""
+    return lambda values, targets: as_like(rng.random(values.shape[0]), values)
+
+
 def solve_with_hard_rows(
     kernel: Kernel,
     X: Array,
     Y: Array,
     Z: Array,
     additions: Sequence[int],
-    hardness: Hardness,
+    hardness: Hardness | Sequence[Hardness],
     *,
     C: float,
+    judge: Judge | None = None,
     sample_weight: Array | None = None,
     left_out: Array | None = None,
     loo_rows: np.ndarray | None = None,
@@ -103,9 +135,12 @@ def solve_with_hard_rows(
     additions : sequence of int
         How many rows each round adds. Rows that repeat a representative are passed
         over, as are rows of weight zero; so fewer may be added.
-    hardness : callable
-        :func:`margin_hardness`, :func:`residual_hardness`, or another.
+    hardness : callable or sequence of callables
+        :func:`margin_hardness`, :func:`residual_hardness`, or another. Of several, the
+        first round decides, by the judge.
     C : float
+    judge : Judge, default=None
+        Rows that are not among ``X``.
     sample_weight, left_out, loo_rows
         As in :func:`solve_on_representatives`.
     memory_budget : int, str or None, default=None
@@ -134,31 +169,96 @@ def solve_with_hard_rows(
     plan = plan_blocks(X.shape[0], m, resolve_budget(memory_budget, Y), Z)
     progress = _progress(X.shape[0], [Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
-        return _grow(data, Z, additions, hardness, C, loo_rows, plan, progress)
+        first = first_columns(data, Z, plan, progress(0))
+        choices = [hardness] if callable(hardness) else list(hardness)
+        growth = _Growth(data, C, plan, judge, choices, progress)
+        return growth.run(*first, additions, loo_rows)
 
 
-def _grow(
-    data: RowData, Z, additions, hardness, C, loo_rows, plan, progress
-) -> GrownSolution:
-    """Add the columns of Z, and then round by round those of the hardest rows."""
-    grown, interrupted = first_columns(data, Z, plan, progress(0))
-    taken = np.empty(0, dtype=np.int64)
-    for r, n_new in enumerate(additions):
-        if interrupted:
-            break
-        try:
-            fit = solve_equations(data, copied(grown), C, None, interrupted=False)
-            rows = _hardest(data, grown, fit, plan, hardness, taken, n_new)
-            if len(rows) == 0:
+class _Growth(NamedTuple):
+    """What stays the same from round to round."""
+
+    data: RowData
+    C: float
+    plan: BlockPlan
+    judge: Judge | None
+    choices: list[Hardness]
+    progress: Callable[[int], Callable[[int], object]]
+
+    def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
+        """Add the hardest rows, round by round, and solve."""
+        taken, scores, choice = np.empty(0, dtype=np.int64), [], 0
+        for r, n_new in enumerate(additions):
+            if interrupted:
                 break
-            Z = dense_rows(data.X, rows)
-            grown = more_columns(data, grown, Z, plan, progress(r + 1))
-            taken = np.concatenate([taken, rows])
-        except KeyboardInterrupt:
-            interrupted = True
-    columns = grown.columns
-    solution = solve_equations(data, columns, C, loo_rows, interrupted=interrupted)
-    return GrownSolution(solution, taken)
+            try:
+                fit = self._fit(grown)
+                if self.judge is not None:
+                    scores.append(self._score(grown, fit))
+                    if not _gains(scores, self.judge.least_gain):
+                        break
+                known = [choice] if r else list(range(len(self.choices)))
+                found = [self._round(grown, fit, taken, n_new, r, c) for c in known]
+                trials = [trial for trial in found if trial is not None]
+                if len(trials) < len(known):
+                    break  # no rows left
+                best = self._best(trials)
+                choice, (grown, taken) = known[best], trials[best]
+            except KeyboardInterrupt:
+                interrupted = True
+        columns = self._with_held_out(grown.columns)
+        solution = solve_equations(
+            self.data, columns, self.C, loo_rows, interrupted=interrupted
+        )
+        return GrownSolution(solution, taken, choice, scores)
+
+    def _fit(self, grown: GrownColumns) -> LSSVMSolution:
+        columns = copied(grown)
+        return solve_equations(self.data, columns, self.C, None, interrupted=False)
+
+    def _round(self, grown, fit, taken, n_new, r: int, choice: int):
+        """Return the columns with the hardest rows added, and all rows added so far."""
+        hardness = self.choices[choice]
+        rows = _hardest(self.data, grown, fit, self.plan, hardness, taken, n_new)
+        if len(rows) == 0:
+            return None
+        Z, tell = dense_rows(self.data.X, rows), self.progress(r + 1)
+        grown = more_columns(self.data, grown, Z, self.plan, tell)
+        return grown, np.concatenate([taken, rows])
+
+    def _best(self, trials) -> int:
+        if len(trials) == 1:
+            return 0
+        return int(np.argmax([self._score(g, self._fit(g)) for g, _ in trials]))
+
+    def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
+        assert self.judge is not None, "several choices need a judge"
+        X, Z = self.judge.X, grown.columns.Z
+        parts = []
+        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+            K = self.data.kernel(X[rows] if is_sparse(X) else X[rows, :], Z)
+            parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
+        return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
+
+    def _with_held_out(self, columns: Columns) -> Columns:
+        """Return the equations of all rows, those held out included."""
+        if self.judge is None:
+            return columns
+        X, Y, weight, *_ = self.judge
+        Z, equations = columns.Z, columns.equations
+        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+            K = self.data.kernel(X[rows] if is_sparse(X) else X[rows, :], Z)
+            K -= astype(columns.shift, dtype_name(K))[None, :]
+            w = None if weight is None else weight[rows]
+            equations = add_block(equations, K, Y[rows, :], w)
+        return columns._replace(equations=equations)
+
+
+def _gains(scores: list[float], least: float) -> bool:
+    """Tell whether the last round lessened the loss by enough."""
+    if len(scores) < 2:
+        return True
+    return scores[-1] - scores[-2] > least * abs(scores[-2])
 
 
 def _progress(n: int, numbers: Sequence[int], callback):

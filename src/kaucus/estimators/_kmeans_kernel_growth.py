@@ -1,0 +1,153 @@
+"""How many representatives there are to be, of which class, and what may be added.
+
+With a given number: those, and what ``refine`` adds to them. With ``"auto"``: every row
+where there are few; else an eighth of the most that ``target`` allows, doubled as long
+as rows held out say that it helps.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import dense_rows, is_sparse, take_rows
+from kaucus.estimators._kernel_input import beside
+from kaucus.kernels import Kernel
+from kaucus.representatives import ALLOCATIONS, allocate
+from kaucus.solvers import Score, search_on_representatives
+
+
+class Target(NamedTuple):
+    """What is asked of a model whose size is left open."""
+
+    most: int
+    """Representatives in all."""
+    least_gain: float
+    """A doubling must lessen the log-loss of rows held out by more than this share."""
+
+
+TARGETS: Mapping[str, Target] = {
+    "fastest": Target(1000, 0.2),
+    "balanced": Target(4000, 0.05),
+    "best": Target(12_000, 0.0),
+}
+REFINEMENTS = (None, "residual", "random", "auto")
+_BOTH = ("residual", "random")
+_HELD_OUT = 5000
+# Classes of which the largest has no more than so many times the rows of the smallest
+# get equal numbers without a trial.
+_ABOUT_EQUAL = 2.0
+# Rows and columns of the trial that decides how numbers are shared out.
+_TRIAL = (3000, 300)
+
+
+class Growth(NamedTuple):
+    """The first representatives of each group, and what may be added to them."""
+
+    numbers: list[int]
+    additions: list[int]
+    choices: tuple[str, ...] = ()
+    """How rows are chosen; of several, rows held out decide."""
+    least_gain: float = -math.inf
+    n_held_out: int = 0
+
+
+def plan_growth(
+    numbers: Sequence[int] | None,
+    sizes: Sequence[int],
+    *,
+    allocation: str,
+    target: str,
+    refine: str | None,
+    n_refine: int | None,
+    rounds: int,
+    budget: int,
+) -> Growth:
+    """Return what to begin with and what to add.
+
+    Parameters
+    ----------
+    numbers : sequence of int, or None
+        Representatives of each group; None leaves them open.
+    sizes : sequence of int
+        Rows of each group.
+    allocation, target, refine, n_refine, rounds
+        As the estimators have them.
+    budget : int
+        Bytes; half of them bound the number of representatives.
+    """
+    n = int(sum(sizes))
+    if numbers is not None:
+        return _given(list(numbers), n, refine, n_refine, rounds)
+    wanted = TARGETS[target]
+    most = min(wanted.most, int((budget / 2 / 44) ** 0.5))
+    if n <= most:
+        return Growth([int(size) for size in sizes], [])
+    first = allocate(max(most // 8, len(sizes)), sizes, allocation)
+    additions, total = [], sum(first)
+    while total < most:
+        additions.append(min(total, most - total))
+        total += additions[-1]
+    choices = _BOTH if refine in (None, "auto") else (refine,)
+    return Growth(first, additions, choices, wanted.least_gain, _n_held_out(n))
+
+
+def _given(numbers, n: int, refine, n_refine, rounds: int) -> Growth:
+    if refine is None:
+        return Growth(numbers, [])
+    wanted = 2 * sum(numbers) if n_refine is None else n_refine
+    parts = np.array_split(np.arange(min(wanted, n)), rounds)
+    additions = [len(part) for part in parts if len(part)]
+    if refine != "auto":
+        return Growth(numbers, additions, (refine,))
+    return Growth(numbers, additions, _BOTH, n_held_out=_n_held_out(n))
+
+
+def _n_held_out(n: int) -> int:
+    return min(max(n // 10, 1), _HELD_OUT)
+
+
+def choose_allocation(
+    kernel: Kernel,
+    C: float,
+    rows,
+    Y: np.ndarray,
+    labels: np.ndarray,
+    score: Callable[[np.ndarray, np.ndarray], Score],
+    *,
+    weight: np.ndarray | None,
+    rng: np.random.Generator,
+) -> str:
+    """Return how to share out representatives among classes, by leave-one-out.
+
+    Each way is tried with random rows of the classes as columns, on a part of the rows.
+    ``score`` takes decision values and the numbers of their rows.
+    """
+    present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
+    sizes = np.bincount(labels[present])
+    sizes = sizes[sizes > 0]
+    if sizes.max() <= _ABOUT_EQUAL * sizes.min():
+        return "equal"
+    order = rng.permutation(present)
+    some = order[: _TRIAL[0]]
+    part = rows[some] if is_sparse(rows) else take_rows(rows, beside(rows, some))
+    counts = np.bincount(labels[order])
+    values = []
+    for how in ALLOCATIONS:
+        numbers = allocate(min(_TRIAL[1], len(order) // 2), counts, how)
+        columns = np.concatenate(
+            [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
+        )
+        Z = dense_rows(rows, columns)
+        found = search_on_representatives(
+            [kernel],
+            part,
+            beside(Z, Y[some]),
+            Z,
+            [C],
+            lambda loo: score(loo, some),
+            sample_weight=None if weight is None else beside(Z, weight[some]),
+        )
+        values.append(found.scores[0, 0])
+    return ALLOCATIONS[int(np.argmax(values))]

@@ -1,0 +1,129 @@
+"""C="auto" and gamma="tune" of the k-means kernel estimators."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits, make_friedman1, make_moons
+from sklearn.preprocessing import StandardScaler
+
+from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
+from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS
+from kaucus.kernels import Exponential, Gaussian, resolve_gamma
+
+MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
+TRAIN, TEST = slice(0, 500), slice(500, None)
+
+
+def model(n=30, **params):
+    return KMeansKernelClassifier(n, random_state=0, **params)
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    return model().fit(MOONS[TRAIN], SIDES[TRAIN])
+
+
+def test_what_is_chosen_is_of_the_grid(tuned):
+    scale = resolve_gamma("scale", MOONS[TRAIN])
+    assert np.isclose(tuned.C_, CS).any()
+    length = isinstance(tuned.kernel_, Exponential)
+    squared = tuned.kernel_.gamma ** (2 if length else 1)
+    assert np.isclose(squared / scale, GAMMA_FACTORS).any()
+    assert isinstance(tuned.kernel_, Exponential | Gaussian)
+
+
+def test_what_is_given_is_kept():
+    m = model(C=3.0, gamma=0.7, kernel="rbf").fit(MOONS[TRAIN], SIDES[TRAIN])
+    assert (m.C_, m.kernel_) == (3.0, Gaussian(gamma=0.7))
+    m = model(C=3.0, gamma=0.7).fit(MOONS[TRAIN], SIDES[TRAIN])
+    assert m.kernel_ in (Gaussian(gamma=0.7), Exponential(gamma=0.7))
+    m = model(gamma=0.7, kernel="rbf").fit(MOONS[TRAIN], SIDES[TRAIN])
+    assert m.kernel_ == Gaussian(gamma=0.7)
+    m = model(kernel=Exponential(gamma=2.0)).fit(MOONS[TRAIN], SIDES[TRAIN])
+    assert m.kernel_ == Exponential(gamma=2.0)
+    assert np.isclose(m.C_, CS).any()
+
+
+def test_it_is_no_worse_than_most_of_the_grid(tuned):
+    """Over the test rows: what was chosen is among the best third of what it tried."""
+    scale, scores = resolve_gamma("scale", MOONS[TRAIN]), []
+    for factor in GAMMA_FACTORS:
+        for C in CS[::3]:
+            m = model(C=float(C), gamma=float(scale * factor), probability=False)
+            m.set_params(kernel="rbf").fit(MOONS[TRAIN], SIDES[TRAIN])
+            scores.append(m.score(MOONS[TEST], SIDES[TEST]))
+    chosen = tuned.score(MOONS[TEST], SIDES[TEST])
+    assert np.mean(np.asarray(scores) <= chosen) >= 2 / 3
+
+
+def test_it_does_not_learn_by_heart_where_labels_are_noise():
+    """Centres of few rows know the labels; the search must not see them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = np.where(rng.random(400) < 0.75, X[:, 0] > 0, X[:, 0] <= 0)
+    m = model(100).fit(X[:250], y[:250])
+    assert m.score(X[:250], y[:250]) < 0.9
+    assert m.score(X[250:], y[250:]) > 0.6
+
+
+def test_columns_of_any_unit_are_one_choice():
+    """All columns in another unit: gamma follows, and the model is the same."""
+    near, far = (
+        model().fit(unit * MOONS[TRAIN], SIDES[TRAIN]) for unit in (1.0, 1000.0)
+    )
+    assert near.C_ == far.C_
+    np.testing.assert_array_equal(
+        near.predict(MOONS[TEST]), far.predict(1000.0 * MOONS[TEST])
+    )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "exponential", "cosine"])
+def test_every_kernel_can_be_tuned(kernel):
+    m = model(kernel=kernel).fit(MOONS[TRAIN], SIDES[TRAIN])
+    assert m.score(MOONS[TEST], SIDES[TEST]) > 0.6
+
+
+def test_sparse_rows_are_their_dense_ones():
+    X, y = load_digits(return_X_y=True)
+    dense = model().fit(X[:500], y[:500])
+    sparse = model().fit(scipy.sparse.csr_array(X[:500]), y[:500])
+    assert sparse.C_ == dense.C_
+    assert sparse.kernel_.gamma == pytest.approx(dense.kernel_.gamma)
+
+
+def test_rows_of_weight_zero_are_passed_over():
+    weight = np.where(np.arange(500) % 2 == 0, 1.0, 0.0)
+    wrong = np.where(weight > 0, SIDES[TRAIN], 1 - SIDES[TRAIN])
+    m = model().fit(MOONS[TRAIN], wrong, sample_weight=weight)
+    assert m.score(MOONS[TEST], SIDES[TEST]) > 0.9
+
+
+def test_a_stream_keeps_what_its_first_part_chose():
+    m = model().partial_fit(MOONS[:200], SIDES[:200], classes=[0, 1])
+    before = (m.C_, m.kernel_)
+    m.partial_fit(MOONS[200:500], SIDES[200:500])
+    assert (m.C_, m.kernel_) == before
+
+
+def test_a_regressor_without_an_argument():
+    X, y = make_friedman1(900, n_features=5, noise=0.1, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    m = KMeansKernelRegressor(random_state=0).fit(X[:600], y[:600])
+    fixed = KMeansKernelRegressor(C=1.0, gamma="scale", random_state=0)
+    fixed.fit(X[:600], y[:600])
+    assert m.score(X[600:], y[600:]) > fixed.score(X[600:], y[600:])
+    assert m.C_ in CS
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"C": "best"}, r"C='best' must be a positive, finite number.*or 'auto'"),
+        ({"C": 0}, r"C=0 must be a positive"),
+        ({"gamma": "best"}, r"gamma='best' is not known"),
+        ({"gamma": -1.0}, r"gamma=-1.0 must be a positive"),
+    ],
+)
+def test_parameters_that_are_refused(params, match):
+    with pytest.raises(ValueError, match=match):
+        model(**params).fit(MOONS[TRAIN], SIDES[TRAIN])
