@@ -255,3 +255,14 @@ def test_what_does_not_fit_is_solved_directly(monkeypatch):
     budget = 30 * len(Z) ** 2 + 10**5
     solution = solve_on_representatives(KERNEL, X, Y, Z, C=1.0, memory_budget=budget)
     assert solution.info.solver == "normal_equations"
+
+
+@pytest.mark.gpu
+def test_a_gpu_solves_directly(monkeypatch):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    monkeypatch.setattr(_sketched, "prefer_sketched", lambda *args: True)
+    X, Y, Z = (torch.as_tensor(a, device="cuda") for a in hard_problem())
+    solution = solve_on_representatives(KERNEL, X, Y, Z, C=1.0, memory_budget=BUDGET)
+    assert solution.info.solver == "normal_equations"

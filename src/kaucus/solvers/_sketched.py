@@ -42,6 +42,7 @@ from kaucus.backend import (
     dtype_name,
     format_bytes,
     is_sparse,
+    is_torch,
     itemsize,
     map_blocks,
     mirror_lower,
@@ -142,8 +143,14 @@ def prefer_sketched(n: int, m: int, d: int, t: int, stored: float) -> bool:
 
 
 def choose_sketched(data: RowData, Z: Array, budget: int) -> bool:
-    """Tell whether :func:`solve_sketched` costs less, and has the memory it needs."""
+    """Tell whether :func:`solve_sketched` costs less, and has the memory it needs.
+
+    Not on a GPU, where products are cheap and scattering rows costs as much as the
+    Gram matrix.
+    """
     n, m = data.X.shape[0], Z.shape[0]
+    if is_torch(Z) and Z.device.type != "cpu":
+        return False
     if sketch_bytes(m, Z) > budget // 2:
         return False
     stored = stored_share(n, m, budget, Z)
