@@ -38,10 +38,10 @@ def test_few_rows_are_all_representatives():
     assert plan == ([1500, 2500], [], (), -np.inf, 0)
 
 
-def test_many_rows_begin_with_an_eighth_and_double():
+def test_many_rows_begin_with_a_quarter_and_double():
     plan = plan_growth(None, [30_000, 30_000], **PLAN)
-    assert plan.numbers == [250, 250]
-    assert plan.additions == [500, 1000, 2000]
+    assert plan.numbers == [750, 750]
+    assert plan.additions == [1500, 3000]
     assert plan.choices == ("residual", "random")
     assert plan.n_held_out == 5000
 

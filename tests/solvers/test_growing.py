@@ -241,7 +241,15 @@ def test_the_judge_stops_where_nothing_is_gained():
     Z, additions = p.X[:4], (4, 8, 16, 32)
     keen = grow(fitted, Z, additions, judge=judge(p, slice(150, None)))
     assert len(keen.rows) == 60
-    lazy = grow(fitted, Z, additions, judge=judge(p, slice(150, None), 0.999))
+    seen = []
+    lazy = grow(
+        fitted,
+        Z,
+        additions,
+        judge=judge(p, slice(150, None), 0.999),
+        callback=lambda done, n: seen.append((done, n)),
+    )
+    assert seen[-1] == (150, 150)
     assert len(lazy.rows) == 4
     assert len(lazy.scores) == 2
 

@@ -81,6 +81,13 @@ def _bench_lssvm(args: Namespace, output: Path) -> tuple[dict, list]:
     return content, bench.bench_tables(content)
 
 
+def _bench_defaults(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_defaults as bench
+
+    content = bench.bench_defaults(output, quick=args.quick, data_home=args.data_home)
+    return content, bench.bench_tables(content)
+
+
 def _bench_kmeans_kernel(args: Namespace, output: Path) -> tuple[dict, list]:
     from kaucus.experiments import _bench_kmeans_kernel as bench
 
@@ -142,6 +149,7 @@ _BENCHES = {
     "lssvm": _bench_lssvm,
     "solvers": _bench_solvers,
     "kmeans-kernel": _bench_kmeans_kernel,
+    "defaults": _bench_defaults,
     "kernel-kmeans": _bench_kernel_kmeans,
     "cluster-rbf": _bench_cluster_rbf,
     "fast": _bench_fast,

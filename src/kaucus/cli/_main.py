@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = ("lssvm", "solvers", "kmeans-kernel", "kernel-kmeans", "cluster-rbf", "fast")
+_BENCHES = (
+    "lssvm",
+    "solvers",
+    "kmeans-kernel",
+    "kernel-kmeans",
+    "cluster-rbf",
+    "defaults",
+    "fast",
+)
 _PARTS = ("mnist", "covtype", "a9a")
 
 

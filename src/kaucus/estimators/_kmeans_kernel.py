@@ -1,63 +1,27 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
 import numbers
-from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import (
-    NotPositiveDefiniteError,
-    as_like,
-    concat_rows,
-    epsilon,
-    generator_from,
-    is_sparse,
-    take_rows,
-)
-from kaucus.estimators._base import indefinite_kernel
+from kaucus.backend import concat_rows, generator_from
 from kaucus.estimators._kernel_input import beside, on_device
-from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
-from kaucus.estimators._kmeans_kernel_growth import Growth, choose_allocation
-from kaucus.estimators._predictions import (
-    PROBABILITIES,
-    ClassifierPredictions,
-    all_classes,
-)
+from kaucus.estimators._kmeans_kernel_classes import RepresentedClasses
+from kaucus.estimators._predictions import PROBABILITIES
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
     check_known_labels,
     check_one_label_type,
     check_weights,
-    left_out_shares,
-    one_vs_rest_targets,
     weights_with_classes,
 )
-from kaucus.representatives import ALLOCATIONS, Representatives, allocate
-from kaucus.solvers import (
-    LSSVMSolution,
-    classification_score,
-    fit_ls_svm,
-    margin_hardness,
-    random_hardness,
-)
+from kaucus.representatives import ALLOCATIONS, Representatives
 
 FIT_ON = ("all", "representatives")
-# Rows on whose decision values the temperature of the probabilities is fitted.
-_TEMPERATURE_ROWS = 2000
-# Representatives of each class, where a number is left open but all rows are too many.
-_OPEN = 100
 
 
-class _Fitted(NamedTuple):
-    chosen: Representatives
-    solution: LSSVMSolution
-    hard_rows: np.ndarray
-    unseen: tuple | None
-    """Decision values of rows that the model has not seen, their labels, weights."""
-
-
-class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
+class KMeansKernelClassifier(RepresentedClasses):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -76,11 +40,11 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         gives all of them. ``"auto"``: as many as ``target`` says; 100 of each class
         with ``fit_on="representatives"`` and in ``partial_fit``.
     target : {"fastest", "balanced", "best"}, default="balanced"
-        With ``n_representatives="auto"``: at most 1,000, 4,000 or 12,000
+        With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
-        than that, all of them; else an eighth, doubled with rows chosen as ``refine``
+        than that, all of them; else a quarter, doubled with rows chosen as ``refine``
         says (None is ``"auto"``) while that lessens the log-loss of rows held out by
-        more than 20, 5 or 0 %.
+        more than 2, 1 or 0 %.
     allocation : {"auto", "equal", "proportional", "sqrt"}, default="auto"
         How representatives are shared out among the classes: as many of each, as in the
         paper, or in proportion to the classes' rows or to the root of these. The total
@@ -107,7 +71,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
-        leave-one-out error, on at most 3,000 of the rows.
+        leave-one-out error, on at most 5,000 of the rows.
     kernel : str, kernel object or callable, default="auto"
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
@@ -344,172 +308,6 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
             weight = np.concatenate([old.weights, new])
         self._solve_and_store(rows, indices, weight, chosen, growth, held, rng)
         return self
-
-    def _growth(self, rows, labels, weight, old, rng, *, stream: bool) -> Growth:
-        """Return how many representatives of each class, and what is added to them."""
-        if old is not None:  # hard rows among them stay, as centres that may move
-            so_far = np.bincount(old.labels, minlength=len(self.classes_))
-            return Growth(np.maximum(so_far, self._first_numbers).tolist(), [])
-        present = labels if weight is None else labels[weight > 0]
-        sizes = np.bincount(present, minlength=len(self.classes_))
-        self.allocation_ = self.allocation
-        if self.allocation == "auto":
-            self.allocation_ = self._choose_allocation(rows, labels, weight, rng)
-        numbers = self._numbers(sizes)
-        if numbers is None and (stream or self.fit_on != "all"):
-            numbers = [_OPEN] * len(self.classes_)
-        growth = self._plan(numbers, sizes, self.allocation_, rows)
-        self._first_numbers = growth.numbers
-        return Growth(growth.numbers, []) if stream else growth
-
-    def _choose_allocation(self, rows, labels, weight, rng) -> str:
-        if isinstance(self.n_representatives, dict):
-            return "equal"  # not used
-        judged = self._with_class_weights(weight, labels)
-        return choose_allocation(
-            self.kernel_,
-            self.C_,
-            rows,
-            one_vs_rest_targets(labels, len(self.classes_)),
-            labels,
-            lambda values, some: self._score(values, labels, judged, some),
-            weight=judged,
-            rng=rng,
-        )
-
-    def _score(self, values, labels, judged, some, scoring="neg_mean_squared_error"):
-        """Judge decision values of some of the rows."""
-        weight = None if judged is None else judged[some]
-        return classification_score(all_classes(values), labels[some], scoring, weight)
-
-    def _tune(self, X, rows, labels, weight, rng) -> None:
-        """Choose the kernel and C, where they were not given, for squared errors.
-
-        Accuracy is too coarse for a thousand rows: chosen by it, models of four UCI
-        sets were right on 83.3 % of the test rows, by the squared error on 85.7 %.
-        """
-        judged = self._with_class_weights(weight, labels)
-
-        def score(values, some):
-            return self._score(values, labels, judged, some)
-
-        Y = one_vs_rest_targets(labels, len(self.classes_))
-        shares = left_out_shares(weight)
-        self._choose_kernel(X, rows, Y, score, judged, shares, rng)
-
-    def _solve_and_store(self, rows, labels, weight, chosen, growth, held, rng) -> None:
-        try:
-            if self.fit_on == "all":
-                fitted = self._solve_all(
-                    rows, labels, weight, chosen, growth, held, rng
-                )
-            else:
-                fitted = self._solve_representatives(labels, chosen, rng)
-        except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, self.C_) from error
-        self._store_model(*fitted[:3])
-        if self.probability == "softmax":
-            unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
-            self._calibrate(*unseen)
-
-    def _solve_all(self, rows, labels, weight, chosen, growth, held, rng) -> "_Fitted":
-        """Least squares of all rows; their leave-one-out values for the temperature."""
-        softmax = self.probability == "softmax"
-        order = rng.permutation(np.setdiff1d(np.arange(len(labels)), held))
-        loo_rows = order[: _TEMPERATURE_ROWS if softmax else 0]
-        judged = self._with_class_weights(weight, labels)
-        solution, hard_rows = self._least_squares(
-            rows,
-            one_vs_rest_targets(labels, len(self.classes_)),
-            chosen,
-            judged,
-            left_out_shares(weight),
-            loo_rows,
-            growth,
-            held,
-            lambda values: self._score(values, labels, judged, held, "neg_log_loss")[0],
-            {"residual": margin_hardness, "random": random_hardness(rng)},
-        )
-        chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
-        loo_weight = None if judged is None else judged[loo_rows]
-        unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
-        return _Fitted(chosen, solution, hard_rows, unseen)
-
-    def _solve_representatives(self, labels, chosen, rng) -> "_Fitted":
-        """LS-SVM of the representatives; leave-one-out where they are most rows."""
-        points = chosen.points
-        speak_for_others = len(labels) >= 2 * points.shape[0]
-        weight = self._with_class_weights(None, chosen.labels)
-        fitted = fit_ls_svm(
-            self.kernel_,
-            points,
-            beside(points, one_vs_rest_targets(chosen.labels, len(self.classes_))),
-            C=self.C_,
-            sample_weight=beside(points, weight),
-            memory_budget=self.memory_budget,
-            leave_one_out=self.probability == "softmax" and not speak_for_others,
-            # A tenth of what the rounding of the rows themselves comes to.
-            refine_tol=epsilon(points) / 10,
-            rng=rng,
-        )
-        solution, seen = fitted.solution, fitted.loo_rows
-        self._report(solution.info, self.C_)
-        unseen, none = None, np.empty(0, dtype=np.int64)
-        if not speak_for_others:
-            loo_weight = None if weight is None else weight[seen]
-            unseen = (solution.loo_decision, chosen.labels[seen], loo_weight)
-        return _Fitted(chosen, solution, none, unseen)
-
-    def _nearly_unseen(self, rows, labels, weight, rng):
-        """Return decision values of some rows that only representatives spoke for.
-
-        Those of the representatives left out one by one are much too careful: a centre
-        is far from the others. On MNIST with 100 representatives a class the log-loss
-        of 10,000 test digits was 0.21 by them, 0.113 by 2,000 training rows; the least
-        possible was 0.110.
-        """
-        some = rng.permutation(len(labels))[:_TEMPERATURE_ROWS]
-        part = rows[some] if is_sparse(rows) else take_rows(rows, as_like(some, rows))
-        values = self._values_on_device(part)
-        return values, labels[some], None if weight is None else weight[some]
-
-    def _with_class_weights(self, weight, labels):
-        return weights_with_classes(
-            weight, self.class_weight, self.classes_, labels, at_least=1
-        )
-
-    def _store_model(self, chosen, solution, hard_rows) -> None:
-        super()._store_model(chosen, solution, hard_rows)
-        self.representative_labels_ = self.classes_[chosen.labels]
-
-    def _so_far(self, X) -> Representatives:
-        """Return what earlier rows have left behind."""
-        return Representatives(
-            self.representatives_.astype(X.dtype, copy=False),
-            np.searchsorted(self.classes_, self.representative_labels_),
-            self.representative_weights_,
-            n_iter=self.n_iter_,
-            n_reseeded=0,
-            converged=True,
-            interrupted=False,
-        )
-
-    def _numbers(self, sizes) -> list[int] | None:
-        """Return the number of representatives of each class; None leaves it open."""
-        wanted = self.n_representatives
-        if isinstance(wanted, str):
-            return None
-        if not isinstance(wanted, dict):
-            if self.allocation_ == "equal":
-                return [int(wanted)] * len(self.classes_)
-            return allocate(wanted * len(self.classes_), sizes, self.allocation_)
-        classes = self.classes_.tolist()
-        if set(wanted) != set(classes):
-            raise ValueError(
-                f"n_representatives has the keys {sorted(wanted, key=str)}; expected "
-                f"one for each class of y, {classes}."
-            )
-        return [check_count(f"n_representatives[{c!r}]", wanted[c]) for c in classes]
 
     def _check_parameters(self) -> None:
         """Check everything that can be wrong before the data is looked at."""

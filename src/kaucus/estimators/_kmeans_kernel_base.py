@@ -22,6 +22,7 @@ from kaucus.backend import (
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._kmeans_kernel_compress import CompressMixin
 from kaucus.estimators._kmeans_kernel_growth import (
     REFINEMENTS,
     TARGETS,
@@ -58,7 +59,7 @@ _LENGTH_KERNELS = ("exponential", "laplacian")
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 
-class RepresentativesBase(LSSVMBase):
+class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
     def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
@@ -117,12 +118,8 @@ class RepresentativesBase(LSSVMBase):
         gamma = resolve_gamma(gamma, X, weight, name)
         return resolve_kernel(name, gamma=gamma)
 
-    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=None):
+    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
         """Cluster each group of rows by itself, but for those held out."""
-        without = weight
-        if held is not None and len(held):
-            without = np.ones(len(groups)) if weight is None else weight.copy()
-            without[held] = 0.0
         chosen = represent_classes(
             rows,
             groups,
@@ -130,14 +127,14 @@ class RepresentativesBase(LSSVMBase):
             options=KMeansOptions(
                 self.metric, self.init, self.n_init, self.max_iter, self.tol
             ),
-            sample_weight=without,
+            sample_weight=_without(weight, held, len(groups)),
             old=None if old is None else old._replace(points=beside(rows, old.points)),
             rng=rng,
             memory_budget=self.memory_budget,
             callback=share_reporter(self.verbose, self._what_is_clustered),
         )
         self._report_clustering(chosen)
-        if held is None or len(held) == 0:
+        if len(held) == 0:
             return chosen
         # Rows held out are spoken for, too.
         all_rows = len(groups) if weight is None else weight.sum()
@@ -182,47 +179,34 @@ class RepresentativesBase(LSSVMBase):
         solution, added_rows
         """
         points = chosen.points
-        left = weight
-        if len(held):
-            left = np.ones(len(Y)) if weight is None else weight.copy()
-            left[held] = 0.0
+        problem = (self.kernel_, rows, beside(points, Y), points)
         options = {
             "C": self.C_,
-            "sample_weight": beside(points, left),
+            "sample_weight": beside(points, _without(weight, held, len(Y))),
             "left_out": beside(points, shares),
             "loo_rows": loo_rows,
             "memory_budget": self.memory_budget,
             "callback": share_reporter(self.verbose, "row"),
         }
-        targets = beside(points, Y)
-        self.refine_ = None
-        if not growth.additions:
-            solution = solve_on_representatives(
-                self.kernel_, rows, targets, points, **options
+        if growth.additions:
+            if len(held):
+                options["judge"] = Judge(
+                    _some_rows(rows, held),
+                    beside(points, Y[held]),
+                    None if weight is None else beside(points, weight[held]),
+                    judge,
+                    growth.least_gain,
+                )
+            choices = [hardness[choice] for choice in growth.choices]
+            solution, added, choice, _ = solve_with_hard_rows(
+                *problem, growth.additions, choices, **options
             )
-            self._report_least_squares(solution.info)
-            return solution, np.empty(0, dtype=np.int64)
-        if len(held):
-            options["judge"] = Judge(
-                _some_rows(rows, held),
-                beside(points, Y[held]),
-                None if weight is None else beside(points, weight[held]),
-                judge,
-                growth.least_gain,
-            )
-        grown = solve_with_hard_rows(
-            self.kernel_,
-            rows,
-            targets,
-            points,
-            growth.additions,
-            [hardness[choice] for choice in growth.choices],
-            **options,
-        )
-        if len(grown.rows):
-            self.refine_ = growth.choices[grown.choice]
-        self._report_least_squares(grown.solution.info)
-        return grown.solution, grown.rows
+        else:
+            solution = solve_on_representatives(*problem, **options)
+            added, choice = np.empty(0, dtype=np.int64), 0
+        self.refine_ = growth.choices[choice] if len(added) else None
+        self._report_least_squares(solution.info)
+        return solution, added
 
     def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
         """Return the representatives with the hard rows among them."""
@@ -307,6 +291,15 @@ class RepresentativesBase(LSSVMBase):
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )
+
+
+def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
+    """Return weights that are zero for the rows held out."""
+    if len(held) == 0:
+        return weight
+    without = np.ones(n) if weight is None else weight.copy()
+    without[held] = 0.0
+    return without
 
 
 def _some_rows(rows, which: np.ndarray):

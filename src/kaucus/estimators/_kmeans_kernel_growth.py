@@ -1,7 +1,7 @@
 """How many representatives there are to be, of which class, and what may be added.
 
 With a given number: those, and what ``refine`` adds to them. With ``"auto"``: every row
-where there are few; else an eighth of the most that ``target`` allows, doubled as long
+where there are few; else a quarter of the most that ``target`` allows, doubled as long
 as rows held out say that it helps.
 """
 
@@ -28,8 +28,8 @@ class Target(NamedTuple):
 
 
 TARGETS: Mapping[str, Target] = {
-    "fastest": Target(1000, 0.2),
-    "balanced": Target(4000, 0.05),
+    "fastest": Target(1000, 0.02),
+    "balanced": Target(6000, 0.01),
     "best": Target(12_000, 0.0),
 }
 REFINEMENTS = (None, "residual", "random", "auto")
@@ -84,7 +84,7 @@ def plan_growth(
     most = min(wanted.most, int((budget / 2 / 44) ** 0.5))
     if n <= most:
         return Growth([int(size) for size in sizes], [])
-    first = allocate(max(most // 8, len(sizes)), sizes, allocation)
+    first = allocate(max(most // 4, len(sizes)), sizes, allocation)
     additions, total = [], sum(first)
     while total < most:
         additions.append(min(total, most - total))

@@ -56,7 +56,7 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
-        leave-one-out error, on at most 3,000 of the rows.
+        leave-one-out error, on at most 5,000 of the rows.
     kernel : str, kernel object or callable, default="auto"
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         As in :class:`KMeansKernelClassifier`.

@@ -59,7 +59,8 @@ def _cover_types(n_train: int | None, dtype: str, data_home: Any) -> Split:
     from kaucus.datasets import load_covtype
 
     X, y = load_covtype(data_home=data_home, return_X_y=True, dtype=dtype)
-    order = np.random.default_rng(0).permutation(len(y))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(y))
     test, train = np.split(order, [len(y) // 5])
     train = train[:n_train]
     mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
@@ -82,7 +83,7 @@ def _ours(numbers: Any, **options: Any) -> Any:
         max_iter=10,
         random_state=0,
         memory_budget=BUDGET,
-        **({"refine": None} | options),
+        **({"refine": None, "allocation": "equal"} | options),
     )
 
 

@@ -12,6 +12,7 @@ from kaucus.solvers._calibration import (
 )
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
+from kaucus.solvers._compress import Compressed, compress_columns
 from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
@@ -39,6 +40,7 @@ from kaucus.solvers._systems import RANDOMIZED, Start
 __all__ = [
     "CGResult",
     "CheckpointError",
+    "Compressed",
     "FitResult",
     "GrownSolution",
     "Judge",
@@ -56,6 +58,7 @@ __all__ = [
     "Validation",
     "Watch",
     "classification_score",
+    "compress_columns",
     "conjugate_gradient",
     "decompose_ls_svm",
     "fit_ls_svm",

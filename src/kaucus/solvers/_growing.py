@@ -206,6 +206,8 @@ class _Growth(NamedTuple):
                 choice, (grown, taken) = known[best], trials[best]
             except KeyboardInterrupt:
                 interrupted = True
+        if len(taken) < sum(additions) and not interrupted:
+            self.progress(len(additions))(self.data.X.shape[0])  # done before its time
         columns = self._with_held_out(grown.columns)
         solution = solve_equations(
             self.data, columns, self.C, loo_rows, interrupted=interrupted
