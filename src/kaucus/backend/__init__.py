@@ -83,7 +83,7 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
-from kaucus.backend._split import split_columns, times_split
+from kaucus.backend._split import split_columns, times_split, wide_product
 from kaucus.backend._streaming import device_parts, iter_device_blocks, rows_on_device
 
 __all__ = [
@@ -136,6 +136,7 @@ __all__ = [
     "solve_triangular",
     "split_columns",
     "times_split",
+    "wide_product",
     "zero_gram",
     # labels
     "best_two",

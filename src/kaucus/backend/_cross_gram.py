@@ -6,11 +6,8 @@ rest is float64.
 
 import numpy as np
 
-from kaucus.backend._blocks import for_each_block, n_workers, tiles
+from kaucus.backend._gram import add_tiles, column_tiles
 from kaucus.backend._namespace import Array, astype, is_numpy
-
-# Rows and columns of a tile, and rows of a float32 sum.
-_TILE, _SHORT = 512, 256
 
 
 def add_cross_gram(G: Array, A: Array, B: Array) -> Array:
@@ -31,15 +28,6 @@ def add_cross_gram(G: Array, A: Array, B: Array) -> Array:
         G += A.T @ B
         return G
 
-    def add(tile: tuple[slice, slice]) -> None:
-        i, j = tile
-        total = np.zeros((i.stop - i.start, j.stop - j.start))
-        part = np.empty(total.shape, dtype=A.dtype)
-        for start in range(0, A.shape[0], _SHORT):
-            rows = slice(start, start + _SHORT)
-            np.matmul(A[rows, i].T, B[rows, j], out=part)
-            total += part
-        G[i, j] += total
-
-    for_each_block(add, tiles(G.shape, (_TILE, _TILE)), workers=n_workers(A))
-    return G
+    m, k = G.shape
+    pairs = [(i, j) for i in column_tiles(m) for j in column_tiles(k)]
+    return add_tiles(G, A, B, pairs)

@@ -74,24 +74,36 @@ def _blas_add_gram(G: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def _add_short_sums(G: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """Add a float32 AᵀA by tiles that stay in cache, and sums of a few rows."""
-    upper = G.T  # row-major; its upper triangle is G's lower one
-    n, m = A.shape
-    if n == 0 or m == 0:
-        return G
-    edges = _even_slices(m, -(-m // _TILE))
+    """Add a float32 AᵀA, on the tiles of one triangle."""
+    edges = column_tiles(A.shape[1])
     pairs = [(j, i) for i in edges for j in edges if j.start <= i.start]
+    add_tiles(G.T, A, A, pairs)  # row-major; its upper triangle is G's lower one
+    return G
+
+
+def column_tiles(m: int) -> list[slice]:
+    """Cut m columns into tiles of nearly equal width."""
+    return _even_slices(m, -(-m // _TILE)) if m else []
+
+
+def add_tiles(
+    G: np.ndarray, A: np.ndarray, B: np.ndarray, pairs: list[tuple[slice, slice]]
+) -> np.ndarray:
+    """Add the given tiles of a float32 AᵀB to ``G``, by sums of a few rows."""
+    n = A.shape[0]
+    if n == 0 or not pairs:
+        return G
     n_parts = min(-(-_LEAST_TASKS // len(pairs)), -(-n // (_SHORT * _GROUP)))
     parts = _even_slices(n, n_parts)
     tasks = [(rows, j, i) for rows in parts for j, i in pairs]
 
     def product(task: tuple[slice, slice, slice]):
         rows, j, i = task
-        return j, i, _short_sums(A[rows, j], A[rows, i])
+        return j, i, _short_sums(A[rows, j], B[rows, i])
 
     # Sums come back in order: their rounding does not depend on the threads.
     for j, i, part in map_blocks(product, tasks, workers=n_workers(A)):
-        upper[j, i] += part
+        G[j, i] += part
     return G
 
 

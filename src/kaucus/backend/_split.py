@@ -10,6 +10,8 @@ largest value, for 6,000 columns of a polynomial kernel of degree four).
 
 import numpy as np
 
+from kaucus.backend._namespace import Array, astype, dtype_name, is_numpy
+
 # Columns of one float32 sum.
 _SHORT = 256
 
@@ -36,3 +38,10 @@ def times_split(T: np.ndarray, parts: np.ndarray) -> np.ndarray:
         columns = slice(start, start + _SHORT)
         total += T[:, columns] @ parts[columns]
     return total[:, :t] + total[:, t:]
+
+
+def wide_product(T: Array, V: Array) -> Array:
+    """Return T V in float64 for a float64 ``V``, in any library."""
+    if is_numpy(T) and dtype_name(T) == "float32":
+        return times_split(T, split_columns(V))
+    return astype(T, "float64") @ V

@@ -145,6 +145,18 @@ def _bench_gpu(args: Namespace, output: Path) -> tuple[dict, list]:
     return content, bench.bench_tables(content)
 
 
+def _bench_fast(args: Namespace, output: Path) -> tuple[dict, list]:
+    from kaucus.experiments import _bench_fast as bench
+
+    content = bench.bench_fast(
+        output,
+        parts=args.parts or bench.PARTS,
+        quick=args.quick,
+        data_home=args.data_home,
+    )
+    return content, bench.bench_tables(content)
+
+
 _BENCHES = {
     "lssvm": _bench_lssvm,
     "solvers": _bench_solvers,
@@ -152,6 +164,7 @@ _BENCHES = {
     "defaults": _bench_defaults,
     "kernel-kmeans": _bench_kernel_kmeans,
     "cluster-rbf": _bench_cluster_rbf,
+    "fast": _bench_fast,
     "gpu": _bench_gpu,
 }
 

@@ -16,8 +16,10 @@ _BENCHES = (
     "kernel-kmeans",
     "cluster-rbf",
     "defaults",
+    "fast",
     "gpu",
 )
+_PARTS = ("mnist", "covtype", "a9a")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,6 +128,7 @@ def _add_bench(commands) -> None:
         help="also the large fit: lssvm and solvers 60,000 rows under 2 GiB, "
         "kernel-kmeans a million rows (minutes)",
     )
+    add("--parts", nargs="+", choices=_PARTS, help="which comparisons of fast")
     add(
         "--device",
         metavar="D",

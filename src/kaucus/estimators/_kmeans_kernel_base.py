@@ -282,6 +282,13 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 "Interrupted; the coefficients are those of the rows seen so far.",
                 ConvergenceWarning,
             )
+        elif not info.converged:
+            _warn_user(
+                f"Conjugate gradients stopped after {info.n_iter} steps at a relative "
+                f"residual of {info.backward_error:.1e}. Lower C, or use fewer "
+                "representatives, which are solved for directly.",
+                ConvergenceWarning,
+            )
         if info.relative_jitter > _USUAL_JITTER[info.precision]:
             _warn_user(
                 f"The normal equations are singular in {info.precision} at "

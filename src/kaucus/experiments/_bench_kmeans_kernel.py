@@ -141,7 +141,7 @@ def bench_kmeans_kernel(
 
         def collect(key: str, label: str, function, *args, imports=()) -> None:
             progress.begin(label)
-            record = _isolated(function, *args, imports=imports)
+            record = isolated(function, *args, imports=imports)
             content[key].append({"contender": label, **record})
             progress.advance(label)
 
@@ -178,7 +178,7 @@ def growth_jobs(n: int, quick: bool) -> list[tuple[str, int, int]]:
     return jobs + [(on, n, k) for on in ("representatives", "all") for k in numbers]
 
 
-def _isolated(function, *args, imports=()) -> dict[str, Any]:
+def isolated(function, *args, imports=()) -> dict[str, Any]:
     """Run in a process of its own; what cannot run is recorded with the reason."""
     try:
         return run_isolated(function, *args, imports=imports).result

@@ -204,13 +204,16 @@ class _Sums:
 
     def after(self, old: NormalEquations) -> NormalEquations:
         """Return the equations of the old columns and the new."""
-        xp = self._xp
-        border = xp.concat(self._border, axis=1)  # (m_new, m_old)
-        above = xp.concat([old.gram, xp.zeros_like(border.T)], axis=1)
-        below = xp.concat([border, self._square], axis=1)
+        xp, start = self._xp, old.gram.shape[0]
+        gram = zero_gram(start + self._square.shape[0], self._cross)
+        gram[:start, :start] = old.gram
+        gram[start:, start:] = self._square
+        edge = 0
+        for part in self._border:
+            gram[start:, edge : edge + part.shape[1]] = part
+            edge += part.shape[1]
         return old._replace(
-            gram=xp.concat([above, below], axis=0),
-            cross=xp.concat([old.cross, self._cross], axis=0),
+            gram=gram, cross=xp.concat([old.cross, self._cross], axis=0)
         )
 
 
@@ -218,9 +221,12 @@ def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
     """Return K_mm and k₀ of the old representatives and the new."""
     wide = astype(Z, "float64")
     border = kernel(wide, astype(old.Z, "float64"))  # (m_new, m_old)
-    xp = array_namespace(border)
-    above = xp.concat([old.K_mm, border.T], axis=1)
-    below = xp.concat([border, kernel(wide)], axis=1)
-    K_mm = xp.concat([above, below], axis=0)
-    new = xp.mean(K_mm, axis=0)[old.Z.shape[0] :]
+    xp, start = array_namespace(border), old.Z.shape[0]
+    m = start + Z.shape[0]
+    K_mm = xp.empty((m, m), dtype=border.dtype, device=device_of(border))
+    K_mm[:start, :start] = old.K_mm
+    K_mm[:start, start:] = border.T
+    K_mm[start:, :start] = border
+    K_mm[start:, start:] = kernel(wide)
+    new = xp.mean(K_mm[:, start:], axis=0)
     return K_mm, xp.concat([old.shift, new])

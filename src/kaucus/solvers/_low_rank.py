@@ -143,10 +143,18 @@ def solve_on_representatives(
     Notes
     -----
     n m d + n m²/2 multiplications, and m³/6 for the solution. An interrupt solves with
-    the rows seen so far, and says so in ``info``.
+    the rows seen so far, and says so in ``info``. Where m is so large that iterating
+    clearly costs less than n m²/2, :mod:`kaucus.solvers._sketched` does.
     """
-    step = _block_bytes(Z.shape[0], resolve_budget(memory_budget, Y), Z)
+    from kaucus.solvers import _sketched  # which builds on this module
+
+    budget = resolve_budget(memory_budget, Y)
+    step = _block_bytes(Z.shape[0], budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
+    if _sketched.choose_sketched(data, Z, budget):
+        return _sketched.solve_sketched(
+            data, Z, C=C, loo_rows=loo_rows, budget=budget, callback=callback
+        )
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
@@ -177,8 +185,8 @@ def solve_equations(
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
     if loo_rows is not None and len(loo_rows):
-        loo = _leave_one_out(
-            *_some_rows(data, loo_rows),
+        loo = leave_one_out(
+            *some_rows(data, loo_rows),
             columns=lambda rows: astype(data.kernel(rows, Z), "float64") - shift - mean,
             factor=factor,
             coef=coef,
@@ -304,7 +312,7 @@ def _solve(
     return factor, relative, cho_solve(factor.L, right), mean
 
 
-def _some_rows(data: RowData, rows: np.ndarray):
+def some_rows(data: RowData, rows: np.ndarray):
     """Return the given rows, their targets, weights and shares."""
     _, X, Y, weight, left_out = data
     xp = array_namespace(Y)
@@ -319,7 +327,7 @@ def _some_rows(data: RowData, rows: np.ndarray):
     )
 
 
-def _leave_one_out(
+def leave_one_out(
     X, Y, weight, share, *, columns, factor, coef, target_mean, total: float
 ) -> Array:
     """Return the decision values of rows by models fitted without them, (r, t)."""

@@ -1,0 +1,130 @@
+"""The benchmark against SVMs; nothing is timed here."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import kaucus.experiments._bench_fast as bench
+from kaucus.cli import _main as cli
+from kaucus.experiments import Split
+from kaucus.experiments import _fast_contenders as who
+
+
+def easy_split(n=240, n_classes=3):
+    rng = np.random.default_rng(0)
+    y = np.arange(2 * n) % n_classes
+    X = 3 * np.eye(n_classes)[y] @ rng.normal(size=(n_classes, 20))
+    X = (X + rng.normal(size=X.shape)).astype("f")
+    return Split(X[:n], y[:n], X[n:], y[n:])
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Stand in for the data, with few representatives, in this process."""
+
+    def here(function, *args, imports=()):
+        try:
+            return function(*args)
+        except ModuleNotFoundError as error:
+            return {"skipped": str(error)}
+
+    def load(part, quick, dtype, data_home):
+        split = easy_split()
+        split = split._replace(X_train=split.X_train.astype(dtype))
+        if part == "a9a":
+            return split._replace(X_train=scipy.sparse.csr_matrix(split.X_train))
+        return split
+
+    monkeypatch.setattr(bench, "isolated", here)
+    monkeypatch.setattr(bench, "load_part", load)
+    for name, value in {
+        "DIGITS_FIRST": 4,
+        "NYSTROEM_POINTS": 30,
+        "QUICK_COVER_POINTS": (9, 18),
+        "ADULT_POINTS": 5,
+        "GRID": {"C": [1.0, 10.0]},
+    }.items():
+        monkeypatch.setattr(who, name, value)
+    real = who._on_digits
+    monkeypatch.setattr(who, "_on_digits", lambda n_added: real(12))
+
+
+def test_every_contender_learns_and_the_files_are_written(tiny, tmp_path):
+    content = bench.bench_fast(tmp_path, quick=True)
+    for part in bench.PARTS:
+        ran = [r for r in content[part] if "skipped" not in r]
+        assert ran[0]["contender"].startswith("kaucus")
+        assert all(r["error_percent"] < 20 for r in ran)
+    assert json.loads((tmp_path / "bench.json").read_text())["covtype"]
+    text = (tmp_path / "bench.md").read_text()
+    assert all(title in text for title in bench.TITLES.values())
+    assert (tmp_path / "covtype.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_part_alone(tiny, tmp_path):
+    content = bench.bench_fast(tmp_path, parts=["a9a"], quick=True)
+    assert "a9a" in content
+    assert "mnist" not in content
+    titles = [title for title, *_ in bench.bench_tables(content)]
+    assert titles == ["a9a, 240 training rows"]
+    assert not (tmp_path / "covtype.png").exists()
+
+
+def test_an_unknown_part_is_an_error_with_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match=r"'iris'.*mnist.*covtype.*a9a"):
+        bench.bench_fast(tmp_path, parts=["iris"])
+
+
+def test_ratios_are_over_the_first_row():
+    ours = {
+        "contender": "kaucus",
+        "points": 10,
+        "fit_seconds": 2.0,
+        "predict_seconds": 1.0,
+        "error_percent": 1.0,
+        "memory": 2**20,
+    }
+    theirs = {**ours, "contender": "x", "points": None, "fit_seconds": 7.0}
+    missing = {"contender": "y", "points": None, "skipped": "No module named 'y'"}
+    rows = bench.table_rows([ours, theirs, missing])
+    assert [row[-2:] for row in rows[:2]] == [["1.00", "1.00"], ["3.50", "1.00"]]
+    assert rows[2][2] == "skipped: No module named 'y'"
+    assert all(len(row) == len(bench.HEADERS) for row in rows)
+    assert bench.table_rows([missing, ours])[1][-2:] == ["–", "–"]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("part", bench.PARTS)
+def test_labels_tell_contenders_apart(part, quick):
+    labels = [bench._label(c) for c in who.contenders(part, quick)]
+    assert len(set(labels)) == len(labels) > 2
+
+
+def test_the_command_line_knows_the_same_parts():
+    assert cli._PARTS == bench.PARTS
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"), [([], bench.PARTS), (["--parts", "a9a"], ["a9a"])]
+)
+def test_the_command_line_passes_its_arguments(monkeypatch, tmp_path, argv, parts):
+    seen = {}
+
+    def fake(output, **arguments):
+        seen.update(arguments)
+        return {"about": ""}
+
+    monkeypatch.setattr(bench, "bench_fast", fake)
+    assert cli.main(["bench", "fast", "--output", str(tmp_path), *argv]) == 0
+    assert seen == {"parts": parts, "quick": False, "data_home": None}
+
+
+def test_the_cover_types_are_standardised_by_the_training_rows(data_home):
+    split = who.load_part("covtype", True, "float32", data_home)
+    assert split.X_train.shape == (20_000, 54)
+    assert split.X_test.shape == (116_202, 54)
+    varying = split.X_train.std(axis=0) > 0
+    assert np.allclose(split.X_train.mean(axis=0), 0, atol=1e-3)
+    assert np.allclose(split.X_train.std(axis=0)[varying], 1, atol=1e-2)
