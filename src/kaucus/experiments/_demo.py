@@ -142,6 +142,8 @@ def _make(maker: Callable[..., Any]) -> Any:
     model = maker(**SETTINGS)
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
+    if "n_representatives" in model.get_params():
+        model.set_params(n_representatives=100)  # of each class: a small model
     return model
 
 
@@ -159,7 +161,8 @@ def _draw_moons(figure: Any) -> None:
     from kaucus import KMeansKernelClassifier
 
     X, y = make_moons(600, noise=0.2, random_state=0)
-    model = KMeansKernelClassifier(8, gamma=2.0, C=10.0, random_state=0).fit(X, y)
+    model = KMeansKernelClassifier(8, kernel="rbf", gamma=2.0, C=10.0, random_state=0)
+    model.fit(X, y)
     low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
     across, up = np.meshgrid(*np.linspace(low, high, 220).T)
     grid = np.column_stack([across.ravel(), up.ravel()])

@@ -47,6 +47,8 @@ class LowRankSpectrum(NamedTuple):
     """Λ, (m,)."""
     P: Array
     """(n, m)."""
+    squares: Array
+    """P², entry by entry, which every C needs."""
     projected: Array
     """Pᵀ S^½ (Y − ȳ), (m, t)."""
     residuals: Array
@@ -84,7 +86,7 @@ def search_on_representatives(
 
     Notes
     -----
-    About 3 n m² + 10 m³ multiplications for each kernel, three n × m matrices of
+    About 3 n m² + 10 m³ multiplications for each kernel, four n × m matrices of
     float64: for a few thousand rows and a few hundred representatives.
     """
     scores = np.full((len(kernels), len(Cs)), -np.inf)
@@ -121,6 +123,7 @@ def decompose_low_rank(
     return LowRankSpectrum(
         xp.maximum(eigenvalues, xp.zeros_like(eigenvalues)),
         P,
+        P**2,
         P.T @ (residuals * roots),
         residuals,
         roots,
@@ -135,13 +138,13 @@ def leave_one_out_at(
 
     Rows of weight zero have NaN, which no model was fitted without.
     """
-    eigenvalues, P, projected, residuals, roots, Y = spectrum
+    eigenvalues, P, squares, projected, residuals, roots, Y = spectrum
     xp = array_namespace(P)
     inverse = 1 / (eigenvalues + 1 / C)
     fitted = P @ (inverse[:, None] * projected)
     present = roots > 0
     fitted = fitted / xp.where(present, roots, xp.ones_like(roots))
-    leverage = (P**2 @ inverse)[:, None] + roots**2 / xp.sum(roots**2)
+    leverage = (squares @ inverse)[:, None] + roots**2 / xp.sum(roots**2)
     share = 1.0 if left_out is None else astype(left_out, "float64")[:, None]
     kept = xp.clip(1 - share * leverage, min=1e-12)
     values = Y - (residuals - fitted) / kept
