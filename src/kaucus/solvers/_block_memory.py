@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kaucus.backend import Array, format_bytes, itemsize
+from kaucus.backend import Array, format_bytes, itemsize, n_workers
 
 # The paper's J for MNIST.
 _BLOCK_SIZE = 2000
@@ -10,8 +10,9 @@ _BLOCK_SIZE = 2000
 _VECTORS = 12
 # J × J matrices of float64: the Gram matrix, its scaled copy, a factor, a corner.
 _SQUARES = 4
-# Pieces of a block in float64 at a time (see _theta), and the tiles of the kernel.
-_PIECES = 160 * 2**20
+# Pieces of a block in float64 at a time (see _theta), and for each thread the tiles of
+# the kernel and the buffers of BLAS.
+_PIECES, _PIECES_OF_THREAD = 96 * 2**20, 32 * 2**20
 
 
 class BlockMemory(NamedTuple):
@@ -52,10 +53,11 @@ def plan_blocks(
     """
     n = X.shape[0]
     copies = 2 if weighted or n_problems > 1 else 1
+    most_pieces = _PIECES + n_workers(X) * _PIECES_OF_THREAD
 
     def needed(J: int) -> int:
         block = copies * itemsize(X) * n * J
-        pieces = min(_PIECES, 4 * itemsize(X) * n * J)
+        pieces = min(most_pieces, 4 * itemsize(X) * n * J)
         vectors = _VECTORS * 8 * n * (n_targets + 1) * n_problems
         return n_parallel * (block + pieces + vectors + _SQUARES * 8 * J * J)
 
