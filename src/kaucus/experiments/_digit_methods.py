@@ -60,6 +60,7 @@ def _classifier(
     return KMeansKernelClassifier(
         n_representatives,
         metric="cosine",
+        allocation="equal",
         fit_on=fit_on,
         kernel="poly",
         degree=4,
