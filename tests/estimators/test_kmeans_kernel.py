@@ -270,6 +270,26 @@ def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
     assert m.score(DIGITS[:300], LABELS[:300]) > 0.8
 
 
+@pytest.mark.parametrize("precision", [None, "float32"])
+def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision):
+    real = base.solve_on_representatives
+
+    def singular_in_float32(kernel, X, *args, **kwargs):
+        solution = real(kernel, X, *args, **kwargs)
+        jitter = 1e-3 if X.dtype == np.float32 else 0.0
+        info = solution.info._replace(jitter=jitter, relative_jitter=jitter)
+        return solution._replace(info=info)
+
+    monkeypatch.setattr(base, "solve_on_representatives", singular_in_float32)
+    X, m = DIGITS[:300].astype(np.float32), model(precision=precision)
+    if precision is None:
+        assert m.fit(X, LABELS[:300]).solve_info_.precision == "float64"
+        assert m.representatives_.dtype == np.float32
+    else:  # which was asked for
+        with pytest.warns(LinAlgWarning, match="singular in float32"):
+            m.fit(X, LABELS[:300])
+
+
 def test_a_large_jitter_is_told(monkeypatch):
     real = base.solve_on_representatives
 

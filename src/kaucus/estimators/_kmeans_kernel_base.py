@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
+    astype,
     dense_rows,
     is_sparse,
     resolve_budget,
@@ -46,6 +47,7 @@ from kaucus.representatives import (
     with_rows,
 )
 from kaucus.solvers import (
+    GrownSolution,
     Judge,
     LSSVMSolution,
     solve_on_representatives,
@@ -166,6 +168,9 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
     ):
         """Fit the columns of the representatives, and of rows added, to all rows.
 
+        Where that is singular in float32, once more in float64, unless a precision was
+        asked for; ``solve_info_`` tells which it was.
+
         Parameters
         ----------
         weight : array
@@ -179,7 +184,19 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         -------
         solution, added_rows
         """
-        points = chosen.points
+        given = (Y, weight, shares, loo_rows, growth, held, judge, hardness)
+        found = self._fit_columns(rows, chosen.points, *given)
+        if self.precision is None and _is_singular(found.solution.info):
+            wide = (astype(part, "float64") for part in (rows, chosen.points))
+            found = self._fit_columns(*wide, *given)
+        solution, added, choice, _ = found
+        self.refine_ = growth.choices[choice] if len(added) else None
+        self._report_least_squares(solution.info)
+        return solution, added
+
+    def _fit_columns(
+        self, rows, points, Y, weight, shares, loo_rows, growth, held, judge, hardness
+    ) -> GrownSolution:
         problem = (self.kernel_, rows, beside(points, Y), points)
         options = {
             "C": self.C_,
@@ -189,25 +206,19 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             "memory_budget": self.memory_budget,
             "callback": share_reporter(self.verbose, "row"),
         }
-        if growth.additions:
-            if len(held):
-                options["judge"] = Judge(
-                    _some_rows(rows, held),
-                    beside(points, Y[held]),
-                    None if weight is None else beside(points, weight[held]),
-                    judge,
-                    growth.least_gain,
-                )
-            choices = [hardness[choice] for choice in growth.choices]
-            solution, added, choice, _ = solve_with_hard_rows(
-                *problem, growth.additions, choices, **options
-            )
-        else:
+        if not growth.additions:
             solution = solve_on_representatives(*problem, **options)
-            added, choice = np.empty(0, dtype=np.int64), 0
-        self.refine_ = growth.choices[choice] if len(added) else None
-        self._report_least_squares(solution.info)
-        return solution, added
+            return GrownSolution(solution, np.empty(0, dtype=np.int64), 0, [])
+        if len(held):
+            options["judge"] = Judge(
+                _some_rows(rows, held),
+                beside(points, Y[held]),
+                None if weight is None else beside(points, weight[held]),
+                judge,
+                growth.least_gain,
+            )
+        choices = [hardness[choice] for choice in growth.choices]
+        return solve_with_hard_rows(*problem, growth.additions, choices, **options)
 
     def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
         """Return the representatives with the hard rows among them."""
@@ -296,6 +307,12 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )
+
+
+def _is_singular(info) -> bool:
+    """Tell whether float32 had to be helped by more than is usual."""
+    narrow = info.precision == "float32"
+    return narrow and info.relative_jitter > _USUAL_JITTER["float32"]
 
 
 def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
