@@ -68,6 +68,7 @@ KERNEL_ESTIMATORS = having(estimators(), "kernel", "gamma")
 def test_every_estimator_with_a_gamma_takes_it(estimator, rng):
     X = rng.normal(size=(40, 3))
     y = np.arange(40) % 2
-    by_name = clone(estimator).set_params(gamma="median").fit(X, y)
-    by_number = clone(estimator).set_params(gamma=median_gamma(X)).fit(X, y)
+    by_name = clone(estimator).set_params(kernel="rbf", gamma="median").fit(X, y)
+    number = median_gamma(X)
+    by_number = clone(estimator).set_params(kernel="rbf", gamma=number).fit(X, y)
     assert_allclose(by_name.predict(X), by_number.predict(X))

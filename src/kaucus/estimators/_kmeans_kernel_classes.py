@@ -158,8 +158,8 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
             sample_weight=beside(points, weight),
             memory_budget=self.memory_budget,
             leave_one_out=self.probability == "softmax" and not speak_for_others,
-            # A tenth of what the rounding of the rows themselves comes to.
-            refine_tol=epsilon(points) / 10,
+            # What the rounding of the rows themselves comes to.
+            refine_tol=epsilon(points),
             rng=rng,
         )
         solution, seen = fitted.solution, fitted.loo_rows

@@ -48,14 +48,14 @@ def centred_unit_rows(X: Array) -> Array:
 def _centred_unit_block(X: np.ndarray, out: np.ndarray) -> None:
     """Write the centred unit rows of ``X`` into ``out``."""
     peaks = np.maximum(X.max(axis=1), -X.min(axis=1))
-    means = X.mean(axis=1, dtype=np.float64, keepdims=True).astype(X.dtype)
-    np.subtract(X, means, out=out)
-    norms = np.sqrt(np.einsum("ij,ij->i", out, out, dtype=np.float64))
+    centred = X.astype(np.float64)
+    centred -= centred.mean(axis=1, keepdims=True)
+    norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
     # What is left of a constant row is rounding, not a direction: compare it with
     # the row as it came.
     rounding = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
     norms[norms <= 4 * rounding * peaks] = np.inf
-    out /= norms[:, None].astype(X.dtype)
+    np.divide(centred, norms[:, None], out=out, casting="same_kind")
 
 
 def _centred_unit_tensor(X: Array) -> Array:

@@ -42,11 +42,11 @@ from kaucus.backend import (
     dtype_name,
     format_bytes,
     is_sparse,
-    is_torch,
     itemsize,
     map_blocks,
     mirror_lower,
     n_workers,
+    on_gpu,
     random_normal,
     row_blocks,
     segment_sum,
@@ -149,7 +149,7 @@ def choose_sketched(data: RowData, Z: Array, budget: int) -> bool:
     Gram matrix.
     """
     n, m = data.X.shape[0], Z.shape[0]
-    if is_torch(Z) and Z.device.type != "cpu":
+    if on_gpu(Z):
         return False
     if sketch_bytes(m, Z) > budget // 2:
         return False
