@@ -62,8 +62,6 @@ _WORST_CONDITION = 30.0
 _MAX_REFINEMENTS = 200
 # Bytes of one float64 block in which a float32 matrix is multiplied.
 _BLOCK_BYTES = 32 * 2**20
-# The same where each block is read twice: it stays in the cache.
-_PANEL_BYTES = 4 * 2**20
 
 
 class _Factored(NamedTuple):
@@ -248,7 +246,7 @@ def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
 def _upper_product(H: np.ndarray, on_diagonal: np.ndarray):
     """Return V -> H V in float64, reading only the strict upper triangle of H."""
     n = H.shape[0]
-    panels = list(row_blocks(n, 8 * n, _PANEL_BYTES))
+    panels = list(row_blocks(n, 8 * n, _BLOCK_BYTES))
 
     def product(V: np.ndarray) -> np.ndarray:
         def panel_product(rows: slice):
