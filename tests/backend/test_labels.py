@@ -10,6 +10,7 @@ from kaucus.backend import (
     best_two,
     count_labels,
     dtype_name,
+    entries_at,
     rough_error,
     rough_inner_products,
     segment_sum,
@@ -51,6 +52,12 @@ def test_counts_are_numbers_of_rows(xp, rng, some):
     counts = count_labels(xp.asarray(labels), 6, xp.asarray(which) if some else None)
     kept = labels[which] if some else labels
     assert_array_equal(to_numpy(counts), [np.sum(kept == c) for c in range(6)])
+
+
+def test_entries_are_those_of_the_labels(xp, dtype, rng):
+    values, labels = rng.normal(size=(12, 5)).astype(dtype), rng.integers(5, size=12)
+    found = entries_at(xp.asarray(values), xp.asarray(labels))
+    assert_array_equal(to_numpy(found), values[np.arange(12), labels])
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(2, 9))

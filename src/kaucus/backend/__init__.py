@@ -22,6 +22,7 @@ from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._labels import (
     best_two,
     count_labels,
+    entries_at,
     rough_error,
     rough_inner_products,
     segment_sum,
@@ -141,6 +142,7 @@ __all__ = [
     # labels
     "best_two",
     "count_labels",
+    "entries_at",
     "rough_error",
     "rough_inner_products",
     "segment_sum",

@@ -60,6 +60,13 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
     return best, labels, xp.max(rest, axis=1)
 
 
+def entries_at(values: Array, labels: Array) -> Array:
+    """Return the entry of each row of ``values``, (n, k), in the column of its label."""
+    xp, (n, k) = array_namespace(values), values.shape
+    first = xp.arange(n, dtype=labels.dtype, device=device_of(labels)) * k
+    return xp.take(xp.reshape(values, (-1,)), first + labels)
+
+
 def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> Array:
     """Count the rows of each label, (n_segments,) integers.
 

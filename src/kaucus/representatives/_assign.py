@@ -22,6 +22,7 @@ from kaucus.backend import (
     best_two,
     count_labels,
     device_of,
+    entries_at,
     for_each_block,
     is_sparse,
     itemsize,
@@ -106,7 +107,7 @@ class Assigner:
         def assign_block(rows: slice) -> None:
             scores = self._block_scores(rows, centers, moved)
             labels[rows] = xp.argmax(scores, axis=1)
-            best[rows] = xp.max(scores, axis=1)
+            best[rows] = entries_at(scores, labels[rows])
 
         for_each_block(assign_block, self._blocks, workers=n_workers(self._X))
         return Assignment(labels, best)

@@ -30,6 +30,7 @@ from kaucus.backend import (
     as_like,
     astype,
     device_of,
+    entries_at,
     few_threads_for,
     resolve_budget,
     segment_sum,
@@ -237,12 +238,6 @@ def _ids(labels: Array, n: int) -> Array:
     return xp.arange(n, dtype=labels.dtype, device=device_of(labels))
 
 
-def _in_column(values: Array, labels: Array) -> Array:
-    """Return the entry of each row in the column of its label, (n,)."""
-    xp, (n, k) = array_namespace(values), values.shape
-    return xp.take(xp.reshape(values, (-1,)), _ids(labels, n) * k + labels)
-
-
 def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
     diagonal = gram.diagonal()
     xp = array_namespace(diagonal)
@@ -285,7 +280,7 @@ def _begin(problem: _Problem, starts: Sequence[Array]) -> list[_Run]:
 def _state(problem: _Problem, labels: Array, sums: Array) -> _Run:
     xp, k = array_namespace(sums), problem.n_clusters
     weight = problem.weight
-    inside = weight * _in_column(sums, labels)  # w_i S_ic of the row's own cluster
+    inside = weight * entries_at(sums, labels)  # w_i S_ic of the row's own cluster
     totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
     weights, squares = totals[:, 0], totals[:, 1]  # s and Q
     explained = xp.sum(xp.where(weights > 0, squares / _safe(weights), weights))
@@ -338,7 +333,7 @@ def _propose(problem: _Problem, run: _Run) -> _Proposal:
     offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
     scores = run.sums * (2 / safe)[None, :] - offsets[None, :]  # K_ii − D
     nearest = xp.argmax(scores, axis=1)
-    best, own = _in_column(scores, nearest), _in_column(scores, run.labels)
+    best, own = entries_at(scores, nearest), entries_at(scores, run.labels)
     labels = xp.where(best > own + problem.tie, nearest, run.labels)
     held = segment_sum(problem.weight[:, None], labels, k)[:, 0]
     n_reseeded = 0
