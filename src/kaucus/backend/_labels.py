@@ -61,7 +61,7 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
 
 
 def entries_at(values: Array, labels: Array) -> Array:
-    """Return the entry of each row of ``values``, (n, k), in the column of its label."""
+    """Return the entry of each row of ``values``, (n, k), whose column is its label."""
     xp, (n, k) = array_namespace(values), values.shape
     first = xp.arange(n, dtype=labels.dtype, device=device_of(labels)) * k
     return xp.take(xp.reshape(values, (-1,)), first + labels)
