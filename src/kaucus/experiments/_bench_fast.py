@@ -185,6 +185,8 @@ def draw_errors(records: Sequence[dict], path: Path) -> Path:
 
 
 def _draw_panel(axes, records: Sequence[dict], key: str, label: str) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
     names = list(dict.fromkeys(r["contender"] for r in records))
     for colour, marker, name in zip(COLOURS, "osD^v", names, strict=False):
         chosen = [r for r in records if r["contender"] == name]
@@ -195,6 +197,8 @@ def _draw_panel(axes, records: Sequence[dict], key: str, label: str) -> None:
         x = [r[key] for r in chosen]
         axes.plot(x, errors, marker=marker, lw=2, color=colour, label=name)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel(label)
     axes.grid(alpha=0.25)
