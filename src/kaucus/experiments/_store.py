@@ -58,12 +58,12 @@ class ResultStore:
 
     def write(self) -> None:
         """Replace the file by what is held now."""
-        content = {
-            "format": FORMAT,
-            "results": self.results,
-            "problems": self.problems,
-        }
-        replace_file(self.path, json.dumps(content, indent=1, ensure_ascii=False))
+        parts = [
+            f'"format": {FORMAT}',
+            f'"results": {_a_line_each(self.results)}',
+            f'"problems": {_a_line_each(self.problems)}',
+        ]
+        replace_file(self.path, "{" + ",\n".join(parts) + "}\n")
 
     def _read(self) -> dict[str, Any]:
         """Read the file, or an empty content if there is none."""
@@ -82,6 +82,15 @@ class ResultStore:
                 "or choose another output folder."
             )
         return content
+
+
+def _a_line_each(records: dict[str, dict]) -> str:
+    """Write records as JSON, one a line: easy to compare, and no line for a number."""
+    lines = [
+        f"{json.dumps(key)}: {json.dumps(record, ensure_ascii=False)}"
+        for key, record in records.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def replace_file(path: Path, text: str) -> None:
