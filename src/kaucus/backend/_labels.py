@@ -11,10 +11,12 @@ from kaucus.backend._namespace import (
     Array,
     array_namespace,
     device_of,
+    epsilon,
     is_numpy,
     is_sparse,
     is_torch,
 )
+from kaucus.backend._precision import product, product_epsilon, products_in
 
 
 def rough_error(x: Array) -> float:
@@ -22,11 +24,9 @@ def rough_error(x: Array) -> float:
 
     0 where there is no faster product than the exact one.
     """
-    if not is_torch(x):
-        return 0.0
-    from kaucus.backend import _torch
-
-    return _torch.rough_error(x)
+    with products_in("tf32"):
+        of_a_factor = product_epsilon(x)
+    return 2 * of_a_factor if of_a_factor > epsilon(x) else 0.0
 
 
 def rough_inner_products(X: Array, Y: Array) -> Array:
@@ -34,11 +34,8 @@ def rough_inner_products(X: Array, Y: Array) -> Array:
 
     Each is off by at most ``rough_error(X) ‖x‖ ‖y‖``, beside the rounding of ``X``.
     """
-    if not is_torch(X):
-        return X @ Y.T
-    from kaucus.backend import _torch
-
-    return _torch.rough_products(X, Y)
+    with products_in("tf32"):
+        return product(X, Y)
 
 
 def best_two(scores: Array) -> tuple[Array, Array, Array]:

@@ -7,8 +7,6 @@ Each function here has a portable twin of the same name and meaning in
 import numpy as np
 import torch
 
-from kaucus.backend._tf32 import has_tf32, tf32_products
-
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
 _IN_PLACE_ROWS, _PANEL = 8192, 768
 # Rows of a Gram matrix that are multiplied at a time: of each, half of the first such
@@ -189,18 +187,6 @@ def best_two(scores):
     best, labels = torch.max(scores, dim=1)
     scores.scatter_(1, labels[:, None], -torch.inf)
     return best, labels, torch.amax(scores, dim=1)
-
-
-def rough_error(x) -> float:
-    """Return the error of :func:`rough_products`, relative to norms; 0: exact."""
-    # tf32 keeps ten bits of each factor, and may cut off the others.
-    return 2.0**-9 if has_tf32(x) else 0.0
-
-
-def rough_products(X, Y):
-    """Return X @ Y.T in tf32 where the device has it."""
-    with tf32_products():
-        return X @ Y.mT
 
 
 def free_memory(x) -> int | None:

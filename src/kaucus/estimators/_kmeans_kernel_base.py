@@ -17,7 +17,6 @@ from kaucus.backend import (
     as_like,
     astype,
     dense_rows,
-    is_sparse,
     resolve_budget,
     take_rows,
 )
@@ -211,7 +210,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             return GrownSolution(solution, np.empty(0, dtype=np.int64), 0, [])
         if len(held):
             options["judge"] = Judge(
-                _some_rows(rows, held),
+                take_rows(rows, beside(rows, held)),
                 beside(points, Y[held]),
                 None if weight is None else beside(points, weight[held]),
                 judge,
@@ -322,10 +321,6 @@ def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
     without = np.ones(n) if weight is None else weight.copy()
     without[held] = 0.0
     return without
-
-
-def _some_rows(rows, which: np.ndarray):
-    return rows[which] if is_sparse(rows) else take_rows(rows, beside(rows, which))
 
 
 def _warn_user(message: str, category: type[Warning]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import dense_rows, is_sparse, take_rows
+from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.kernels import Kernel
 from kaucus.representatives import ALLOCATIONS, allocate
@@ -131,7 +131,7 @@ def choose_allocation(
         return "equal"
     order = rng.permutation(present)
     some = order[: _TRIAL[0]]
-    part = rows[some] if is_sparse(rows) else take_rows(rows, beside(rows, some))
+    part = take_rows(rows, beside(rows, some))
     counts = np.bincount(labels[order])
     values = []
     for how in ALLOCATIONS:

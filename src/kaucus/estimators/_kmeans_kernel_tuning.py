@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import dense_rows, is_sparse, take_rows
+from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.kernels import Kernel
 from kaucus.solvers import Score, search_on_representatives
@@ -77,7 +77,7 @@ def tune(
     Z = dense_rows(rows, some[:n_columns])
     found = search_on_representatives(
         kernels,
-        rows[some] if is_sparse(rows) else take_rows(rows, beside(rows, some)),
+        take_rows(rows, beside(rows, some)),
         beside(Z, Y[some]),
         Z,
         Cs,
