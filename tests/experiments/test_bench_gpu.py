@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kaucus.experiments import _bench_gpu as bench
+from kaucus.experiments import _gpu_jobs
 
 pytest.importorskip("torch")
 
@@ -16,7 +17,7 @@ SIZES = bench.Sizes(400, 5, 5, 100, 2, 600, 8, 12, 200, 64)
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    X = [bench.tensor(X[s], "cpu") for s in (slice(400), slice(400, 600))]
+    X = [_gpu_jobs.tensor(X[s], "cpu") for s in (slice(400), slice(400, 600))]
     return bench.Digits(X[0], y[:400], X[1], y[400:600], sides=(8, 8))
 
 

@@ -13,7 +13,7 @@ def raw(n_representatives: int, **options: Any) -> Any:
     """Pixels, of unit norm (eq. 21-22)."""
     from kaucus.preprocessing import UnitNormalizer
 
-    return _pipeline(UnitNormalizer(), _classifier(n_representatives, **options))
+    return _pipeline(UnitNormalizer(), classifier(n_representatives, **options))
 
 
 def fourier(
@@ -27,7 +27,7 @@ def fourier(
     from kaucus.preprocessing import FourierFeatures
 
     features = FourierFeatures(SIDES, fft=fft, power=power)
-    return _pipeline(features, _classifier(n_representatives, **options))
+    return _pipeline(features, classifier(n_representatives, **options))
 
 
 def patches(
@@ -35,26 +35,27 @@ def patches(
     patch_size: int = 25,
     voting: str = "majority",
     fourier: bool = False,
+    sides: tuple[int, int] = SIDES,
     **options: Any,
 ) -> Any:
     """Let all patches vote (Sec. 4); with ``fourier=True`` on their spectra too."""
     from kaucus import PatchVotingClassifier
     from kaucus.preprocessing import FourierFeatures, UnitNormalizer
 
-    sides = (patch_size, patch_size)
-    spectrum = FourierFeatures(sides, fft="2d", power=1.0)
+    spectrum = FourierFeatures((patch_size, patch_size), fft="2d", power=1.0)
     features = spectrum if fourier else UnitNormalizer()
     return PatchVotingClassifier(
-        _pipeline(features, _classifier(n_representatives, **options)),
+        _pipeline(features, classifier(n_representatives, **options)),
         patch_size=patch_size,
-        image_shape=SIDES,
+        image_shape=sides,
         voting=voting,
     )
 
 
-def _classifier(
+def classifier(
     n_representatives: int, fit_on: str = "representatives", C: float = 1e6
 ) -> Any:
+    """Return the classifier alone, for features of unit norm."""
     from kaucus import KMeansKernelClassifier
 
     return KMeansKernelClassifier(
