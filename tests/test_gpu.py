@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
 
-from kaucus import KMeansKernelClassifier, LSSVMRegressor, SphericalKMeans
+from kaucus import (
+    KernelKMeans,
+    KMeansKernelClassifier,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    SphericalKMeans,
+)
 from kaucus._fitted_arrays import fitted_arrays
 from kaucus.backend import iter_device_blocks, products_in, row_blocks
 from kaucus.kernels import Linear
@@ -254,3 +261,88 @@ def test_predictions_of_rows_that_do_not_fit(many_rows):
     got, peak = peak_of(lambda: model.decision_function(X))
     assert peak < X.nbytes
     assert_close(got, expected, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def long_rows():
+    """Three groups of rows that take more than their kernel matrix: 153 MiB."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=2000)
+    means = rng.normal(size=(3, 20_000)).astype(np.float32)
+    noise = rng.normal(size=(2000, 20_000)).astype(np.float32)
+    return means[y] + 2 * noise, y
+
+
+def fitted_in_blocks(model, X, y, budget):
+    """Return a model of rows that are moved, and one of rows that travel."""
+    given = X[:3].copy()
+    whole, needed = peak_of(lambda: clone(model).fit(X, y))
+    tight = clone(model).set_params(memory_budget=budget)
+    streamed, peak = peak_of(lambda: tight.fit(X, y))
+    assert needed > X.nbytes > peak
+    assert np.array_equal(X[:3], given)
+    return whole, streamed
+
+
+@pytest.mark.parametrize(
+    "solver", ["cholesky", "cg", "block_descent", "matching_pursuit"]
+)
+def test_a_kernel_machine_of_rows_that_do_not_fit(solver, long_rows):
+    X, y = long_rows
+    options = {} if solver in ("cholesky", "cg") else {"block_size": 200}
+    model = LSSVMClassifier(
+        solver=solver,
+        tol=1e-2,
+        max_iter=12,
+        random_state=0,
+        device="cuda",
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        whole, streamed = fitted_in_blocks(model, X, y, "288MiB")
+    assert streamed.solver_ == whole.solver_ == solver
+    assert abs(streamed.n_iter_ - whole.n_iter_) <= 1
+    some = X[:100]
+    got, peak = peak_of(lambda: streamed.decision_function(some))
+    assert peak < X.nbytes
+    assert_close(got, whole.decision_function(some), atol=1e-2)
+
+
+def test_conjugate_gradients_of_many_rows_that_do_not_fit(many_rows):
+    """Neither the rows nor their kernel matrix: everything travels for each step."""
+    X, y = many_rows
+    X, y = X[:20_000], X[:20_000, :3].sum(axis=1)
+    model = LSSVMRegressor(
+        C=1e-2,
+        kernel="poly",
+        degree=2,
+        gamma=1 / 128,
+        coef0=1.0,
+        solver="cg",
+        tol=1e-3,
+        random_state=0,
+        device="cuda",
+    )
+    expected = clone(model).fit(X, y).predict(X[:500])
+    streamed = clone(model).set_params(memory_budget="18MiB").fit(X, y)
+    assert "travel in blocks" in streamed.explain()
+    assert_close(streamed.predict(X[:500]), expected, atol=5e-2)
+
+
+@pytest.mark.parametrize("approximation", [None, "nystrom"])
+def test_kernel_clusters_of_rows_that_do_not_fit(approximation, long_rows):
+    X, _ = long_rows
+    model = KernelKMeans(
+        3,
+        approximation=approximation,
+        landmarks="uniform",
+        n_landmarks=50,
+        n_init=3,
+        random_state=0,
+        device="cuda",
+    )
+    whole, streamed = fitted_in_blocks(model, X, None, "288MiB")
+    assert np.array_equal(streamed.labels_, whole.labels_)
+    assert streamed.inertia_ == pytest.approx(whole.inertia_, rel=1e-4)
+    assert np.array_equal(streamed.predict(X[:100]), whole.predict(X[:100]))

@@ -4,12 +4,21 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
-from kaucus import KMeansKernelClassifier, SphericalKMeans
-from kaucus.backend import _streaming
+from kaucus import (
+    KernelKMeans,
+    KMeansKernelClassifier,
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    SphericalKMeans,
+)
+from kaucus.backend import HostRows, _streaming
 from kaucus.estimators import _kernel_input
 from kaucus.representatives import _per_class
-from kaucus.solvers import _low_rank
+from kaucus.solvers import RANDOMIZED, _low_rank
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of
 
@@ -33,7 +42,7 @@ def there(monkeypatch):
     def to_device(x, device):
         if device != "there" or isinstance(x, torch.Tensor):
             return x
-        return torch.as_tensor(np.ascontiguousarray(x))
+        return torch.tensor(np.array(x))
 
     for module in (_streaming, _kernel_input, _per_class):
         monkeypatch.setattr(module, "to_device", to_device)
@@ -117,3 +126,120 @@ def test_clusters_of_rows_that_do_not_fit(init, iris, there):
     assert np.array_equal(streamed.labels_, expected.labels_)
     assert streamed.inertia_ == pytest.approx(expected.inertia_)
     assert streamed.n_iter_ == expected.n_iter_
+
+
+# ---- machines of all rows --------------------------------------------------------
+
+
+@pytest.fixture
+def wide():
+    """Rows of many features: there is room for their kernel matrix, not for them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4000))  # 1.5 MiB
+    X[:, :3] *= 40
+    return X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+
+
+@pytest.fixture
+def moved(there, monkeypatch):
+    """Return how many rows came to the device at a time."""
+    heights = []
+    bring = _streaming.iter_device_blocks
+
+    def noted(X, blocks, like):
+        for rows, block in bring(X, blocks, like):
+            heights.append(block.shape[0])
+            yield rows, block
+
+    monkeypatch.setattr(_streaming, "iter_device_blocks", noted)
+    return heights
+
+
+def models_of_all_rows():
+    for solver in ("auto", "cg", *RANDOMIZED):
+        options = {"solver": solver, "max_iter": 8, "tol": 1e-2, "random_state": 0}
+        if solver in RANDOMIZED:
+            yield LSSVMClassifier(block_size=10, **options)
+        else:
+            yield LSSVMClassifier(**options)
+            yield LSSVMRegressor(**options)
+    yield LSSVMClassifierCV(random_state=0)
+    yield LSSVMRegressorCV(random_state=0, max_samples=20)
+    yield KernelKMeans(3, n_init=2, random_state=0)
+    yield KernelKMeans(
+        3, approximation="nystrom", n_landmarks=5, landmarks="uniform", random_state=0
+    )
+
+
+def solver_of(model):
+    parameters = model.get_params()
+    how = parameters.get("solver", parameters.get("approximation"))
+    return f"{name_of(model)}-{how}"
+
+
+@pytest.mark.filterwarnings("ignore:.* stopped after .* steps")
+@pytest.mark.parametrize("model", list(models_of_all_rows()), ids=solver_of)
+def test_a_machine_of_all_rows_that_do_not_fit(model, wide, there, moved):
+    X, y = wide
+    given = X.copy()
+    expected = clone(model).fit(X, y)
+    streamed = clone(model).set_params(device=there, memory_budget="1400KiB").fit(X, y)
+    assert moved
+    assert max(moved) <= len(X) // 10
+    for name, value in vars(expected).items():
+        if isinstance(value, np.ndarray):
+            got = getattr(streamed, name)
+            assert isinstance(got, np.ndarray)
+            assert_close(got, value, rtol=1e-5, atol=1e-7)
+    moved.clear()
+    assert_close(output(streamed, X), output(expected, X), rtol=1e-5, atol=1e-7)
+    assert max(moved) <= len(X) // 10
+    assert np.array_equal(X, given)
+
+
+def test_a_memory_map_that_does_not_fit(wide, there, moved, tmp_path):
+    X, y = wide
+    X.tofile(tmp_path / "X")
+    stored = np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape)
+    model = LSSVMClassifier(device=there, memory_budget="1400KiB", random_state=0)
+    on_disk, in_memory = clone(model).fit(stored, y), clone(model).fit(X, y)
+    assert max(moved) <= len(X) // 10
+    assert np.shares_memory(on_disk.X_fit_, stored)
+    assert np.array_equal(on_disk.dual_coef_, in_memory.dual_coef_)
+
+
+def test_what_fits_is_moved_at_once(wide, there, moved):
+    X, y = wide
+    LSSVMClassifier(device=there, memory_budget=2 * X.nbytes).fit(X, y).predict(X)
+    assert not moved
+
+
+def test_rows_that_are_watched_need_not_fit(wide, there, moved):
+    X, y = wide
+    options = {"solver": "matching_pursuit", "block_size": 10, "max_iter": 3}
+    model = LSSVMRegressor(random_state=0, tol=1e-9, **options)
+    validation = {"X_val": X[::-1], "y_val": y[::-1]}
+    histories = []
+    for device in (None, there):
+        model.set_params(device=device, memory_budget="1400KiB")
+        with pytest.warns(ConvergenceWarning):
+            histories.append(model.fit(X, y, **validation).history_)
+    errors = [history["validation_error"] for history in histories]
+    assert errors[0] == pytest.approx(errors[1])
+
+
+def test_what_is_chosen_is_told_before_and_after(wide, there):
+    X, y = wide
+    model = LSSVMClassifier(device=there, memory_budget="200KiB", random_state=0)
+    told = model.explain(X, y)
+    assert "rows stay on the host and travel in blocks" in told
+    assert model.fit(X, y).explain().startswith(told.split(":")[0])
+
+
+def test_a_given_matrix_goes_as_a_whole(wide, there, moved):
+    X, _ = wide
+    K = X @ X.T / X.shape[1]
+    model = LSSVMClassifier(kernel="precomputed", device=there, memory_budget=K.nbytes)
+    seen = model._kernel_and_rows(None, K)[0].matrix
+    assert isinstance(seen, torch.Tensor)
+    assert not isinstance(seen, HostRows)

@@ -23,10 +23,10 @@ from kaucus.kernels import (
     Linear,
     MahalanobisRBF,
     NearestCenter,
+    _tiles,
     gamma_path,
     regularise_covariances,
 )
-from kaucus.kernels import _base as base
 from tests.arrays import EPS, array, assert_close, same_bits
 from tests.reference import cluster_rbf as reference
 from tests.reference.kernels import matrix
@@ -324,7 +324,7 @@ def test_partitions_that_are_functions_objects_and_clusterers(rows):
 def test_tiles_of_any_shape_and_order_of_cells(rng, rows, tile, monkeypatch):
     kernel = kernel_of("full", rng)
     whole = kernel(*rows)
-    monkeypatch.setattr(base, "tile_shape", lambda *args: tile)
+    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: tile)
     assert_close(kernel(*rows), whole, rtol=1e-12)
     order = np.argsort(kernel.partition(rows[0]), kind="stable")
     assert_close(kernel(rows[0][order], rows[1]), whole[order], rtol=1e-12)

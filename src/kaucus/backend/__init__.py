@@ -19,6 +19,7 @@ from kaucus.backend._blocks import (
 from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
+from kaucus.backend._host_rows import HostRows
 from kaucus.backend._labels import (
     best_two,
     count_labels,
@@ -67,6 +68,7 @@ from kaucus.backend._namespace import (
     itemsize,
     label_array,
     on_gpu,
+    rows_in_order,
     set_columns,
     set_entries,
     synchronize,
@@ -85,7 +87,15 @@ from kaucus.backend._precision import (
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
 from kaucus.backend._split import split_columns, times_split, wide_product
-from kaucus.backend._streaming import device_parts, iter_device_blocks, rows_on_device
+from kaucus.backend._streaming import (
+    budget_beside,
+    bytes_on_their_way,
+    device_parts,
+    iter_device_blocks,
+    rows_on_device,
+    rows_seen_from,
+    travelling_blocks,
+)
 
 __all__ = [
     # namespaces and devices
@@ -108,6 +118,7 @@ __all__ = [
     "itemsize",
     "on_gpu",
     "label_array",
+    "rows_in_order",
     "set_columns",
     "set_entries",
     "synchronize",
@@ -168,9 +179,14 @@ __all__ = [
     "products_in",
     "working_types",
     # to a device in blocks
+    "HostRows",
+    "budget_beside",
+    "bytes_on_their_way",
     "device_parts",
     "iter_device_blocks",
     "rows_on_device",
+    "rows_seen_from",
+    "travelling_blocks",
     # random numbers
     "generator_from",
     "random_normal",

@@ -70,8 +70,12 @@ class CudaLane(Lane):
         return torch.cuda.current_stream(self.rows.device)
 
 
-def device_blocks(X: np.ndarray, blocks: list[slice], device) -> Iterator[tuple]:
-    """Yield slices of rows and the rows on the device; see ``iter_device_blocks``."""
+Part = slice | np.ndarray
+"""Which rows: a slice, or their numbers."""
+
+
+def device_blocks(X: np.ndarray, blocks: list[Part], device) -> Iterator[tuple]:
+    """Yield parts of the rows and the rows on the device: ``iter_device_blocks``."""
     lanes = make_lanes(X, blocks, device)
     if lanes:
         lanes[0].load(X[blocks[0]])
@@ -87,12 +91,16 @@ def device_blocks(X: np.ndarray, blocks: list[slice], device) -> Iterator[tuple]
             lane.close()
 
 
-def make_lanes(X: np.ndarray, blocks: list[slice], device) -> list[Lane]:
+def make_lanes(X: np.ndarray, blocks: list[Part], device) -> list[Lane]:
     """Return two lanes for the highest block; one where there is one block."""
-    height = max((s.stop - s.start for s in blocks), default=0)
+    height = max(map(_height, blocks), default=0)
     shape, dtype = (height, X.shape[1]), getattr(torch, X.dtype.name)
     n_lanes = min(len(blocks), 2)
     if torch.device(device).type != "cuda":
         return [Lane(shape, dtype, device) for _ in range(n_lanes)]
     stream = torch.cuda.Stream(device)
     return [CudaLane(shape, dtype, device, stream) for _ in range(n_lanes)]
+
+
+def _height(part: Part) -> int:
+    return part.stop - part.start if isinstance(part, slice) else len(part)

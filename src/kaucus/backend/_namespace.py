@@ -12,6 +12,8 @@ import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from kaucus.backend._host_rows import HostRows
+
 Array = Any
 """An array of any library that follows the array API standard."""
 
@@ -27,7 +29,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
         If the arrays belong to different libraries.
     """
     dense = [
-        np.empty(0) if scipy.sparse.issparse(a) else a
+        np.empty(0) if scipy.sparse.issparse(a) else _seen(a)
         for a in arrays
         if a is not None and not isinstance(a, int | float)
     ]
@@ -45,7 +47,12 @@ def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    return array_api_compat.device(x)
+    return array_api_compat.device(_seen(x))
+
+
+def _seen(x: Array) -> Array:
+    """Return an array of the kind that rows of the host have on their device."""
+    return x.like if isinstance(x, HostRows) else x
 
 
 def is_numpy(x: Array) -> bool:
@@ -55,7 +62,7 @@ def is_numpy(x: Array) -> bool:
 
 def is_torch(x: Array) -> bool:
     """Tell whether ``x`` is a torch tensor, without importing torch."""
-    return array_api_compat.is_torch_array(x)
+    return array_api_compat.is_torch_array(_seen(x))
 
 
 def on_gpu(x: Array) -> bool:
@@ -210,6 +217,8 @@ def astype(x: Array, dtype: str) -> Array:
     """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
     if dtype_name(x) == dtype:
         return x
+    if isinstance(x, HostRows):  # cast there, block by block
+        return x.in_kind_of(astype(x.like, dtype))
     if is_sparse(x):
         return x.astype(dtype)
     xp = array_namespace(x)
@@ -222,10 +231,23 @@ def itemsize(x: Array) -> int:
 
 
 def take_rows(X: Array, rows: Array) -> Array:
-    """Return the rows with the given numbers, of an array or a CSR matrix."""
+    """Return the rows with the given numbers, of an array or a CSR matrix.
+
+    Rows of the host come to their device.
+    """
+    if isinstance(X, HostRows):
+        some = np.asarray(X.values[X.part(to_numpy(rows))])
+        return as_like(some, X.like, dtype=dtype_name(X))
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
     return array_namespace(X).take(X, rows, axis=0)
+
+
+def rows_in_order(X: Array, order: Array) -> Array:
+    """Return rows by their numbers, however many; rows of the host stay there."""
+    if isinstance(X, HostRows):
+        return X.in_order(to_numpy(order))
+    return take_rows(X, order if is_sparse(X) else as_like(order, X))
 
 
 def dense_rows(X: Array, rows: np.ndarray) -> Array:

@@ -20,8 +20,8 @@ from kaucus.backend import (
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
-    in_precision_of,
     map_rows,
+    support_beside,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
@@ -145,10 +145,13 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
 
     def _values_on_device(self, rows):
         """Return f(x), (n, t), of checked rows where they are."""
+        support = support_beside(
+            self._support_rows(), rows, self.device, self.memory_budget
+        )
         operator = KernelOperator(
             self.kernel_,
             rows,
-            in_precision_of(self._support_rows(), rows),
+            support,
             memory_budget=self.memory_budget,
             store=False,
         )

@@ -7,10 +7,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kaucus._array_input import on_host
-from kaucus.backend import resolve_budget, to_numpy
+from kaucus.backend import budget_beside, to_numpy
 from kaucus.estimators._base import SOLVERS
-from kaucus.estimators._kernel_input import on_device
+from kaucus.estimators._kernel_input import kernel_rows, on_device
 from kaucus.estimators._validation import check_count, check_positive
+from kaucus.kernels import kernel_diagonal
 from kaucus.solvers import (
     RANDOMIZED,
     FitResult,
@@ -111,10 +112,10 @@ class BlockwiseFit:
         kernel, rows = self._kernel_and_rows(self._resolve_kernel(X, None), X)
         plan = plan_ls_svm(
             rows,
-            float(np.max(np.abs(to_numpy(kernel.diag(rows))))),
+            float(np.max(np.abs(to_numpy(kernel_diagonal(kernel, rows))))),
             check_positive("C", self.C),
             self.solver,
-            resolve_budget(self.memory_budget, rows),
+            budget_beside(rows, self.memory_budget),
             n_columns=self._n_columns(y),
             tol=self.tol,
             max_iter=self.max_iter,
@@ -141,7 +142,8 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
         raise ValueError(f"{missing} is missing: X_val and y_val go together.")
     X_val, y_val = estimator._validate(X_val, reset=False), on_host(y_val)
     check_consistent_length(X_val, y_val)
-    X_val = on_device(X_val, estimator.device)
     if estimator._precomputed:
-        return Validation(None, make_error(y_val), X_val)
-    return Validation(X_val, make_error(y_val))
+        K_val = on_device(X_val, estimator.device)
+        return Validation(None, make_error(y_val), K_val)
+    rows = kernel_rows(X_val, estimator.device, estimator.memory_budget)
+    return Validation(rows, make_error(y_val))

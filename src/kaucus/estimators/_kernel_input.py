@@ -16,6 +16,7 @@ from kaucus.backend import (
     is_tensor,
     parse_bytes,
     rows_on_device,
+    rows_seen_from,
     to_device,
     working_types,
 )
@@ -88,11 +89,13 @@ class KernelInputMixin:
         return kernel
 
     def _kernel_and_rows(self, kernel, X):
-        """Return kernel and rows on the device; row numbers for a given matrix."""
-        rows = on_device(X, self.device)
+        """Return kernel and rows on the device; row numbers for a given matrix.
+
+        Rows that do not fit there stay, and are seen from there.
+        """
         if kernel is not None:
-            return kernel, rows
-        kernel = Precomputed(rows)
+            return kernel, kernel_rows(X, self.device, self.memory_budget)
+        kernel = Precomputed(on_device(X, self.device))
         return kernel, kernel.row_numbers()
 
     def __sklearn_tags__(self):
@@ -119,6 +122,13 @@ def fitting_rows(X, device, memory_budget):
     if is_sparse(X):
         return on_device(X, device)
     return rows_on_device(X, device, memory_budget)
+
+
+def kernel_rows(X, device, memory_budget):
+    """Return ``X`` on the device, or as ``HostRows`` where it does not fit there."""
+    if is_sparse(X):
+        return on_device(X, device)
+    return rows_seen_from(X, device, memory_budget)
 
 
 def are_left_behind(rows, device) -> bool:
@@ -152,3 +162,14 @@ def beside(rows, values):
 def in_precision_of(fitted, X):
     """Bring the training rows beside the rows to predict, in their precision."""
     return astype(beside(X, fitted), dtype_name(X))
+
+
+def support_beside(fitted, rows, device, memory_budget):
+    """Bring training rows beside the rows to predict, or let them be seen from there.
+
+    They are as many as were fitted, and need not fit on the device.
+    """
+    if are_left_behind(fitted, device) and is_tensor(rows):
+        seen = rows_seen_from(fitted, device, memory_budget)
+        return astype(seen, dtype_name(rows))
+    return in_precision_of(fitted, rows)

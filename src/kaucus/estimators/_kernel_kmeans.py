@@ -18,18 +18,18 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
+    budget_beside,
     dtype_name,
     generator_from,
     is_sparse,
     products_in,
-    resolve_budget,
     to_numpy,
 )
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
-    in_precision_of,
     map_rows,
+    support_beside,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
@@ -355,7 +355,7 @@ default="k-means++"
         operator = KernelOperator(
             self.kernel_,
             rows,
-            in_precision_of(self.X_fit_, rows),
+            support_beside(self.X_fit_, rows, self.device, self.memory_budget),
             memory_budget=self.memory_budget,
             store=False,
         )
@@ -408,7 +408,7 @@ default="k-means++"
         if self.approximation is None:
             with products_in(self.precision):
                 return make_gram(kernel, rows, memory_budget=self.memory_budget)
-        budget = resolve_budget(self.memory_budget, rows)
+        budget = budget_beside(rows, self.memory_budget)
         chosen = choose_landmarks(
             kernel,
             rows,

@@ -33,6 +33,7 @@ from kaucus.kernels._resolve import (
     resolve_kernel,
 )
 from kaucus.kernels._sigmoid import Sigmoid
+from kaucus.kernels._tiles import kernel_diagonal, row_pairs
 
 __all__ = [
     "CallableKernel",
@@ -57,6 +58,7 @@ __all__ = [
     "fill_constant_columns",
     "gamma_path",
     "inner_products",
+    "kernel_diagonal",
     "kernel_names",
     "kernels_with_gamma",
     "median_gamma",
@@ -65,6 +67,7 @@ __all__ = [
     "regularise_covariances",
     "resolve_gamma",
     "resolve_kernel",
+    "row_pairs",
     "squared_norms",
     "unit_rows",
 ]

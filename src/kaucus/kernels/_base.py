@@ -13,12 +13,10 @@ from kaucus.backend import (
     array_namespace,
     device_of,
     dtype_name,
-    for_each_block,
     is_sparse,
     n_workers,
     resolve_budget,
     symmetric_tiles,
-    tile_shape,
     tiles,
 )
 from kaucus.kernels._distances import (
@@ -28,6 +26,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
+from kaucus.kernels._tiles import row_pairs
 
 
 class Kernel(ABC):
@@ -50,8 +49,8 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (n, d)
-        Y : array or CSR matrix of shape (m, d), default=None
+        X : array, CSR matrix or HostRows of shape (n, d)
+        Y : array, CSR matrix or HostRows of shape (m, d), default=None
             None means ``X``: half of the work, and an exactly symmetric matrix.
 
         Returns
@@ -60,22 +59,21 @@ class Kernel(ABC):
             In the library, device and precision of ``X``.
         """
         symmetric = Y is None
-        x_rows, y_rows = self.prepare_pair(X, Y)
-        shape = (X.shape[0], y_rows.values.shape[0])
+        pairs = row_pairs(self, X, Y)
+        shape = pairs.shape
         xp = array_namespace(X)
         out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
-        tile = tile_shape(X, shape[1], resolve_budget(None, X))
+        tile = pairs.tile_shape(resolve_budget(None, X))
         blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
 
-        def fill(block: tuple[slice, slice]) -> None:
-            rows, columns = block
-            T = self.tile(x_rows.block(rows), y_rows.block(columns))
+        def fill(block: tuple[slice, slice], x_rows: Rows, y_rows: Rows) -> None:
+            T = self.tile(x_rows, y_rows)
             if symmetric:
                 mirror(out, block, T)
             else:
-                out[rows, columns] = T
+                out[block] = T
 
-        for_each_block(fill, blocks, workers=self.n_workers(X))
+        pairs.for_each(fill, blocks)
         return out
 
     def n_workers(self, X: Array) -> int:

@@ -65,6 +65,12 @@ class CellRows(NamedTuple):
         parts = tuple(part.block(rows) for part in self.by_partner)
         return CellRows(self.values[rows, :], self.cells[rows], parts)
 
+    def taken(self, rows: Array) -> "CellRows":
+        """Return the rows of the given numbers."""
+        parts = tuple(part.taken(rows) for part in self.by_partner)
+        values = take_rows(self.values, rows)
+        return CellRows(values, self.cells[to_numpy(rows)], parts)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterRBF(Kernel):

@@ -66,6 +66,15 @@ class Rows(NamedTuple):
             None if given is None else given[rows, :],
         )
 
+    def taken(self, rows: Array) -> "Rows":
+        """Return the rows of the given numbers."""
+        norms, given = self.squared_norms, self.given
+        return Rows(
+            take_rows(self.values, rows),
+            None if norms is None else array_namespace(norms).take(norms, rows),
+            None if given is None else take_rows(given, rows),
+        )
+
 
 def squared_norms(X: Array) -> Array:
     """Return ‖x‖² of each row.

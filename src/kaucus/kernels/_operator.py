@@ -6,6 +6,7 @@ stored matrix where there is room, a streamed one where there is none, and anyth
 in between. A symmetric matrix keeps and computes only its upper half.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kaucus.backend import (
@@ -20,13 +21,11 @@ from kaucus.backend import (
     resolve_budget,
     split_columns,
     symmetric_tiles,
-    tile_shape,
     tiles,
     times_split,
 )
 from kaucus.kernels._base import Kernel
-
-Tile = tuple[slice, slice]
+from kaucus.kernels._tiles import Tile, kernel_diagonal, row_pairs
 
 
 class _Product(NamedTuple):
@@ -44,12 +43,12 @@ class KernelOperator:
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array or CSR matrix of shape (m, d), default=None
+    X : array, CSR matrix or HostRows of shape (n, d)
+    Y : array, CSR matrix or HostRows of shape (m, d), default=None
         None means ``X``: K is symmetric, and half of it is computed.
     memory_budget : int, str or None, default=None
-        Bytes that this object may hold beside ``X`` and ``Y``; None: three quarters
-        of what is free.
+        Bytes that this object may hold beside ``X`` and ``Y``, and beside what
+        ``HostRows`` take on their way; None: three quarters of what is free.
     store : bool, default=True
         Whether tiles are kept for the next product as far as the budget goes. Choose
         False for a single product.
@@ -88,11 +87,11 @@ class KernelOperator:
         self.symmetric = Y is None
         self._like = X
         budget = resolve_budget(memory_budget, X)
-        self._rows, self._columns = kernel.prepare_pair(X, Y)
-        self.shape = (X.shape[0], self._columns.values.shape[0])
+        self._pairs = row_pairs(kernel, X, Y)
+        self.shape = self._pairs.shape
         # An eighth for the tiles at work, another for the products in flight, the rest
         # for tiles that are kept.
-        tile = tile_shape(X, self.shape[1], max(budget // 8, 1))
+        tile = self._pairs.tile_shape(max(budget // 8, 1))
         blocks = (
             symmetric_tiles(self.shape[0], tile)
             if self.symmetric
@@ -117,7 +116,7 @@ class KernelOperator:
 
     def diagonal(self) -> Array:
         """Return the diagonal of a symmetric K, (n,)."""
-        return self.kernel.diag(self._like)
+        return kernel_diagonal(self.kernel, self._like)
 
     def matmul(self, V: Array) -> Array:
         """Return K @ V, (n, t), in the precision of ``V``, (m, t)."""
@@ -150,23 +149,25 @@ class KernelOperator:
             function, self._panels, workers=self.kernel.n_workers(self._like)
         )
 
-    def _tile(self, block: Tile) -> Array:
-        key = _key(block)
-        if (kept := self._kept.get(key)) is not None:
-            return kept
-        rows, columns = block
-        T = self.kernel.tile(self._rows.block(rows), self._columns.block(columns))
-        if key in self._kept:
-            self._kept[key] = T
-        return T
+    def _tiles(self, panel: list[Tile]) -> Iterator[tuple[Tile, Array]]:
+        """Yield the tiles of a panel: kept ones, and others as they are computed."""
+        missing = [block for block in panel if self._kept.get(_key(block)) is None]
+        pairs = self._pairs.iterate(missing)
+        for block in panel:
+            key = _key(block)
+            if (T := self._kept.get(key)) is None:
+                T = self.kernel.tile(*next(pairs))
+                if key in self._kept:
+                    self._kept[key] = T
+            yield block, T
 
     def _panel_product(self, panel: list[Tile], V: Array) -> _Product:
         rows = panel[0][0]
         start, height = rows.start, rows.stop - rows.start
         values = self._zeros(height, V)
         mirrored = self._zeros(self.shape[0] - start, V) if self.symmetric else None
-        for block in panel:
-            T, columns = astype(self._tile(block), dtype_name(V)), block[1]
+        for (_, columns), tile in self._tiles(panel):
+            T = astype(tile, dtype_name(V))
             values += astype(T @ V[columns, :], "float64")
             if mirrored is None:
                 continue
@@ -183,14 +184,14 @@ class KernelOperator:
 
     def _split_product(self, panel: list[Tile], parts: Array) -> _Product:
         values = sum(
-            times_split(self._tile(block), parts[block[1], :]) for block in panel
+            times_split(T, parts[columns, :]) for (_, columns), T in self._tiles(panel)
         )
         return _Product(panel[0][0], values, None)
 
     def _transposed_parts(self, panel: list[Tile], V: Array):
         parts = []
-        for rows, columns in panel:
-            T = astype(self._tile((rows, columns)), dtype_name(V))
+        for (rows, columns), tile in self._tiles(panel):
+            T = astype(tile, dtype_name(V))
             parts.append((columns, astype(T.T @ V[rows, :], "float64")))
         return parts
 

@@ -19,6 +19,7 @@ from kaucus.backend import (
     add_to_diagonal,
     array_namespace,
     astype,
+    budget_beside,
     cho_solve,
     cholesky_with_jitter,
     device_of,
@@ -28,11 +29,11 @@ from kaucus.backend import (
     itemsize,
     n_workers,
     on_gpu,
-    resolve_budget,
     row_blocks,
+    rows_in_order,
     take_rows,
 )
-from kaucus.kernels import Kernel, KernelOperator, Precomputed
+from kaucus.kernels import Kernel, KernelOperator, Precomputed, kernel_diagonal
 
 # A block of a stored matrix is in cache when it is multiplied; a GPU wants more.
 _BLOCK_BYTES_CPU = 8 * 2**20
@@ -47,7 +48,7 @@ class Gram(ABC):
     Attributes
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
     n_rows : int
     like : array
         Whose library and device the answers have.
@@ -74,7 +75,7 @@ class Gram(ABC):
 
     def diagonal(self) -> Array:
         """Return k(x, x) of every row, (n,), in float64."""
-        return astype(self.kernel.diag(self.X), "float64")
+        return astype(kernel_diagonal(self.kernel, self.X), "float64")
 
     @abstractmethod
     def matmul(self, V: Array) -> Array:
@@ -95,7 +96,7 @@ class StoredGram(Gram):
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
         All rows of the matrix, in order, where the kernel is a given one.
     """
 
@@ -146,7 +147,7 @@ class StreamedGram(Gram):
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
     memory_budget : int
         Bytes.
     """
@@ -163,7 +164,7 @@ class StreamedGram(Gram):
         some = KernelOperator(
             self.kernel,
             self.X,
-            take_rows(self.X, rows),
+            rows_in_order(self.X, rows),
             memory_budget=max(self._budget // 4, 1),
             store=False,
         )
@@ -180,7 +181,7 @@ class NystromGram(Gram):
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
     landmarks : array or CSR matrix of shape (m, d)
     memory_budget : int
         Bytes; K_nm is kept where n m numbers fit, and computed again where not.
@@ -194,7 +195,7 @@ class NystromGram(Gram):
         self, kernel: Kernel, X: Array, landmarks: Array, memory_budget: int
     ) -> None:
         super().__init__(kernel, X)
-        self._landmarks = landmarks
+        self._landmarks, self._budget = landmarks, memory_budget
         self._operator = KernelOperator(
             kernel, X, landmarks, memory_budget=memory_budget
         )
@@ -221,7 +222,11 @@ class NystromGram(Gram):
 
     def columns_product(self, rows: Array, V: Array) -> Array:
         some = KernelOperator(
-            self.kernel, take_rows(self.X, rows), self._landmarks, store=False
+            self.kernel,
+            rows_in_order(self.X, rows),
+            self._landmarks,
+            memory_budget=max(self._budget // 4, 1),
+            store=False,
         )
         return self._spread(self._solve(some.rmatmul(astype(V, some.dtype))))
 
@@ -241,12 +246,12 @@ def make_gram(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
     memory_budget : int, str or None, default=None
         Bytes; None is three quarters of what is free. A quarter of it is left to the
         sums of the clusters.
     """
-    budget = resolve_budget(memory_budget, X)
+    budget = budget_beside(X, memory_budget)
     room = budget - budget // 4
     if isinstance(kernel, Precomputed) or X.shape[0] ** 2 * itemsize(X) <= room:
         return StoredGram(kernel, X)

@@ -13,9 +13,11 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     as_like,
     dtype_name,
     is_sparse,
+    itemsize,
     random_rows,
     take_rows,
 )
@@ -44,7 +46,8 @@ def choose_landmarks(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
+        Of rows of the host, no more are looked at than fit on their device.
     n_landmarks : int
         At most n.
     method : {"k-means", "uniform", "rpcholesky"}
@@ -57,7 +60,9 @@ def choose_landmarks(
         m ≤ n_landmarks: fewer where K has a smaller numerical rank ("rpcholesky").
     """
     like = np.empty(0) if is_sparse(X) else X
-    size = n_landmarks if method == "uniform" else _ROWS_EACH * n_landmarks
+    size = n_landmarks
+    if method != "uniform":
+        size = max(size, min(_ROWS_EACH * size, _rows_that_fit(X)))
     drawn = random_rows(rng, X.shape[0], min(size, X.shape[0]), like)
     sample = take_rows(X, drawn)
     if method == "uniform":
@@ -75,6 +80,13 @@ def choose_landmarks(
         block_size=max(1, n_landmarks // _BLOCKS),
     )
     return take_rows(sample, as_like(factor.pivots, like))
+
+
+def _rows_that_fit(X: Array) -> int:
+    """Return how many rows may be looked at together: all that are where they are."""
+    if not isinstance(X, HostRows):
+        return X.shape[0]
+    return X.room // (itemsize(X) * X.shape[1])
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:

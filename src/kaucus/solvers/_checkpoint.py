@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.backend import Array, is_sparse, to_numpy
+from kaucus.backend import Array, HostRows, is_sparse, to_numpy
 
 _FORMAT = 1
 
@@ -40,7 +40,8 @@ def digest(value: Any) -> str:
             hasher.update(np.ascontiguousarray(part).tobytes())
     elif hasattr(value, "shape"):
         hasher.update(f"{value.shape} {value.dtype}".encode())
-        hasher.update(np.ascontiguousarray(to_numpy(value)).tobytes())
+        host = value.values if isinstance(value, HostRows) else to_numpy(value)
+        hasher.update(np.ascontiguousarray(host).data)  # no copy of a memory map
     else:
         hasher.update(repr(value).encode())
     return hasher.hexdigest()[:16]

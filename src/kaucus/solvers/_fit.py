@@ -28,19 +28,22 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     array_namespace,
     as_like,
     astype,
+    budget_beside,
+    bytes_on_their_way,
     dtype_name,
     few_threads_for,
     format_bytes,
     is_torch,
     on_gpu,
     product_epsilon,
-    resolve_budget,
+    rows_in_order,
     take_rows,
 )
-from kaucus.kernels import Kernel, KernelOperator
+from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
 from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._block_memory import plan_blocks
 from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
@@ -117,14 +120,14 @@ def plan_ls_svm(
 
     Parameters
     ----------
-    X : array of shape (n, d)
+    X : array or HostRows of shape (n, d)
     K_largest : float
         Largest entry of the diagonal of K.
     C : float
     solver : str
         ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     budget : int
-        Bytes.
+        Bytes, as :func:`budget_beside` gives them.
     n_columns : int, default=22
         Right-hand sides of an iterative solver.
     tol : float, default=1e-3
@@ -148,10 +151,12 @@ def plan_ls_svm(
     if solver == "cholesky" and not fits:
         raise MemoryError(
             f"solver='cholesky' needs {format_bytes(needed)} for the kernel matrix of "
-            f"{n} rows, memory_budget allows {format_bytes(budget)}; use solver='cg', "
+            f"{n} rows, memory_budget allows {_shown(budget, X)}; use solver='cg', "
             "float32 data, fewer rows, or a larger memory_budget."
         )
     size = f"{n} rows: the kernel matrix takes {format_bytes(matrix)} in {dtype}"
+    if isinstance(X, HostRows):
+        size += ", the rows stay on the host and travel in blocks"
     direct = fits and (
         n <= _FEW_ROWS
         or gpu
@@ -163,7 +168,7 @@ def plan_ls_svm(
     if solver == "cholesky" or (solver == "auto" and direct):
         precision = _precision(n, dtype, budget, gpu)
         return Plan("cholesky", dtype, precision, f"{size}; it is factored.")
-    why = f"; memory_budget is {format_bytes(budget)}" if not fits else ""
+    why = f"; memory_budget is {_shown(budget, X)}" if not fits else ""
     cg = _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     blocks = _block_work(X, matrix, budget, n_columns, tol, max_iter)
     if solver == "cg" or fits or cg <= blocks:
@@ -173,6 +178,13 @@ def plan_ls_svm(
         reason = f"{size}{why}; random blocks of it are taken (block descent)."
         solver = "block_descent"
     return Plan(solver, dtype, "auto", f"{reason} {_compare(n, cg, blocks)}")
+
+
+def _shown(budget: int, X: Array) -> str:
+    """Write a budget for people, with what is taken off for rows on their way."""
+    away = bytes_on_their_way(X)
+    beside = f" and {format_bytes(away)} for rows on their way" if away else ""
+    return f"{format_bytes(budget)}{beside}"
 
 
 def _cg_work(X, K_largest: float, C: float, kept: bool, n_columns: int, tol: float):
@@ -265,9 +277,11 @@ def fit_ls_svm(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
+        Rows of the host travel to their device in blocks, for every tile of the kernel
+        matrix that is computed.
     Y : array of shape (n, t)
-        Targets, in the library of ``X`` (NumPy for CSR).
+        Targets, in the library and on the device of ``X`` (NumPy for CSR).
     C : float
         H = K + I/C.
     sample_weight : array of shape (n,), default=None
@@ -296,8 +310,8 @@ def fit_ls_svm(
         Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
         ``checkpoint``, ``safeguard``. Other solvers have no use for them.
     """
-    budget = resolve_budget(memory_budget, X)
-    K_diagonal = kernel.diag(X)
+    budget = budget_beside(X, memory_budget)
+    K_diagonal = kernel_diagonal(kernel, X)
     xp = array_namespace(K_diagonal)
     K_largest = float(xp.max(xp.abs(K_diagonal)))
     if not math.isfinite(K_largest):
@@ -392,7 +406,7 @@ def _fit_cholesky(
     order = np.concatenate([others, loo_rows])
     there, back = as_like(order, Y), as_like(np.argsort(order), Y)
     solution = solve_ls_svm(
-        kernel(take_rows(X, there)),
+        kernel(rows_in_order(X, order)),
         xp.take(Y, there, axis=0),
         C=C,
         n_leave_one_out=len(loo_rows),

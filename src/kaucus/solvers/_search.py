@@ -10,9 +10,9 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    budget_beside,
     few_threads_for,
     format_bytes,
-    resolve_budget,
     to_numpy,
 )
 from kaucus.kernels import Kernel
@@ -70,7 +70,7 @@ def search_by_leave_one_out(
     -----
     About 10 n³ multiplications for each kernel, five n × n matrices of float64.
     """
-    _check_memory(X.shape[0], resolve_budget(memory_budget, X))
+    _check_memory(X.shape[0], budget_beside(X, memory_budget))
     with few_threads_for(X.shape[0]):
         return _search(kernels, X, Y, Cs, score, sample_weight, left_out)
 

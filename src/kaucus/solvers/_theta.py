@@ -12,19 +12,19 @@ row like any other, once in a pass; beside thousands of rows it costs nothing, a
 """
 
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     add_gram,
     array_namespace,
     as_like,
     astype,
     device_of,
     dtype_name,
-    for_each_block,
     is_torch,
     itemsize,
     map_blocks,
@@ -35,11 +35,10 @@ from kaucus.backend import (
     row_blocks,
     set_entries,
     take_rows,
-    tile_shape,
     tiles,
     zero_gram,
 )
-from kaucus.kernels import Kernel
+from kaucus.kernels import Kernel, row_pairs
 from kaucus.solvers._scaling import ScaledTargets
 
 # Bytes of one float64 piece of a block: in cache for products with few columns, larger
@@ -60,7 +59,7 @@ class KernelRows:
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
     budget : int
         Bytes for rows that are kept.
 
@@ -72,11 +71,11 @@ class KernelRows:
 
     def __init__(self, kernel: Kernel, X: Array, budget: int) -> None:
         self.kernel = kernel
-        self._rows = kernel.prepare_pair(X, None)[0]
+        self._pairs, self._travels = row_pairs(kernel, X), isinstance(X, HostRows)
         diagonal = kernel.diag(take_rows(X, as_like(np.arange(1), X)))
         self._like = diagonal  # dense, also where X is sparse
         self.n = X.shape[0]
-        self._tile = tile_shape(X, self.n, max(budget // 8, 2**20))
+        self._tile = self._pairs.tile_shape(max(budget // 8, 2**20))
         capacity = min(max(budget, 0) // (itemsize(X) * self.n), self.n)
         self._kept = self.empty((capacity, self.n))
         self._slots = np.full(self.n, -1)  # row of K -> row of _kept
@@ -133,26 +132,46 @@ class KernelRows:
         if filled:
             product = self._kept[:filled, :] @ work
             parts.append(xp.take(product, self.index(slots[known]), axis=0))
-        step = max(1, _CHUNK_BYTES // (itemsize(self._like) * self.n))
-        for start in range(0, len(new), step):
-            rows = new[start : start + step]
-            block = self.empty((len(rows), self.n))
-            self._compute(block, rows)
-            self._keep(block, rows)
-            parts.append(block @ work)
+        if len(new):
+            product = self._product_by_tiles if self._travels else self._product_by_rows
+            parts.append(product(new, work))
         back = self.index(np.argsort(np.concatenate([known, new])))
         return astype(xp.take(xp.concat(parts, axis=0), back, axis=0), "float64")
 
-    def _compute(self, out: Array, rows: np.ndarray) -> None:
-        """Write K[rows, :] into ``out``, tile by tile."""
-        left = _take(self._rows, self.index(rows))
+    def _product_by_rows(self, rows: np.ndarray, V: Array) -> Array:
+        """Return K[rows, :] @ V from whole rows, which are kept where there is room."""
+        parts = []
+        step = max(1, _CHUNK_BYTES // (itemsize(self._like) * self.n))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            block = self.empty((len(some), self.n))
+            self._compute(block, some)
+            self._keep(block, some)
+            parts.append(block @ V)
+        return array_namespace(V).concat(parts, axis=0)
 
-        def fill(tile: tuple[slice, slice]) -> None:
-            i, j = tile
-            out[i, j] = self.kernel.tile(left.block(i), self._rows.block(j))
+    def _product_by_tiles(self, rows: np.ndarray, V: Array) -> Array:
+        """Return K[rows, :] @ V without whole rows: X travels less often."""
+        xp = array_namespace(V)
+        out = xp.zeros((len(rows), V.shape[1]), dtype=xp.float64, device=device_of(V))
+
+        def add(block: tuple[slice, slice], left: Any, right: Any) -> None:
+            i, j = block
+            T = self.kernel.tile(left, right)
+            out[i, :] += astype(T @ V[j, :], "float64")
 
         blocks = tiles((len(rows), self.n), self._tile)
-        for_each_block(fill, blocks, workers=self.kernel.n_workers(self._like))
+        self._pairs.with_rows(rows).for_each(add, blocks)
+        return astype(out, dtype_name(V))
+
+    def _compute(self, out: Array, rows: np.ndarray) -> None:
+        """Write K[rows, :] into ``out``, tile by tile."""
+
+        def fill(block: tuple[slice, slice], left: Any, right: Any) -> None:
+            out[block] = self.kernel.tile(left, right)
+
+        blocks = tiles((len(rows), self.n), self._tile)
+        self._pairs.with_rows(rows).for_each(fill, blocks)
 
     def _keep(self, block: Array, rows: np.ndarray) -> None:
         """Keep rows that another thread has not kept meanwhile, where there is room."""
@@ -169,18 +188,6 @@ class KernelRows:
             )
             self._slots[rows[fresh]] = np.arange(slots.start, slots.stop)
             self._filled = slots.stop
-
-
-def _take(rows, index: Array):
-    """Return the prepared rows of the given numbers."""
-    norms, given = rows.squared_norms, rows.given
-    return rows._replace(
-        values=take_rows(rows.values, index),
-        squared_norms=None
-        if norms is None
-        else array_namespace(norms).take(norms, index),
-        given=None if given is None else take_rows(given, index),
-    )
 
 
 class Block(NamedTuple):

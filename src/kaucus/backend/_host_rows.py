@@ -1,0 +1,68 @@
+"""Rows that stay on the host while the work on them is elsewhere.
+
+To the core they look like a matrix on the device: they have a shape, and the library,
+device and precision that their blocks will have there. What cannot be asked for is all
+of them at once: blocks travel (``travelling_blocks``), and rows by number
+(``take_rows``).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class HostRows:
+    """A NumPy matrix as it is seen from a device.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+        Also a memory map; never changed.
+    like : array
+        Whose library, device and precision the blocks have.
+    room : int
+        Bytes that blocks on their way, and what is made of them on the spot, may take
+        on the device.
+    order : ndarray of shape (m,), default=None
+        Which rows of ``values`` these are, in which order; None means all.
+    """
+
+    values: np.ndarray
+    like: Any
+    room: int
+    order: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        n = len(self.values) if self.order is None else len(self.order)
+        return n, self.values.shape[1]
+
+    @property
+    def ndim(self) -> int:
+        """Always 2."""
+        return 2
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the blocks, in the terms of their library."""
+        return self.like.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where the blocks will be, in the terms of their library."""
+        return self.like.device
+
+    def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+        """Return what ``values`` is to be indexed with for these rows."""
+        return rows if self.order is None else self.order[rows]
+
+    def in_order(self, order: np.ndarray) -> "HostRows":
+        """Return the rows with the given numbers; nothing is copied."""
+        return replace(self, order=np.asarray(self.part(order)))
+
+    def in_kind_of(self, like: Any) -> "HostRows":
+        """Return the same rows, to be seen in another precision or place."""
+        return replace(self, like=like)

@@ -1,0 +1,169 @@
+"""Where the rows of a kernel's tiles come from: they are here, or they travel.
+
+Rows that are where the work is are made ready once, and tiles are computed in threads.
+Rows of the host (:class:`~kaucus.backend.HostRows`) are brought to the device for each
+tile, the next ones while the last are worked on, and made ready there: that costs
+(h + w) d for a tile of h × w, beside h w d for the tile itself, and nothing of the size
+of all rows is on the device.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    HostRows,
+    array_namespace,
+    as_like,
+    for_each_block,
+    is_sparse,
+    itemsize,
+    row_blocks,
+    rows_in_order,
+    tile_shape,
+    travelling_blocks,
+)
+
+if TYPE_CHECKING:
+    from kaucus.kernels._base import Kernel
+
+Tile = tuple[slice, slice]
+"""Rows and columns of a tile."""
+
+Use = Callable[[Tile, Any, Any], None]
+"""``use(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
+
+# What a tile takes for each of its rows and columns, in rows: two on their way, the
+# same cast, shifted, and with norms beside them for the product.
+_COPIES = 6
+# A kernel makes about this many temporaries as large as its tile.
+_TEMPORARIES = 4
+# Entries of the largest tile: a square of 8,192. The higher it is, the fewer times all
+# columns come.
+_TILE_ENTRIES = 2**26
+
+
+class PreparedPairs:
+    """Rows and columns of k(X, Y), made ready once."""
+
+    def __init__(self, kernel: "Kernel", like: Array, rows: Any, columns: Any) -> None:
+        self._kernel, self._like = kernel, like
+        self._rows, self._columns = rows, columns
+        self.shape = (int(rows.values.shape[0]), int(columns.values.shape[0]))
+
+    def tile_shape(self, budget: int) -> tuple[int, int]:
+        """Return rows and columns of a tile for which there is memory."""
+        return tile_shape(self._like, self.shape[1], budget)
+
+    def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows and the columns of each tile."""
+        return map(self._pair, tiles)
+
+    def for_each(self, use: Use, tiles: list[Tile]) -> None:
+        """Call ``use`` for every tile, in threads."""
+        workers = self._kernel.n_workers(self._like)
+        for_each_block(
+            lambda tile: use(tile, *self._pair(tile)), tiles, workers=workers
+        )
+
+    def with_rows(self, numbers: np.ndarray) -> "PreparedPairs":
+        """Return the pairs of these rows of K with all columns."""
+        values = self._rows.values
+        index = numbers if is_sparse(values) else as_like(numbers, values)
+        rows = self._rows.taken(index)
+        return PreparedPairs(self._kernel, self._like, rows, self._columns)
+
+    def _pair(self, tile: Tile) -> tuple[Any, Any]:
+        rows, columns = tile
+        return self._rows.block(rows), self._columns.block(columns)
+
+
+class TravellingPairs:
+    """Rows and columns of k(X, Y) where X or Y or both stay on the host."""
+
+    def __init__(self, kernel: "Kernel", X: Array, Y: Array) -> None:
+        self._kernel, self._X, self._Y = kernel, X, Y
+        self.shape = (int(X.shape[0]), int(Y.shape[0]))
+        self._room = min(x.room for x in (X, Y) if isinstance(x, HostRows))
+
+    def tile_shape(self, budget: int) -> tuple[int, int]:
+        """Return rows and columns of a tile for which there is memory.
+
+        As square as may be, within half of what may be on its way for its rows, and
+        half for its columns.
+        """
+        entries = min(budget, self._room) // (_TEMPORARIES * itemsize(self._X))
+        entries = max(min(entries, _TILE_ENTRIES), 1)
+        most = max(self._room // (2 * _bytes_per_row(self._X)), 1)
+        width = max(min(math.isqrt(entries), most, self.shape[1]), 1)
+        return max(min(entries // width, most), 1), width
+
+    def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows and the columns of each tile.
+
+        They are to be used up before the next ones are asked for.
+        """
+        tiles = list(tiles)
+        some_rows = travelling_blocks(self._X, [rows for rows, _ in tiles])
+        some_columns = travelling_blocks(self._Y, [columns for _, columns in tiles])
+        for x, y in zip(some_rows, some_columns, strict=True):
+            yield self._kernel.prepare_pair(x, y)
+
+    def for_each(self, use: Use, tiles: list[Tile]) -> None:
+        """Call ``use`` for every tile, one by one."""
+        for tile, pair in zip(tiles, self.iterate(tiles), strict=True):
+            use(tile, *pair)
+
+    def with_rows(self, numbers: np.ndarray) -> "TravellingPairs":
+        """Return the pairs of these rows of K with all columns."""
+        X = rows_in_order(self._X, numbers)
+        return TravellingPairs(self._kernel, X, self._Y)
+
+
+def row_pairs(
+    kernel: "Kernel", X: Array, Y: Array | None = None
+) -> PreparedPairs | TravellingPairs:
+    """Return what gives the rows and columns of the tiles of a kernel matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array, CSR matrix or HostRows of shape (n, d)
+    Y : array, CSR matrix or HostRows of shape (m, d), default=None
+        None means ``X``.
+
+    Returns
+    -------
+    PreparedPairs or TravellingPairs
+        The second where rows stay on the host.
+    """
+    if isinstance(X, HostRows) or isinstance(Y, HostRows):
+        return TravellingPairs(kernel, X, X if Y is None else Y)
+    return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
+
+
+def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
+    """Return k(x, x) of each row, also of rows that stay on the host.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array, CSR matrix or HostRows of shape (n, d)
+
+    Returns
+    -------
+    array of shape (n,)
+        In the precision of ``X``.
+    """
+    if not isinstance(X, HostRows):
+        return kernel.diag(X)
+    blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.room))
+    parts = [kernel.diag(block) for block in travelling_blocks(X, blocks)]
+    return array_namespace(X).concat(parts)
+
+
+def _bytes_per_row(X: Array) -> int:
+    return _COPIES * itemsize(X) * X.shape[1]
