@@ -252,6 +252,19 @@ def test_clusters_of_rows_that_do_not_fit(many_rows):
     assert_close(streamed.cluster_centers_, whole.cluster_centers_, atol=1e-3)
 
 
+def test_rough_looks_at_rows_that_do_not_fit(many_rows):
+    """So many centres that tf32 comes first: the labels are those of float32."""
+    X, _ = many_rows
+    model = SphericalKMeans(512, init=X[:512], max_iter=1, tol=1e-9, device="cuda")
+    with pytest.warns(ConvergenceWarning):
+        streamed = clone(model).set_params(memory_budget="64MiB").fit(X)
+    Z = torch.tensor(X, device="cuda")
+    Z = Z / Z.norm(dim=1, keepdim=True)
+    centers = torch.tensor(streamed.cluster_centers_, device="cuda")
+    exact = (Z.double() @ centers.double().T).argmax(dim=1).cpu().numpy()
+    assert np.mean(streamed.labels_ == exact) > 0.9999
+
+
 def test_predictions_of_rows_that_do_not_fit(many_rows):
     X, y = many_rows
     model = KMeansKernelClassifier(n_representatives=20, random_state=0)

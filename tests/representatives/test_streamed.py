@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from tests.arrays import array, assert_close
 
 from kaucus.backend import to_numpy
-from kaucus.representatives import _streamed, kmeans, streamed_kmeans
+from kaucus.representatives import _assign, _streamed, kmeans, streamed_kmeans
 
 METRICS = ["cosine", "euclidean"]
 
@@ -130,3 +130,39 @@ def test_a_callback_ends_it():
     )
     assert found.n_iter == 2
     assert [step for step, _ in told] == [1, 2]
+
+
+@pytest.fixture
+def rough_device(monkeypatch):
+    """A device with fast products of few digits; return how often they were used."""
+    used = []
+
+    def rough(X, Y):
+        used.append(X.shape[0])
+        return (X.astype(np.float16) @ Y.astype(np.float16).T).astype(X.dtype)
+
+    monkeypatch.setattr(_assign, "rough_error", lambda X: 2.0**-8)
+    monkeypatch.setattr(_assign, "rough_inner_products", rough)
+    monkeypatch.setattr(_assign, "_MANY_SCORES", 120 * 5)
+    return used
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_rough_look_first_changes_nothing(metric, rough_device, monkeypatch):
+    X = blobs().astype(np.float32)
+    options = {"metric": metric, "init": X[:5], "rng": rng_of()}
+    found = streamed_kmeans(X, 5, like=X[:1], memory_budget=8 * 18 * 4 * 30, **options)
+    assert sum(rough_device) == (found.n_iter + 1) * len(X)
+    assert max(rough_device) < len(X)  # by the rows in all, not by those of a block
+    monkeypatch.undo()
+    exact = kmeans(X, 5, **options)
+    assert_array_equal(found.labels, exact.labels)
+    assert found.inertia == pytest.approx(exact.inertia, rel=1e-5)
+
+
+def test_rough_looks_end_where_most_rows_need_another(rough_device):
+    X = np.ones((120, 4), dtype=np.float32)
+    streamed_kmeans(
+        X, 5, like=X[:1], init=X[:5], rng=rng_of(), max_iter=3, memory_budget=20_000
+    )
+    assert len(rough_device) == 1

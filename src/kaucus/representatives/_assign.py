@@ -69,20 +69,33 @@ class Assigner:
     n_clusters : int
     budget : int
         Bytes that the kept scores may take.
+    n_rows : int, default=None
+        Of how many rows in all these are a block, to be looked at once; 0: not roughly.
+        None: these are all, again and again.
     """
 
-    def __init__(self, X: Array, n_clusters: int, budget: int) -> None:
+    def __init__(
+        self, X: Array, n_clusters: int, budget: int, *, n_rows: int | None = None
+    ) -> None:
         self._X = X
         self._like = X[:1].toarray() if is_sparse(X) else X
         self._xp = array_namespace(self._like)
         n, gpu = X.shape[0], on_gpu(self._like)
-        self._rough = rough_error(self._like) > 0 and n * n_clusters >= _MANY_SCORES
-        keep = not self._rough and n * n_clusters * itemsize(X) <= budget
+        n_scores = (n if n_rows is None else n_rows) * n_clusters
+        worth_it = n_scores > 0 and n_scores >= _MANY_SCORES
+        self._rough = worth_it and rough_error(self._like) > 0
+        fits = n * n_clusters * itemsize(X) <= budget
+        keep = n_rows is None and fits and not self._rough
         self._scores = self._empty((n, n_clusters)) if keep else None
         entries = min(_BLOCK_ENTRIES_GPU, budget // (4 * itemsize(X)))
         height = max(entries // n_clusters, 1) if gpu else _BLOCK_ROWS
         self._blocks = list(row_blocks(n, 1, height))
         self._norms = self._xp.sqrt(squared_norms(X)) if self._rough else None
+
+    @property
+    def looks_twice(self) -> bool:
+        """Whether the next rows are worth a rough look first."""
+        return self._rough
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         like = self._like

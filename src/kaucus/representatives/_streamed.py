@@ -24,7 +24,7 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels import squared_norms
-from kaucus.representatives._assign import block_scores
+from kaucus.representatives._assign import Assigner
 from kaucus.representatives._geometry import (
     Centers,
     centers_from_sums,
@@ -72,7 +72,7 @@ class StreamedRows:
 
     def __init__(self, X, like, metric: str, weight, n_clusters: int, budget: int):
         self.X, self.like, self.metric, self.weight = X, like, metric, weight
-        self.n_clusters = n_clusters
+        self.n_clusters, self._n_looked_at = n_clusters, len(X)
         per_row = (2 * X.shape[1] + 2 * n_clusters) * itemsize(X)
         room = min(budget // 8, _BLOCK_BYTES)
         self.blocks = list(row_blocks(X.shape[0], per_row, room))
@@ -96,15 +96,24 @@ class StreamedRows:
         labels, scores = [], []
         for s, given in self.on_device():
             rows = prepare_rows(given, self.metric)
-            found = block_scores(rows, centers)
-            best = xp.argmax(found, axis=1)
+            best, found = self._best(rows, centers)
             w = as_like(self.weight[s], self.like)[:, None]
             sums = sums + segment_sum(astype(rows, "float64") * w, best, k)
             weights = weights + segment_sum(w, best, k)[:, 0]
             labels.append(to_numpy(best))
-            scores.append(to_numpy(xp.max(found, axis=1)))
+            scores.append(to_numpy(found))
         numbers = np.concatenate(scores).astype(np.float64)
         return _Pass(np.concatenate(labels), numbers, sums, weights)
+
+    def _best(self, rows: Array, centers: Centers) -> tuple[Array, Array]:
+        """Return the best centre of each row of a block, and the score with it."""
+        k = self.n_clusters
+        room = 4 * itemsize(rows) * rows.shape[0] * k  # the whole block at once
+        assigner = Assigner(rows, k, room, n_rows=self._n_looked_at)
+        found = assigner.assign(centers)
+        if not assigner.looks_twice:  # nor is the next block worth it
+            self._n_looked_at = 0
+        return found.labels, assigner.exact_scores(found, centers)
 
     def reseeded(self, last: _Pass) -> tuple[_Pass, int]:
         """Give each cluster without rows the worst represented one."""
