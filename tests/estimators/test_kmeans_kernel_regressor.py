@@ -1,5 +1,7 @@
 """KMeansKernelRegressor: what it stores, what it equals, what it says."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,6 +13,7 @@ from kaucus import KMeansKernelRegressor, LSSVMRegressor
 from kaucus.backend import NotPositiveDefiniteError
 from kaucus.estimators import _kmeans_kernel_base as base
 from kaucus.estimators._kmeans_kernel_regressor import target_bins
+from tests.arrays import assert_close
 
 X, Y = make_friedman1(800, n_features=5, noise=0.3, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)
@@ -164,3 +167,153 @@ def test_an_indefinite_kernel_is_an_error_with_a_remedy(monkeypatch):
     monkeypatch.setattr(base, "solve_on_representatives", indefinite)
     with pytest.raises(ValueError, match=r"indefinite at C=1.*Use a positive semi"):
         model().fit(X[TRAIN], Y[TRAIN])
+
+
+# ---- streams ----------------------------------------------------------------------
+
+
+def stream(m, rows, targets, n_parts, weight=None):
+    edges = np.linspace(0, rows.shape[0], n_parts + 1).astype(int)
+    for start, stop in itertools.pairwise(edges):
+        some = None if weight is None else weight[start:stop]
+        m.partial_fit(rows[start:stop, :], targets[start:stop, ...], some)
+    return m
+
+
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_a_stream_comes_near_the_fit_of_all_rows(C):
+    given = X.copy(), Y.copy()
+    streamed = stream(model(100, C=C), X[TRAIN], Y[TRAIN], 5)
+    whole = model(100, C=C).fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST])
+    assert streamed.score(X[TEST], Y[TEST]) > whole - 0.02
+    assert streamed.representatives_.shape == (100, 5)
+    assert np.array_equal(X, given[0])
+    assert np.array_equal(Y, given[1])
+
+
+def test_representatives_speak_for_all_rows():
+    """Σ w z = Σ w x at rest, and Σ w is all weight: nothing is lost on the way."""
+    weight = np.linspace(0.5, 2, 500)
+    m = stream(model(tol=1e-12, max_iter=1000), X[TRAIN], Y[TRAIN], 4, weight)
+    assert m.representative_weights_.sum() == pytest.approx(weight.sum())
+    assert_allclose(m.representative_weights_ @ m.representatives_, weight @ X[TRAIN])
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1e4])
+def test_targets_that_speak_for_the_model_give_it_back(C):
+    """So that nothing is shrunk again and again, whatever the ridge."""
+    m = model(C=C).fit(X[TRAIN], Y[TRAIN])
+    old, targets = m._so_far(X, 1)
+    mean = old.weights @ m.predict(m.representatives_)
+    assert_allclose(old.weights @ targets[:, 0], mean)  # what fixes the intercept
+    again = LSSVMRegressor(C=C, kernel=m.kernel_)
+    again.fit(m.representatives_, targets[:, 0], sample_weight=old.weights)
+    expected = m.predict(X[TEST])
+    error = np.sqrt(np.mean((again.predict(X[TEST]) - expected) ** 2))
+    assert error < 0.02 * expected.std()
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_stream_of_rows_that_all_speak_is_the_ls_svm_of_all(n_outputs):
+    rows, targets = load_diabetes(return_X_y=True)
+    rows, targets = rows[:120], targets[:120]
+    if n_outputs == 2:
+        targets = np.stack([targets, rows[:, 2]], axis=1)
+    weight = np.linspace(0.5, 2, 120)
+    options = {"C": 3.0, "gamma": 5.0}  # "scale" would be that of the first part
+    exact = LSSVMRegressor(**options).fit(rows, targets, sample_weight=weight)
+    m = stream(model(1000, **options), rows, targets, 3, weight)
+    assert m.representatives_.shape == rows.shape
+    assert_allclose(m.predict(rows), exact.predict(rows), rtol=1e-6, atol=1e-9)
+
+
+def test_the_first_part_of_a_stream_is_a_fit():
+    m = model().partial_fit(X[:300], Y[:300])
+    whole = model().fit(X[:300], Y[:300])
+    assert_allclose(m.dual_coef_, whole.dual_coef_, rtol=1e-9)
+
+
+def test_a_stream_learns_what_it_had_not_seen():
+    """A half of the space first, then the other one."""
+    order = np.argsort(X[TRAIN, 3])
+    m = model(C=100.0)
+    m.partial_fit(X[TRAIN][order[:250]], Y[TRAIN][order[:250]])
+    before = m.score(X[TEST], Y[TEST])
+    m.partial_fit(X[TRAIN][order[250:]], Y[TRAIN][order[250:]])
+    assert before < 0.8 < 0.9 < m.score(X[TEST], Y[TEST])
+    assert m.representatives_.shape == (40, 5)
+
+
+def test_the_number_of_representatives_stays():
+    """Low targets first, then the high ones: those of the low ones become fewer."""
+    order = np.argsort(Y[TRAIN])
+    m = model(C=100.0)
+    for part in (order[:250], order[250:]):
+        m.partial_fit(X[TRAIN][part], Y[TRAIN][part])
+        assert m.representatives_.shape == (40, 5)
+    assert m.score(X[TEST], Y[TEST]) > 0.85
+
+
+def test_one_row_at_a_time_is_welcome_after_the_first():
+    m = model(10).partial_fit(X[:50], Y[:50])
+    for k in range(50, 60):
+        m.partial_fit(X[k : k + 1], Y[k : k + 1])
+    assert m.representative_weights_.sum() == pytest.approx(60)
+    assert m.representatives_.shape == (10, 5)
+
+
+def test_numbers_that_were_too_many_are_made_up_for():
+    m = model(40).partial_fit(X[:15], Y[:15])
+    assert m.representatives_.shape == (15, 5)
+    m.partial_fit(X[15:300], Y[15:300])
+    assert m.representatives_.shape == (40, 5)
+
+
+def test_a_fit_goes_on_as_a_stream_and_fit_forgets():
+    m = model(n_refine=20, refine="residual").fit(X[:400], Y[:400])
+    assert len(m.hard_rows_) == 20
+    m.partial_fit(X[400:500], Y[400:500])
+    assert m.representatives_.shape == (60, 5)
+    assert m.representative_weights_.sum() == pytest.approx(500)
+    assert len(m.hard_rows_) == 0
+    m.fit(X[:400], Y[:400])
+    assert m.representative_weights_.sum() == pytest.approx(400)
+
+
+def test_a_compressed_model_goes_on():
+    m = model(C=100.0).fit(X[:400], Y[:400])
+    small = m.compress(2.0, X[:400])
+    assert len(small.representatives_) < 40 == len(m.representatives_)
+    small.partial_fit(X[400:500], Y[400:500])
+    assert small.representative_weights_.sum() == pytest.approx(500)
+    assert small.score(X[TEST], Y[TEST]) > 0.85
+
+
+def test_a_stream_without_arguments():
+    m = stream(KMeansKernelRegressor(random_state=0), X[TRAIN], Y[TRAIN], 2)
+    assert m.score(X[TEST], Y[TEST]) > 0.9
+    assert len(m.representatives_) <= 500
+
+
+def test_a_stream_of_csr_rows():
+    rows = X * (X > 0.3)
+    dense = stream(model(), rows[TRAIN], Y[TRAIN], 2)
+    sparse = stream(model(), scipy.sparse.csr_array(rows)[TRAIN], Y[TRAIN], 2)
+    assert_allclose(sparse.predict(rows[TEST]), dense.predict(rows[TEST]), atol=1e-6)
+
+
+def test_a_stream_of_tensors(xp):
+    expected = stream(model(), X[TRAIN], Y[TRAIN], 2)
+    m = stream(model(), xp.asarray(X[TRAIN].copy()), xp.asarray(Y[TRAIN].copy()), 2)
+    assert type(m.representatives_) is type(xp.asarray(X[:1].copy()))
+    assert_close(m.predict(xp.asarray(X[TEST].copy())), expected.predict(X[TEST]))
+
+
+def test_what_a_stream_refuses():
+    m = model().partial_fit(X[:50], Y[:50])
+    with pytest.raises(ValueError, match="y has 2 outputs, and had 1"):
+        m.partial_fit(X[:50], np.stack([Y[:50], Y[:50]], axis=1))
+    with pytest.raises(ValueError, match="X has 4 features"):
+        m.partial_fit(X[:50, :4], Y[:50])
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        model().partial_fit(X[:1], Y[:1])

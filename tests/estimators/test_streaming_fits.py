@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kaucus import (
     KernelKMeans,
     KMeansKernelClassifier,
+    KMeansKernelRegressor,
     LSSVMClassifier,
     LSSVMClassifierCV,
     LSSVMRegressor,
@@ -111,6 +112,26 @@ def test_a_classifier_of_rows_that_do_not_fit(
     assert_close(
         streamed.decision_function(X), expected.decision_function(X), atol=1e-7
     )
+
+
+def test_parts_of_a_stream_that_do_not_fit(iris, there, monkeypatch):
+    X, y = iris
+    fits = _streaming.rows_on_device
+
+    def rows_on_device(rows, device, memory_budget=None):
+        return rows if device == there else fits(rows, device, memory_budget)
+
+    monkeypatch.setattr(_kernel_input, "rows_on_device", rows_on_device)
+    models = []
+    for device in (None, there):
+        model = KMeansKernelRegressor(12, random_state=0, device=device)
+        for part in (slice(0, 25), slice(25, 50)):
+            model.partial_fit(X[part], y[part])
+        models.append(model)
+    expected, streamed = models
+    assert isinstance(streamed.representatives_, np.ndarray)
+    assert_close(streamed.representatives_, expected.representatives_, rtol=1e-6)
+    assert_close(streamed.predict(X), expected.predict(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random", "given"])

@@ -169,6 +169,15 @@ def test_a_class_without_new_rows_stays_as_it_was():
     assert_array_equal(both.points[both.labels == 1], first.points[first.labels == 1])
 
 
+def test_old_representatives_that_are_too_many_become_fewer():
+    X, labels = rows_and_labels(n=100)
+    old = represent(X, labels, [8, 8, 8])
+    both = represent(X[:0], labels[:0], [8, 3, 8], old=old)
+    assert_array_equal(np.bincount(both.labels), [8, 3, 8])
+    assert both.weights.sum() == pytest.approx(100)
+    assert_allclose(both.weights @ both.points, X.sum(axis=0), rtol=1e-5)
+
+
 def test_the_old_representatives_move_to_the_weighted_mean():
     old = Representatives(
         np.array([[0.0]]), np.zeros(1, int), np.array([3.0]), *[0] * 4

@@ -181,10 +181,16 @@ class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
         values = self._decision_values(X)
         return values[:, 0] if self._single_output else values
 
-    def _validate_outputs(self, X, y):
+    def _validate_outputs(self, X, y, *, reset: bool = True):
         """Return ``X`` and the outputs as columns, (n, t)."""
         X, y = self._validate(
-            X, y, reset=True, multi_output=True, y_numeric=True, ensure_min_samples=2
+            X,
+            y,
+            reset=reset,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2 if reset else 1,
         )
-        self._single_output = y.ndim == 1
+        if reset:
+            self._single_output = y.ndim == 1
         return X, numeric_targets(y)

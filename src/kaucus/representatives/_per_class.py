@@ -104,8 +104,8 @@ def represent_classes(
     sample_weight : array of shape (n,), default=None
         Rows of weight zero are passed over.
     old : Representatives, default=None
-        Of earlier rows. They move to where the new rows draw them, and a class that
-        has fewer than its number gets more.
+        Of earlier rows. They move to where the new rows draw them; a class that has
+        fewer than its number gets more, and in one that has more some become one.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
     device : str, default=None
@@ -217,7 +217,7 @@ def _represent(
 ) -> _OneClass:
     """Return at most k points for rows; the first ``n_old`` are the old points."""
     n = rows.shape[0]
-    if n <= k or n == n_old:
+    if n <= k:
         return _OneClass(rows.toarray() if is_sparse(rows) else rows, weight)
     like = rows[:1].toarray() if is_sparse(rows) else rows
     init = options.init if n_old == 0 else _grown_seeds(rows, n_old, k, rng)
