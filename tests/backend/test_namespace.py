@@ -109,6 +109,8 @@ def test_library_predicates(xp):
 def test_take_rows(xp, rows):
     taken = take_rows(array(xp, VALUES), array(xp, rows))
     assert np.array_equal(to_numpy(taken), VALUES[rows])
+    entries = take_rows(array(xp, VALUES[:, 0]), array(xp, rows))
+    assert np.array_equal(to_numpy(entries), VALUES[rows, 0])
     sparse = take_rows(scipy.sparse.csr_array(VALUES), np.array(rows))
     assert np.array_equal(sparse.toarray(), VALUES[rows])
 

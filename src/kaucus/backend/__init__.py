@@ -20,6 +20,7 @@ from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._labels import (
+    best_one,
     best_two,
     count_labels,
     entries_at,
@@ -80,6 +81,7 @@ from kaucus.backend._precision import (
     PRECISIONS,
     product,
     product_epsilon,
+    product_into,
     products_in,
     working_types,
 )
@@ -140,6 +142,7 @@ __all__ = [
     "wide_product",
     "zero_gram",
     # labels
+    "best_one",
     "best_two",
     "count_labels",
     "entries_at",
@@ -165,6 +168,7 @@ __all__ = [
     "PRECISIONS",
     "product",
     "product_epsilon",
+    "product_into",
     "products_in",
     "working_types",
     # to a device in blocks

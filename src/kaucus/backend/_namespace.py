@@ -58,9 +58,14 @@ def is_torch(x: Array) -> bool:
     return array_api_compat.is_torch_array(x)
 
 
+def is_cupy(x: Array) -> bool:
+    """Tell whether ``x`` is a CuPy array, without importing CuPy."""
+    return array_api_compat.is_cupy_array(x)
+
+
 def on_gpu(x: Array) -> bool:
     """Tell whether ``x`` lives on an accelerator."""
-    return is_torch(x) and x.device.type != "cpu"
+    return x.device.type != "cpu" if is_torch(x) else is_cupy(x)
 
 
 def is_tensor(x: Array) -> bool:
@@ -71,7 +76,7 @@ def is_tensor(x: Array) -> bool:
     """
     return (
         is_torch(x)
-        or array_api_compat.is_cupy_array(x)
+        or is_cupy(x)
         or type(x).__module__.partition(".")[0] == "array_api_strict"
     )
 
@@ -102,7 +107,7 @@ def to_numpy(x: Array) -> np.ndarray:
         return x.detach().cpu().numpy()
     if is_numpy(x):
         return x
-    if array_api_compat.is_cupy_array(x):
+    if is_cupy(x):
         return x.get()
     try:
         return np.asarray(x)
@@ -137,7 +142,7 @@ def to_device(x: Array, device: str | None) -> Array:
     turns NumPy arrays into torch tensors there.
     """
     if device is None or (device == "cpu" and not is_torch(x)):
-        return x if device is None or not array_api_compat.is_cupy_array(x) else x.get()
+        return x if device is None or not is_cupy(x) else x.get()
     values = x if is_torch(x) else to_numpy(x)
     return _torch_door(device).to_device(values, device)
 
@@ -222,9 +227,15 @@ def itemsize(x: Array) -> int:
 
 
 def take_rows(X: Array, rows: Array) -> Array:
-    """Return the rows with the given numbers, of an array or a CSR matrix."""
+    """Return the rows with the given numbers, of an array or a CSR matrix.
+
+    Numbers are zero or more. ``X`` may have any number of axes; of a vector, its rows
+    are its entries.
+    """
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
+    if is_torch(X):  # the standard's way looks for negative numbers: four more launches
+        return X.index_select(0, rows)
     return array_namespace(X).take(X, rows, axis=0)
 
 
