@@ -1,5 +1,8 @@
 """CuPy's arrays take the door of the array API standard: ``pytest -m gpu``."""
 
+import pickle
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -57,6 +60,21 @@ def test_a_model_of_cupy_comes_back_to_the_host(estimator, iris):
     model.to_device("numpy")
     assert isinstance(model.predict(X), np.ndarray)
     assert_close(model.predict(X), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", predictors(), ids=name_of)
+def test_pickles_of_cupy_are_read_with_and_without_it(estimator, iris, monkeypatch):
+    X, y = iris
+    model = clone(estimator).fit(cupy.asarray(X), cupy.asarray(y))
+    expected = to_numpy(model.predict(cupy.asarray(X)))
+    text = pickle.dumps(model)
+    again = pickle.loads(text)
+    assert all(isinstance(value, cupy.ndarray) for _, value in fitted_arrays(again))
+    assert_close(again.predict(cupy.asarray(X)), expected, rtol=1e-6, atol=1e-6)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # a machine without it
+    on_host = pickle.loads(text)
+    assert all(isinstance(value, np.ndarray) for _, value in fitted_arrays(on_host))
+    assert_close(on_host.predict(X), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_cupy_is_known_for_what_it_is():

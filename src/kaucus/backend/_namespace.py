@@ -147,16 +147,35 @@ def to_device(x: Array, device: str | None) -> Array:
     return _torch_door(device).to_device(values, device)
 
 
-def tensor_near(values: np.ndarray, device: str) -> Array:
-    """Return a tensor on ``device``, or as near to it as this machine has.
+def place_of(x: Array) -> str:
+    """Return where a tensor is, in words that :func:`tensor_near` understands."""
+    return f"cupy:{x.device.id}" if is_cupy(x) else str(device_of(x))
 
-    On the host where that device is not here; a NumPy array where torch is not.
+
+def tensor_near(values: np.ndarray, place: str) -> Array:
+    """Return a tensor in a place, or as near to it as this machine has.
+
+    On the host where that device is not here; a NumPy array where its library is not.
     """
+    library, _, number = place.partition(":")
+    if library == "cupy":
+        return _cupy_near(values, int(number))
     try:
         from kaucus.backend import _torch
     except ModuleNotFoundError:
         return values
-    return _torch.from_numpy(values).to(device if _torch.is_here(device) else "cpu")
+    return _torch.from_numpy(values).to(place if _torch.is_here(place) else "cpu")
+
+
+def _cupy_near(values: np.ndarray, number: int) -> Array:
+    try:
+        import cupy  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError:
+        return values
+    if not cupy.is_available() or number >= cupy.cuda.runtime.getDeviceCount():
+        return values
+    with cupy.cuda.Device(number):
+        return cupy.asarray(values)
 
 
 def device_is_here(device: str | None) -> bool:
