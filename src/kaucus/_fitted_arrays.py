@@ -17,9 +17,11 @@ from kaucus.backend import (
     Array,
     device_is_here,
     device_of,
+    is_cupy,
     is_numpy,
     is_tensor,
     is_torch,
+    place_of,
     tensor_near,
     to_device,
     to_numpy,
@@ -30,7 +32,7 @@ class Packed(NamedTuple):
     """A tensor on its way to another machine, which may have neither GPU nor torch."""
 
     values: np.ndarray
-    device: str
+    place: str
 
 
 class FollowsX:
@@ -132,9 +134,9 @@ def _moved(value: Any, device: str) -> Any:
 
 
 def _pack(value: Any) -> Any:
-    if not is_torch(value):
+    if not (is_torch(value) or is_cupy(value)):
         return value
-    return Packed(to_numpy(value), str(device_of(value)))
+    return Packed(to_numpy(value), place_of(value))
 
 
 def _unpack(value: Any) -> Any:

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus.backend import (
+    _labels,
+    best_one,
     best_two,
     count_labels,
     dtype_name,
@@ -46,6 +49,37 @@ def test_sums_after_sorting_are_the_sums(dtype, rng):
     assert_array_equal(to_numpy(sums)[7:], 0)
 
 
+@pytest.mark.parametrize("version", [segment_sum, _portable_segment_sum])
+def test_rows_that_change_their_label_change_the_sums_so(
+    xp, dtype, rng, version, monkeypatch
+):
+    monkeypatch.setattr(_labels, "_MEMBERS", 8 * 7)  # seven rows at a time
+    values = rng.normal(size=(50, 3)).astype(dtype)
+    new, old = rng.integers(8, size=(2, 50))
+    change = version(*(xp.asarray(a) for a in (values, new)), 8, xp.asarray(old))
+    expected = segment_sum(values, new, 8) - segment_sum(values, old, 8)
+    assert dtype_name(change) == dtype
+    assert_close(change, expected, rtol=0, atol=100 * EPS[dtype])
+
+
+def test_sparse_rows_that_change_their_label(rng):
+    values, (new, old) = rng.normal(size=(50, 3)), rng.integers(8, size=(2, 50))
+    change = segment_sum(scipy.sparse.csr_array(values), new, 8, old)
+    assert_allclose(change, segment_sum(values, new, 8, old), rtol=0, atol=1e-13)
+
+
+def test_changes_after_sorting_are_the_changes(dtype, rng):
+    """What a GPU does, on the host."""
+    torch = pytest.importorskip("torch")
+    from kaucus.backend._torch import sorted_segment_sum
+
+    values = rng.normal(size=(50, 3)).astype(dtype)
+    new, old = rng.integers(7, size=(2, 50))
+    change = sorted_segment_sum(*map(torch.tensor, (values, new)), 9, torch.tensor(old))
+    expected = segment_sum(values, new, 9, old)
+    assert_allclose(to_numpy(change), expected, rtol=0, atol=100 * EPS[dtype])
+
+
 @pytest.mark.parametrize("some", [False, True])
 def test_counts_are_numbers_of_rows(xp, rng, some):
     labels, which = rng.integers(4, size=30), rng.uniform(size=30) < 0.5
@@ -58,6 +92,13 @@ def test_entries_are_those_of_the_labels(xp, dtype, rng):
     values, labels = rng.normal(size=(12, 5)).astype(dtype), rng.integers(5, size=12)
     found = entries_at(xp.asarray(values), xp.asarray(labels))
     assert_array_equal(to_numpy(found), values[np.arange(12), labels])
+
+
+def test_the_best_is_the_largest_entry(xp, dtype, rng):
+    scores = rng.normal(size=(12, 5)).astype(dtype)
+    best, labels = best_one(xp.asarray(scores))
+    assert_array_equal(to_numpy(labels), scores.argmax(axis=1))
+    assert_array_equal(to_numpy(best), scores.max(axis=1))
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(2, 9))

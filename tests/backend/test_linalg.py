@@ -292,3 +292,17 @@ def test_what_cannot_be_factored_by_panels_can_be_restored(dtype, H, width):
     assert blocked_cholesky(given, width) is None
     restore_lower(given, torch.tensor(np.diag(H).copy()))
     assert same_bits(given, H)
+
+
+@pytest.mark.parametrize("width", [1, 4, 17, 30])
+def test_a_factored_tensor_solves_by_panels(dtype, H, rng, width):
+    torch = pytest.importorskip("torch")
+    from kaucus.backend._torch import blocked_cho_solve
+
+    B = rng.normal(size=(len(H), 3))
+    # What is above the diagonal is not the factor's.
+    L = np.linalg.cholesky(H) + np.triu(rng.normal(size=H.shape), k=1)
+    given = [torch.tensor(a.astype(dtype)) for a in (L, B)]
+    X = blocked_cho_solve(*given, width)
+    assert_close(X, np.linalg.solve(H, B), **tolerance(dtype))
+    assert same_bits(given[1], B.astype(dtype))

@@ -20,7 +20,9 @@ from kaucus.backend import (
     is_torch,
     itemsize,
     label_array,
+    place_of,
     take_rows,
+    tensor_near,
     to_device,
     to_numpy,
     without_history,
@@ -109,6 +111,8 @@ def test_library_predicates(xp):
 def test_take_rows(xp, rows):
     taken = take_rows(array(xp, VALUES), array(xp, rows))
     assert np.array_equal(to_numpy(taken), VALUES[rows])
+    entries = take_rows(array(xp, VALUES[:, 0]), array(xp, rows))
+    assert np.array_equal(to_numpy(entries), VALUES[rows, 0])
     sparse = take_rows(scipy.sparse.csr_array(VALUES), np.array(rows))
     assert np.array_equal(sparse.toarray(), VALUES[rows])
 
@@ -215,3 +219,16 @@ for solver in ("cholesky", "cg"):
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_without_its_library_a_tensor_comes_back_as_numpys(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert tensor_near(VALUES, "cupy:0") is VALUES
+
+
+def test_a_place_is_found_again():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(VALUES)
+    again = tensor_near(VALUES, place_of(x))
+    assert again.device == x.device
+    assert np.array_equal(to_numpy(again), VALUES)

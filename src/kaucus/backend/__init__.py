@@ -21,6 +21,7 @@ from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._host_rows import HostRows
 from kaucus.backend._labels import (
+    best_one,
     best_two,
     count_labels,
     entries_at,
@@ -61,6 +62,7 @@ from kaucus.backend._namespace import (
     device_of,
     dtype_name,
     epsilon,
+    is_cupy,
     is_numpy,
     is_sparse,
     is_tensor,
@@ -68,6 +70,7 @@ from kaucus.backend._namespace import (
     itemsize,
     label_array,
     on_gpu,
+    place_of,
     rows_in_order,
     set_columns,
     set_entries,
@@ -82,6 +85,7 @@ from kaucus.backend._precision import (
     PRECISIONS,
     product,
     product_epsilon,
+    product_into,
     products_in,
     working_types,
 )
@@ -111,6 +115,7 @@ __all__ = [
     "device_of",
     "dtype_name",
     "epsilon",
+    "is_cupy",
     "is_numpy",
     "is_sparse",
     "is_tensor",
@@ -118,6 +123,7 @@ __all__ = [
     "itemsize",
     "on_gpu",
     "label_array",
+    "place_of",
     "rows_in_order",
     "set_columns",
     "set_entries",
@@ -151,6 +157,7 @@ __all__ = [
     "wide_product",
     "zero_gram",
     # labels
+    "best_one",
     "best_two",
     "count_labels",
     "entries_at",
@@ -176,6 +183,7 @@ __all__ = [
     "PRECISIONS",
     "product",
     "product_epsilon",
+    "product_into",
     "products_in",
     "working_types",
     # to a device in blocks

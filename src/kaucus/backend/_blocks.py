@@ -27,12 +27,12 @@ from kaucus.backend._namespace import Array, is_numpy, is_sparse, itemsize, on_g
 Block = TypeVar("Block")
 Result = TypeVar("Result")
 
-# A tile of this size is still in a CPU's cache when the elementwise part begins. A
-# GPU has no such need, and wants tiles large enough to fill it.
+# A tile of this size is still in the cache when the elementwise part begins: of one
+# core of a CPU, or of a GPU, which needs large tiles to be busy.
 _TILE_BYTES_CPU = 8 * 2**20
-_TILE_BYTES_GPU = 256 * 2**20
+_TILE_BYTES_GPU = 32 * 2**20
 # Wider tiles are lower ones, and low ones make the product inefficient.
-_TILE_COLUMNS_CPU, _TILE_COLUMNS_GPU = 4096, 8192
+_TILE_COLUMNS = 4096
 _LEAST_TILE_ROWS = 64
 # See few_threads_for.
 _FEW_ROWS = 1000
@@ -54,11 +54,10 @@ def tile_shape(X: Array, n_columns: int, budget: int) -> tuple[int, int]:
     """Return rows and columns of the tiles in which a kernel of ``X`` is computed."""
     gpu = on_gpu(X)
     wanted = _TILE_BYTES_GPU if gpu else _TILE_BYTES_CPU
-    widest = _TILE_COLUMNS_GPU if gpu else _TILE_COLUMNS_CPU
     size = itemsize(X)
     allowed = budget // (n_workers(X) * _TEMPORARIES)
     elements = max(min(wanted, allowed) // size, 1)
-    columns = max(min(n_columns, widest, elements), 1)
+    columns = max(min(n_columns, _TILE_COLUMNS, elements), 1)
     if not gpu:
         columns = max(min(columns, elements // _LEAST_TILE_ROWS), 1)
     return max(elements // columns, 1), columns

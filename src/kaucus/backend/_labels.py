@@ -7,16 +7,22 @@ a portable one from the standard alone.
 import numpy as np
 import scipy.sparse
 
+from kaucus.backend._blocks import row_blocks
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
     device_of,
     epsilon,
+    is_cupy,
     is_numpy,
     is_sparse,
     is_torch,
+    take_rows,
 )
 from kaucus.backend._precision import product, product_epsilon, products_in
+
+# Entries of the matrix that tells which row has which label, at a time.
+_MEMBERS = 2**24
 
 
 def rough_error(x: Array) -> float:
@@ -57,11 +63,21 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
     return best, labels, xp.max(rest, axis=1)
 
 
+def best_one(scores: Array) -> tuple[Array, Array]:
+    """Return the largest entry of each row, and its column."""
+    if is_torch(scores):
+        return tuple(scores.max(dim=1))
+    labels = array_namespace(scores).argmax(scores, axis=1)
+    return entries_at(scores, labels), labels
+
+
 def entries_at(values: Array, labels: Array) -> Array:
     """Return the entry of each row of ``values``, (n, k), whose column is its label."""
+    if is_torch(values):
+        return values.gather(1, labels[:, None])[:, 0]
     xp, (n, k) = array_namespace(values), values.shape
     first = xp.arange(n, dtype=labels.dtype, device=device_of(labels)) * k
-    return xp.take(xp.reshape(values, (-1,)), first + labels)
+    return take_rows(xp.reshape(values, (-1,)), first + labels)
 
 
 def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> Array:
@@ -78,10 +94,10 @@ def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> 
         from kaucus.backend import _torch
 
         return _torch.count_labels(labels, which, n_segments)
-    if is_numpy(labels):
-        kept = labels if which is None else labels[which]
-        return np.bincount(kept, minlength=n_segments)
     xp = array_namespace(labels)
+    if is_numpy(labels) or is_cupy(labels):
+        kept = labels if which is None else labels[which]
+        return xp.bincount(kept, minlength=n_segments)
     ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
     member = labels[:, None] == ids[None, :]
     if which is not None:
@@ -89,7 +105,9 @@ def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> 
     return xp.sum(xp.astype(member, xp.int64), axis=0)
 
 
-def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+def segment_sum(
+    values: Array, labels: Array, n_segments: int, left: Array | None = None
+) -> Array:
     """Sum the rows of ``values`` that share a label.
 
     Parameters
@@ -97,6 +115,9 @@ def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
     values : array or CSR matrix of shape (n, d)
     labels : integer array of shape (n,), from 0 to ``n_segments - 1``
     n_segments : int
+    left : integer array of shape (n,), default=None
+        Labels that the rows had before: from their sums they are taken off, so that
+        the result is by how much the sums change.
 
     Returns
     -------
@@ -106,18 +127,34 @@ def segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
     if is_torch(values):
         from kaucus.backend import _torch
 
-        return _torch.segment_sum(values, labels, n_segments)
+        return _torch.segment_sum(values, labels, n_segments, left)
     if is_numpy(values) or is_sparse(values):
-        n = values.shape[0]
-        member = scipy.sparse.csc_array(
-            (np.ones(n, values.dtype), labels, np.arange(n + 1)), shape=(n_segments, n)
-        )
-        sums = member @ values
+        sums = _members(labels, left, n_segments, values.dtype) @ values
         return sums.toarray() if is_sparse(sums) else np.asarray(sums)
-    return _portable_segment_sum(values, labels, n_segments)
+    return _portable_segment_sum(values, labels, n_segments, left)
 
 
-def _portable_segment_sum(values: Array, labels: Array, n_segments: int) -> Array:
+def _members(labels: np.ndarray, left: np.ndarray | None, n_segments: int, dtype):
+    """Return the matrix of ones, and minus ones, that sums the rows."""
+    n = len(labels)
+    if left is None:
+        signs, segments, width = np.ones(n, dtype), labels, 1
+    else:
+        signs, width = np.tile(np.array([1, -1], dtype), n), 2
+        segments = np.stack([labels, left], axis=1).reshape(-1)
+    starts = np.arange(0, width * n + 1, width)
+    return scipy.sparse.csc_array((signs, segments, starts), shape=(n_segments, n))
+
+
+def _portable_segment_sum(
+    values: Array, labels: Array, n_segments: int, left: Array | None = None
+) -> Array:
     xp = array_namespace(values, labels)
-    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
-    return xp.astype(labels[None, :] == ids[:, None], values.dtype) @ values
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))[:, None]
+    sums = xp.zeros_like(values[:1, :] * xp.astype(ids, values.dtype))
+    for s in row_blocks(values.shape[0], n_segments, _MEMBERS):
+        member = xp.astype(labels[None, s] == ids, values.dtype)
+        if left is not None:
+            member = member - xp.astype(left[None, s] == ids, values.dtype)
+        sums += member @ values[s, :]
+    return sums

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from kaucus.backend._namespace import Array, is_torch
+from kaucus.backend._namespace import Array, is_cupy, is_torch
 
 _UNITS = {
     "": 1,
@@ -74,7 +74,17 @@ def free_memory(like: Array = None) -> int:
         on_device = _torch.free_memory(like)
         if on_device is not None:
             return on_device
+    if like is not None and is_cupy(like):
+        return _cupy_free_memory(like)
     return _host_free_memory()
+
+
+def _cupy_free_memory(like: Array) -> int:
+    import cupy  # pyright: ignore[reportMissingImports]
+
+    # What CuPy holds in reserve from arrays that are gone is free for new ones.
+    with like.device:
+        return like.device.mem_info[0] + cupy.get_default_memory_pool().free_bytes()
 
 
 def _host_free_memory() -> int:

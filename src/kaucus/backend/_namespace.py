@@ -65,9 +65,14 @@ def is_torch(x: Array) -> bool:
     return array_api_compat.is_torch_array(_seen(x))
 
 
+def is_cupy(x: Array) -> bool:
+    """Tell whether ``x`` is a CuPy array, without importing CuPy."""
+    return array_api_compat.is_cupy_array(x)
+
+
 def on_gpu(x: Array) -> bool:
     """Tell whether ``x`` lives on an accelerator."""
-    return is_torch(x) and x.device.type != "cpu"
+    return x.device.type != "cpu" if is_torch(x) else is_cupy(x)
 
 
 def is_tensor(x: Array) -> bool:
@@ -78,7 +83,7 @@ def is_tensor(x: Array) -> bool:
     """
     return (
         is_torch(x)
-        or array_api_compat.is_cupy_array(x)
+        or is_cupy(x)
         or type(x).__module__.partition(".")[0] == "array_api_strict"
     )
 
@@ -109,7 +114,7 @@ def to_numpy(x: Array) -> np.ndarray:
         return x.detach().cpu().numpy()
     if is_numpy(x):
         return x
-    if array_api_compat.is_cupy_array(x):
+    if is_cupy(x):
         return x.get()
     try:
         return np.asarray(x)
@@ -144,21 +149,40 @@ def to_device(x: Array, device: str | None) -> Array:
     turns NumPy arrays into torch tensors there.
     """
     if device is None or (device == "cpu" and not is_torch(x)):
-        return x if device is None or not array_api_compat.is_cupy_array(x) else x.get()
+        return x if device is None or not is_cupy(x) else x.get()
     values = x if is_torch(x) else to_numpy(x)
     return _torch_door(device).to_device(values, device)
 
 
-def tensor_near(values: np.ndarray, device: str) -> Array:
-    """Return a tensor on ``device``, or as near to it as this machine has.
+def place_of(x: Array) -> str:
+    """Return where a tensor is, in words that :func:`tensor_near` understands."""
+    return f"cupy:{x.device.id}" if is_cupy(x) else str(device_of(x))
 
-    On the host where that device is not here; a NumPy array where torch is not.
+
+def tensor_near(values: np.ndarray, place: str) -> Array:
+    """Return a tensor in a place, or as near to it as this machine has.
+
+    On the host where that device is not here; a NumPy array where its library is not.
     """
+    library, _, number = place.partition(":")
+    if library == "cupy":
+        return _cupy_near(values, int(number))
     try:
         from kaucus.backend import _torch
     except ModuleNotFoundError:
         return values
-    return _torch.from_numpy(values).to(device if _torch.is_here(device) else "cpu")
+    return _torch.from_numpy(values).to(place if _torch.is_here(place) else "cpu")
+
+
+def _cupy_near(values: np.ndarray, number: int) -> Array:
+    try:
+        import cupy  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError:
+        return values
+    if not cupy.is_available() or number >= cupy.cuda.runtime.getDeviceCount():
+        return values
+    with cupy.cuda.Device(number):
+        return cupy.asarray(values)
 
 
 def device_is_here(device: str | None) -> bool:
@@ -233,13 +257,16 @@ def itemsize(x: Array) -> int:
 def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix.
 
-    Rows of the host come to their device.
+    Numbers are zero or more. ``X`` may have any number of axes; of a vector, its rows
+    are its entries. Rows of the host come to their device.
     """
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
         return as_like(some, X.like, dtype=dtype_name(X))
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
+    if is_torch(X):  # the standard's way looks for negative numbers: four more launches
+        return X.index_select(0, rows)
     return array_namespace(X).take(X, rows, axis=0)
 
 

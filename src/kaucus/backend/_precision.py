@@ -38,12 +38,25 @@ def products_in(precision: str | None) -> Iterator[None]:
 
 def product(X: Array, Y: Array) -> Array:
     """Return X Yᵀ; in tf32 on CUDA, where :func:`products_in` allows it."""
-    if not _is_rough(X):
+    with _switched_for(X):
         return X @ Y.T
+
+
+def product_into(room: Array, X: Array, Y: Array) -> Array:
+    """Write :func:`product` of two tensors into a third one, and return that."""
+    from kaucus.backend import _torch
+
+    with _switched_for(X):
+        return _torch.product_into(room, X, Y)
+
+
+def _switched_for(X: Array) -> contextlib.AbstractContextManager[None]:
+    """Return what holds torch's switch as products of ``X`` should be."""
+    if not _is_rough(X):
+        return contextlib.nullcontext()
     from kaucus.backend import _tf32
 
-    with _tf32.tf32_products():
-        return X @ Y.T
+    return _tf32.tf32_products()
 
 
 def product_epsilon(x: Array) -> float:

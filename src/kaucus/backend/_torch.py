@@ -9,6 +9,8 @@ import torch
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
 _IN_PLACE_ROWS, _PANEL = 8192, 768
+# Rows of a system that are solved for at a time.
+_SOLVE_ROWS = 512
 # Rows of a Gram matrix that are multiplied at a time: of each, half of the first such
 # square is computed in vain.
 _GRAM_ROWS = 2048
@@ -75,6 +77,11 @@ def from_numpy(x: np.ndarray):
     return torch.from_numpy(x if shareable else x.copy())
 
 
+def product_into(room, X, Y):
+    """Write X Yᵀ into a tensor, and return it."""
+    return torch.mm(X, Y.mT, out=room)
+
+
 def cholesky(H, *, overwrite: bool):
     """Return the lower factor, or ``None`` where ``H`` is not positive definite.
 
@@ -94,7 +101,7 @@ def blocked_cholesky(A, width: int):
     that nearly all work is matrix products, of the lower triangle only, and there is no
     second matrix.
     """
-    n = A.shape[0]
+    n, failures = A.shape[0], []
     for start in range(0, n, width):
         panel = slice(start, min(start + width, n))
         if start:
@@ -103,26 +110,60 @@ def blocked_cholesky(A, width: int):
         else:
             square = A[panel, panel]
         L, info = torch.linalg.cholesky_ex(square)
-        if int(info):
-            return None
+        failures.append(info)  # looked at in the end: to look is to wait for the device
         A[panel, panel] = torch.triu(A[panel, panel], diagonal=1) + L
         if panel.stop < n:
             below = A[panel.stop :, panel]
             if start:
                 below.addmm_(A[panel.stop :, :start], done.mT, alpha=-1)
             # By the inverse of the small factor: a product, not a slow substitution.
-            identity = torch.eye(L.shape[0], dtype=L.dtype, device=L.device)
-            inverse = torch.linalg.solve_triangular(L, identity, upper=False)
-            below.copy_(below @ inverse.mT)
-    return A
+            below.copy_(below @ _inverse_triangles(L).mT)
+    return None if bool(torch.stack(failures).any()) else A
 
 
 def cho_solve(L, B):
     """Solve ``L @ L.T @ X = B``."""
-    if L.shape[0] > _IN_PLACE_ROWS:  # the library's own copies the factor
-        half = solve_triangular(L, B, transpose=False)
-        return solve_triangular(L, half, transpose=True)
-    return torch.cholesky_solve(B, L)
+    if L.shape[0] <= _IN_PLACE_ROWS:
+        return torch.cholesky_solve(B, L)
+    if L.device.type == "cuda":
+        return blocked_cho_solve(L, B, _SOLVE_ROWS)
+    # The library's own copies the factor.
+    half = solve_triangular(L, B, transpose=False)
+    return solve_triangular(L, half, transpose=True)
+
+
+def blocked_cho_solve(L, B, width: int):
+    """Solve ``L @ L.T @ X = B`` by products alone, ``width`` rows at a time.
+
+    With the inverses of the squares on the diagonal: a substitution for few right-hand
+    sides goes row after row and leaves a GPU idle.
+    """
+    panels = [slice(s, min(s + width, len(L))) for s in range(0, len(L), width)]
+    inverses = _inverses([L[panel, panel] for panel in panels])
+    X = B.clone()
+    for panel, inverse in zip(panels, inverses, strict=True):
+        X[panel] = inverse @ X[panel]
+        X[panel.stop :].addmm_(L[panel.stop :, panel], X[panel], alpha=-1)
+    for panel, inverse in zip(reversed(panels), reversed(inverses), strict=True):
+        X[panel] = inverse.mT @ X[panel]
+        X[: panel.start].addmm_(L[panel, : panel.start].mT, X[panel], alpha=-1)
+    return X
+
+
+def _inverses(squares: list) -> list:
+    """Invert lower triangles, of which the last may be smaller than the others."""
+    *full, last = squares
+    return [
+        inverse
+        for batch in ([full] if full else []) + [[last]]
+        for inverse in _inverse_triangles(torch.stack(batch))
+    ]
+
+
+def _inverse_triangles(L):
+    """Return the inverse of a lower triangle, or of each of a stack of them."""
+    identity = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, identity.expand_as(L), upper=False)
 
 
 def solve_triangular(L, B, *, transpose: bool):
@@ -156,23 +197,29 @@ def add_gram(G, A):
     return G
 
 
-def segment_sum(values, labels, n_segments: int):
-    """Sum the rows of ``values`` that share a label."""
+def segment_sum(values, labels, n_segments: int, left=None):
+    """Sum the rows of ``values`` that share a label, less those that left it."""
     if values.device.type != "cpu":
-        return sorted_segment_sum(values, labels, n_segments)
+        return sorted_segment_sum(values, labels, n_segments, left)
     out = torch.zeros((n_segments, values.shape[1]), dtype=values.dtype)
-    return out.index_add_(0, labels, values)
+    out.index_add_(0, labels, values)
+    return out if left is None else out.index_add_(0, left, values, alpha=-1)
 
 
-def sorted_segment_sum(values, labels, n_segments: int):
+def sorted_segment_sum(values, labels, n_segments: int, left=None):
     """Sum segments after sorting by label: each sum has one order of addition.
 
     ``index_add_`` and sparse products are as fast on CUDA, and differ from run to run.
     """
-    order = torch.sort(labels, stable=True).indices
-    counts = count_labels(labels, None, n_segments)
-    offsets = torch.cat([counts.new_zeros(1), torch.cumsum(counts, 0)])
-    return torch.segment_reduce(values[order], "sum", offsets=offsets, axis=0)
+    both = labels if left is None else torch.cat([labels, left])
+    order = torch.sort(both, stable=True).indices
+    n = labels.shape[0]
+    rows = values.index_select(0, order if left is None else order % n)
+    if left is not None:
+        rows *= torch.where(order < n, 1, -1)[:, None]
+    counts = count_labels(both, None, n_segments)
+    offsets = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+    return torch.segment_reduce(rows, "sum", offsets=offsets, axis=0)
 
 
 def count_labels(labels, which, n_segments: int):

@@ -14,7 +14,9 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     is_sparse,
+    is_torch,
     n_workers,
+    product_into,
     resolve_budget,
     symmetric_tiles,
     tiles,
@@ -67,11 +69,9 @@ class Kernel(ABC):
         blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
 
         def fill(block: tuple[slice, slice], x_rows: Rows, y_rows: Rows) -> None:
-            T = self.tile(x_rows, y_rows)
+            self.tile_into(out[block], x_rows, y_rows)
             if symmetric:
-                mirror(out, block, T)
-            else:
-                out[block] = T
+                mirror(out, block)
 
         pairs.for_each(fill, blocks)
         return out
@@ -88,6 +88,10 @@ class Kernel(ABC):
     def tile(self, X: Rows, Y: Rows) -> Array:
         """Return one block of the kernel matrix, in memory of its own."""
 
+    def tile_into(self, room: Array, X: Rows, Y: Rows) -> None:
+        """Write one block of the kernel matrix where it belongs."""
+        room[:, :] = self.tile(X, Y)
+
     @abstractmethod
     def diag(self, X: Array) -> Array:
         """Return k(x, x) for each row, (n,), without the matrix."""
@@ -97,17 +101,15 @@ def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
 
 
-def mirror(out: Array, block: tuple[slice, slice], T: Array) -> None:
-    """Write a tile of :func:`symmetric_tiles` and its mirror image."""
+def mirror(out: Array, block: tuple[slice, slice]) -> None:
+    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
     rows, columns = block
     if columns.start == rows.start:
-        xp = array_namespace(T)
-        height = rows.stop - rows.start
-        upper = xp.triu(T[:, :height])
+        xp = array_namespace(out)
+        upper = xp.triu(out[rows, rows])
         out[rows, rows] = upper + xp.triu(upper, k=1).T
-        T, columns = T[:, height:], slice(rows.stop, columns.stop)
-    out[rows, columns] = T
-    out[columns, rows] = T.T
+        columns = slice(rows.stop, columns.stop)
+    out[columns, rows] = out[rows, columns].T
 
 
 class InnerProductKernel(Kernel):
@@ -119,6 +121,15 @@ class InnerProductKernel(Kernel):
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_inner_products(inner_products(X.values, Y.values))
+
+    def tile_into(self, room: Array, X: Rows, Y: Rows) -> None:
+        if not is_torch(room):  # a tile of its own stays in the processor's cache
+            super().tile_into(room, X, Y)
+            return
+        # A GPU is bound by the bytes that it moves: one copy less.
+        K = self.of_inner_products(product_into(room, X.values, Y.values))
+        if K is not room:
+            room[:, :] = K
 
     @abstractmethod
     def of_inner_products(self, G: Array) -> Array:

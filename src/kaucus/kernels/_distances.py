@@ -71,7 +71,7 @@ class Rows(NamedTuple):
         norms, given = self.squared_norms, self.given
         return Rows(
             take_rows(self.values, rows),
-            None if norms is None else array_namespace(norms).take(norms, rows),
+            None if norms is None else take_rows(norms, rows),
             None if given is None else take_rows(given, rows),
         )
 
@@ -194,12 +194,12 @@ def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
     (rows,) = xp.nonzero(xp.min(D, axis=1) <= bound[:, 0])
     if rows.shape[0] == 0:
         return rows, rows
-    i, j = xp.nonzero(xp.take(D, rows, axis=0) <= xp.take(bound, rows, axis=0))
-    i = xp.take(rows, i)
+    i, j = xp.nonzero(take_rows(D, rows) <= take_rows(bound, rows))
+    i = take_rows(rows, i)
     entries = _get_entries(D, i, j)
-    norms = xp.take(x_norms[:, 0], i) + xp.take(y_norms[0, :], j)
+    norms = take_rows(x_norms[:, 0], i) + take_rows(y_norms[0, :], j)
     (keep,) = xp.nonzero(entries <= share * norms)
-    return xp.take(i, keep), xp.take(j, keep)
+    return take_rows(i, keep), take_rows(j, keep)
 
 
 def _in_float64(rows: Rows) -> Rows:
@@ -209,7 +209,7 @@ def _in_float64(rows: Rows) -> Rows:
 
 def _get_entries(D: Array, i: Array, j: Array) -> Array:
     xp = array_namespace(D)
-    return xp.take(xp.reshape(D, (-1,)), i * D.shape[1] + j)
+    return take_rows(xp.reshape(D, (-1,)), i * D.shape[1] + j)
 
 
 def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:

@@ -106,11 +106,9 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
 
     def fill(block: tuple[slice, slice]) -> None:
         rows, columns = block
-        T = _distances(kernel, x_rows.block(rows), y_rows.block(columns))
+        D[block] = _distances(kernel, x_rows.block(rows), y_rows.block(columns))
         if symmetric:
-            mirror(D, block, T)
-        else:
-            D[rows, columns] = T
+            mirror(D, block)
 
     blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
     for_each_block(fill, blocks, workers=n_workers(like))

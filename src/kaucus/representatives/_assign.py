@@ -19,10 +19,10 @@ from kaucus.backend import (
     Array,
     array_namespace,
     astype,
+    best_one,
     best_two,
     count_labels,
     device_of,
-    entries_at,
     for_each_block,
     is_sparse,
     itemsize,
@@ -119,8 +119,7 @@ class Assigner:
 
         def assign_block(rows: slice) -> None:
             scores = self._block_scores(rows, centers, moved)
-            labels[rows] = xp.argmax(scores, axis=1)
-            best[rows] = entries_at(scores, labels[rows])
+            best[rows], labels[rows] = best_one(scores)
 
         for_each_block(assign_block, self._blocks, workers=n_workers(self._X))
         return Assignment(labels, best)
@@ -162,10 +161,10 @@ class Assigner:
             return assignment.scores
         xp, out = self._xp, self._empty((self._X.shape[0],))
         for rows in self._blocks:
-            own = xp.take(centers.values, assignment.labels[rows], axis=0)
+            own = take_rows(centers.values, assignment.labels[rows])
             out[rows] = xp.sum(self._X[rows, :] * own, axis=1)
         if centers.offsets is not None:
-            out += xp.take(centers.offsets, assignment.labels)
+            out += take_rows(centers.offsets, assignment.labels)
         return out
 
 
@@ -174,7 +173,7 @@ def some_centers(centers: Centers, which: Array) -> Centers:
     offsets = centers.offsets
     return Centers(
         take_rows(centers.values, which),
-        None if offsets is None else array_namespace(offsets).take(offsets, which),
+        None if offsets is None else take_rows(offsets, which),
     )
 
 
@@ -190,12 +189,17 @@ def _with_offsets(products: Array, centers: Centers) -> Array:
 
 
 def cluster_sums(
-    X: Array, labels: Array, weight: Array | None, n_clusters: int
+    X: Array,
+    labels: Array,
+    weight: Array | None,
+    n_clusters: int,
+    left: Array | None = None,
 ) -> Array:
     """Return Σ w x for each cluster, (k, d), in float64.
 
     Blocks have a fixed height: the order of addition is always the same. ``weight`` is
-    None where every row counts as one.
+    None where every row counts as one. With ``left``, the labels that the rows had, the
+    result is by how much the sums change.
     """
     xp, d = array_namespace(labels), X.shape[1]
     sums = xp.zeros((n_clusters, d), dtype=xp.float64, device=device_of(labels))
@@ -205,7 +209,8 @@ def cluster_sums(
         if weight is not None:
             w = weight[s][:, None]
             block = block.multiply(w).tocsr() if is_sparse(block) else block * w
-        sums += segment_sum(block, labels[s], n_clusters)
+        before = None if left is None else left[s]
+        sums += segment_sum(block, labels[s], n_clusters, before)
     return sums
 
 

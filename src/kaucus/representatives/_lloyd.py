@@ -239,13 +239,16 @@ def _step(problem: _Problem, state: _State):
     """Move the centres to the means of their rows, and assign the rows again."""
     k = state.centers.values.shape[0]
     labels, n_reseeded = state.assignment.labels, 0
-    held = count_labels(labels, k, problem.can_seed)
+    weights = cluster_weights(labels, problem.weight, k)
+    can_seed = problem.can_seed
+    held = weights if can_seed is None else count_labels(labels, k, can_seed)
     if bool(array_namespace(held).any(held == 0)):
         costs = _costs(problem, state)
-        labels, n_reseeded = reseed_empty(labels, costs, problem.can_seed, k)
+        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
+        weights = cluster_weights(labels, problem.weight, k)
     sums, changed = _sum_again(problem, labels, state.sums, k)
     old = state.centers if changed is None else some_centers(state.centers, changed)
-    new = _means(problem, sums, old, changed)
+    new = _means(sums.values, weights, old, changed, problem.metric)
     n_new = new.values.shape[0]  # the others did not move
     deviated = n_new and n_new / k * deviation(
         new.values, old.values, problem.metric, problem.scale
@@ -266,23 +269,19 @@ def _sum_again(
         (moved,) = xp.nonzero(labels != old.labels)
     if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
         return _Sums(labels, cluster_sums(rows, labels, weight, k)), None
-    to, left = xp.take(labels, moved), xp.take(old.labels, moved)
-    some = take_rows(rows, moved)
-    w = None if weight is None else xp.take(weight, moved)
-    won, lost = cluster_sums(some, to, w, k), cluster_sums(some, left, w, k)
+    to, left = take_rows(labels, moved), take_rows(old.labels, moved)
+    w = None if weight is None else take_rows(weight, moved)
+    change = cluster_sums(take_rows(rows, moved), to, w, k, left)
     counts = count_labels(xp.concat([to, left]), k)
     (changed,) = xp.nonzero(counts > 0)
-    return _Sums(labels, old.values + (won - lost), old.age + 1), changed
+    return _Sums(labels, old.values + change, old.age + 1), changed
 
 
-def _means(problem: _Problem, sums: _Sums, old: Centers, changed) -> Centers:
+def _means(sums: Array, weights: Array, old: Centers, changed, metric) -> Centers:
     """Return the means of the changed clusters; without rows, where they were."""
-    xp, values = array_namespace(sums.labels), sums.values
-    # Anew, for it must be zero without rows.
-    weights = cluster_weights(sums.labels, problem.weight, values.shape[0])
     if changed is not None:
-        values, weights = xp.take(values, changed, axis=0), xp.take(weights, changed)
-    return centers_from_sums(values, weights, old, problem.metric)
+        sums, weights = take_rows(sums, changed), take_rows(weights, changed)
+    return centers_from_sums(sums, weights, old, metric)
 
 
 def _replace_centers(
@@ -290,12 +289,12 @@ def _replace_centers(
 ) -> tuple[Centers, Array]:
     """Return all centres, with the new ones put in, and the numbers of those moved."""
     xp = array_namespace(new.values)
-    (moved,) = xp.nonzero(xp.any(new.values != old.values, axis=1))
     if changed is None:
+        (moved,) = xp.nonzero(xp.any(new.values != old.values, axis=1))
         return new, moved
     values = xp.asarray(centers.values, copy=True)
     set_columns(values.T, changed, new.values.T)
-    return make_centers(values, metric), xp.take(changed, moved)
+    return make_centers(values, metric), changed
 
 
 def reseed_empty(

@@ -37,6 +37,7 @@ from kaucus.backend import (
     dtype_name,
     few_threads_for,
     format_bytes,
+    is_tensor,
     is_torch,
     on_gpu,
     product_epsilon,
@@ -223,12 +224,12 @@ def _compare(n: int, cg: float, blocks: float) -> str:
 
 def _matrices_held(X: Array, dtype: str) -> int:
     """Return how many matrices as large as K a factorisation holds at least."""
-    if on_gpu(X):  # in place; of a float32 one the copy that is factored
+    if on_gpu(X) and is_torch(X):  # in place; of float32 the copy that is factored
         return 1 if dtype == "float64" else 2
-    # torch does not factor in place on the host, a small float32 matrix is factored in
-    # a float64 copy.
+    # Only NumPy's arrays are factored in place on the host, and CuPy's nowhere; a small
+    # float32 matrix is factored in a float64 copy.
     small = dtype == "float32" and X.shape[0] < MIXED_FROM
-    return 3 if is_torch(X) or small else 1
+    return 3 if is_tensor(X) or small else 1
 
 
 def _precision(n: int, dtype: str, budget: int, gpu: bool) -> str:
