@@ -21,7 +21,7 @@ from kaucus import (
     SphericalKMeans,
 )
 from kaucus._fitted_arrays import fitted_arrays
-from kaucus.backend import iter_device_blocks, products_in, row_blocks
+from kaucus.backend import iter_device_blocks, parse_bytes, products_in, row_blocks
 from kaucus.kernels import Linear
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of, predictors
@@ -278,11 +278,11 @@ def test_predictions_of_rows_that_do_not_fit(many_rows):
 
 @pytest.fixture(scope="module")
 def long_rows():
-    """Three groups of rows that take more than their kernel matrix: 153 MiB."""
+    """Three groups of rows that take more than a fit beside them: 229 MiB."""
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=2000)
-    means = rng.normal(size=(3, 20_000)).astype(np.float32)
-    noise = rng.normal(size=(2000, 20_000)).astype(np.float32)
+    means = rng.normal(size=(3, 30_000)).astype(np.float32)
+    noise = rng.normal(size=(2000, 30_000)).astype(np.float32)
     return means[y] + 2 * noise, y
 
 
@@ -293,6 +293,7 @@ def fitted_in_blocks(model, X, y, budget):
     tight = clone(model).set_params(memory_budget=budget)
     streamed, peak = peak_of(lambda: tight.fit(X, y))
     assert needed > X.nbytes > peak
+    assert peak <= parse_bytes(budget)
     assert np.array_equal(X[:3], given)
     return whole, streamed
 
