@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS
+from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS, _finalists
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
@@ -54,6 +54,38 @@ def test_it_is_no_worse_than_most_of_the_grid(tuned):
             scores.append(m.score(MOONS[TEST], SIDES[TEST]))
     chosen = tuned.score(MOONS[TEST], SIDES[TEST])
     assert np.mean(np.asarray(scores) <= chosen) >= 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("losses", "looked_at", "chosen"),
+    [
+        # The ends of a path are looked at where it falls towards them by a tenth.
+        ([9, 3, 2, 4, 9], [1, 2, 3], [2, 1]),
+        ([1, 1.9, 2, 4, 9], [1, 2, 3], [1, 2]),
+        ([1, 1.7, 2, 4, 9], [1, 2, 3, 0], [0, 1]),
+        ([9, 4, 2, 1.7, 1.8], [1, 2, 3, 4], [3, 4]),
+        ([9, 1, 2, 0.9, 3], [1, 2, 3, 4], [3, 1]),
+    ],
+)
+def test_which_gammas_are_looked_at(losses, looked_at, chosen):
+    path = [Gaussian(gamma=float(g)) for g in range(1, 6)]
+    seen = []
+
+    def look(kernels):
+        seen.extend(path.index(kernel) for kernel in kernels)
+        return np.asarray([losses[path.index(kernel)] for kernel in kernels])
+
+    assert _finalists([path], look) == [path[k] for k in chosen]
+    assert seen == looked_at
+
+
+def test_finalists_are_the_best_of_all_paths():
+    paths = [
+        [kernel(gamma=g) for g in (1.0, 2.0)] for kernel in (Gaussian, Exponential)
+    ]
+    losses = dict(zip([*paths[0], *paths[1]], (4.0, 2.0, 1.0, 3.0), strict=True))
+    found = _finalists(paths, lambda kernels: np.asarray([losses[k] for k in kernels]))
+    assert found == [Exponential(gamma=1.0), Gaussian(gamma=2.0)]
 
 
 def test_it_does_not_learn_by_heart_where_labels_are_noise():

@@ -61,13 +61,15 @@ def fit_temperature(
         return 1.0
     decision, labels, weight = decision[known], labels[known], weight[known]
     targets = _smooth_targets(labels, weight, decision.shape[1])
-    # Σ_j t_j (f_j β − logsumexp(β f)), with β = 1/T: concave in β.
-    linear = np.sum(targets * decision, axis=1)
+    # Σ_j t_j (f_j β − logsumexp(β f)), with β = 1/T: concave in β. Targets have the sum
+    # 1, so the highest f may be taken off all of them.
+    decision = decision - decision.max(axis=1, keepdims=True)
+    linear = np.average(np.sum(targets * decision, axis=1), weights=weight)
 
     def loss(log_beta: float) -> float:
         beta = np.exp(log_beta)
-        norm = scipy.special.logsumexp(beta * decision, axis=1)
-        return float(np.average(norm - beta * linear, weights=weight))
+        norms = np.log(np.exp(beta * decision).sum(axis=1))
+        return float(np.average(norms, weights=weight) - beta * linear)
 
     best = scipy.optimize.minimize_scalar(
         loss, bounds=(np.log(1e-3), np.log(1e3)), method="bounded"
