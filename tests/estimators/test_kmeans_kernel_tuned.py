@@ -109,6 +109,31 @@ def test_columns_of_any_unit_are_one_choice():
     )
 
 
+def unequal_classes():
+    """Return one row in ten of a class that lies closer together than the other."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(1500) % 10 == 0).astype(int)
+    X = rng.normal(size=(1500, 5)) * np.where(y[:, None] == 1, 0.6, 1.0)
+    return X + 1.2 * y[:, None] * np.eye(5)[0], y
+
+
+def test_the_intercept_is_moved_where_classes_are_unequal():
+    X, y = unequal_classes()
+    plane = {"kernel": "linear", "random_state": 0}
+    m = KMeansKernelClassifier(**plane).fit(X[:600], y[:600])
+    given = KMeansKernelClassifier(C=m.C_, **plane).fit(X[:600], y[:600])
+    np.testing.assert_allclose(m.dual_coef_, given.dual_coef_, rtol=1e-6, atol=1e-9)
+    assert m.intercept_ > given.intercept_
+    by_log_loss = [
+        -np.log(one.predict_proba(X[600:])[np.arange(900), y[600:]]).mean()
+        for one in (m, given)
+    ]
+    assert by_log_loss[0] < by_log_loss[1]
+    certain = KMeansKernelClassifier(probability=False, **plane)
+    certain.fit(X[:600], y[:600])
+    np.testing.assert_array_equal(certain.predict(X[600:]), m.predict(X[600:]))
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "exponential", "cosine"])
 def test_every_kernel_can_be_tuned(kernel):
     m = model(kernel=kernel).fit(MOONS[TRAIN], SIDES[TRAIN])

@@ -73,7 +73,8 @@ class KMeansKernelClassifier(RepresentedClasses):
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least log-loss
-        of leave-one-out values, on at most 5,000 of the rows.
+        of leave-one-out values, on at most 5,000 of the rows; with ``fit_on="all"`` the
+        intercept is then moved to where it is least, if by more than chance.
     kernel : str, kernel object or callable, default="auto"
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,

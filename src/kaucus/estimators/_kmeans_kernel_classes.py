@@ -7,6 +7,7 @@ import numpy as np
 from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
+    dtype_name,
     epsilon,
     label_array,
     products_in,
@@ -30,6 +31,7 @@ from kaucus.solvers import (
     LSSVMSolution,
     classification_score,
     fit_ls_svm,
+    fit_shift,
     log_losses,
     margin_hardness,
     random_hardness,
@@ -120,16 +122,17 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
                     fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C_) from error
+        if self._moves_intercept and fitted.unseen is not None:
+            fitted = _with_shift(fitted)
         self._store_model(X, *fitted[:3])
         if self.probability == "softmax":
             unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
             self._calibrate(*unseen)
 
     def _solve_all(self, rows, labels, weight, chosen, growth, held, rng) -> "_Fitted":
-        """Least squares of all rows; their leave-one-out values for the temperature."""
-        softmax = self.probability == "softmax"
+        """Least squares of all rows; leave-one-out values of some of them."""
         order = rng.permutation(np.setdiff1d(np.arange(len(labels)), held))
-        loo_rows = order[: _TEMPERATURE_ROWS if softmax else 0]
+        loo_rows = order[: _TEMPERATURE_ROWS if self._wants_unseen else 0]
         judged = self._with_class_weights(weight, labels)
         solution, hard_rows = self._least_squares(
             rows,
@@ -145,8 +148,19 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         )
         chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
         loo_weight = None if judged is None else judged[loo_rows]
-        unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
+        unseen = None
+        if len(loo_rows):
+            unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
         return _Fitted(chosen, solution, hard_rows, unseen)
+
+    @property
+    def _moves_intercept(self) -> bool:
+        """Whether the intercept is chosen as C is."""
+        return isinstance(self.C, str) and self.fit_on == "all"
+
+    @property
+    def _wants_unseen(self) -> bool:
+        return self.probability == "softmax" or self._moves_intercept
 
     def _judge(self, values, labels, judged, held) -> float:
         """Return minus the log-loss of rows held out."""
@@ -166,7 +180,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
             C=self.C_,
             sample_weight=beside(points, weight),
             memory_budget=self.memory_budget,
-            leave_one_out=self.probability == "softmax" and not speak_for_others,
+            leave_one_out=self._wants_unseen and not speak_for_others,
             # What the rounding of the rows themselves comes to.
             refine_tol=epsilon(points),
             rng=rng,
@@ -175,7 +189,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         self._report(solution.info, self.C_)
         self.refine_ = None
         unseen, none = None, np.empty(0, dtype=np.int64)
-        if not speak_for_others:
+        if len(seen):
             loo_weight = None if weight is None else weight[seen]
             unseen = (solution.loo_decision, chosen.labels[seen], loo_weight)
         return _Fitted(chosen, solution, none, unseen)
@@ -235,3 +249,18 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
                 f"one for each class of y, {classes}."
             )
         return [check_count(f"n_representatives[{c!r}]", wanted[c]) for c in classes]
+
+
+def _with_shift(fitted: _Fitted) -> _Fitted:
+    """Move the intercept to where the log-loss of unseen rows is least."""
+    assert fitted.unseen is not None
+    values, labels, weight = fitted.unseen
+    shift = fit_shift(all_classes(to_numpy(values)), labels, weight)
+    if values.shape[1] == 1:
+        shift = shift[1:] - shift[:1]
+    intercept = fitted.solution.intercept
+    solution = fitted.solution._replace(
+        intercept=intercept + as_like(shift, intercept, dtype=dtype_name(intercept))
+    )
+    unseen = (to_numpy(values) + shift, labels, weight)
+    return fitted._replace(solution=solution, unseen=unseen)

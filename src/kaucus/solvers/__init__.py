@@ -5,6 +5,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 
 from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._calibration import (
+    fit_shift,
     fit_temperature,
     softmax,
     sum_of_exponentials,
@@ -67,6 +68,7 @@ __all__ = [
     "conjugate_gradient",
     "decompose_ls_svm",
     "fit_ls_svm",
+    "fit_shift",
     "fit_temperature",
     "log_losses",
     "margin_hardness",
