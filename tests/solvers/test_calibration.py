@@ -172,6 +172,16 @@ def test_the_shift_is_where_the_log_loss_is_least(rng):
             assert log_loss(shift + step * np.eye(3)[j]) > best - 1e-4
 
 
+def test_a_row_of_weight_two_is_two_rows(rng):
+    decision, labels = labelled(rng, 60, 3, 0.5)
+    decision[:, 0] += 1.0
+    weight = rng.integers(0, 4, 60)
+    repeated = np.repeat(np.arange(60), weight)
+    expected = fit_shift(decision[repeated], labels[repeated])
+    assert expected.any()
+    assert_close(fit_shift(decision, labels, weight), expected, rtol=1e-3, atol=1e-4)
+
+
 def test_what_chance_would_gain_is_no_shift(rng):
     """Of values that are right, few samples gain more than Akaike's criterion asks."""
     moved = 0

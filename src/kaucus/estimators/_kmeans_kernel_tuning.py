@@ -31,7 +31,7 @@ AUTO_KERNELS = ("exponential", "rbf")
 """What ``kernel="auto"`` chooses from."""
 # Rows and columns of the search, where there are fewer rows than the first number. The
 # more rows there are, the narrower is the best kernel, and few columns do not show it.
-_SIZES = ((2000, 1000, 200), (50_000, 3000, 400), (math.inf, 5000, 1000))
+_SIZES = ((2000, 1000, 200), (50_000, 3000, 800), (math.inf, 5000, 1000))
 # So many kernels, the best by half of the columns, are compared by all of them.
 _FINALISTS = 2
 # The least and the largest gamma are tried where the one next to them has less than
@@ -96,8 +96,9 @@ def tune(
         )
 
     if len(kernels) > _FINALISTS:
-        half = (Z.shape[0] + 1) // 2
-        kernels = _finalists(paths, lambda k: search(k, half).losses.min(axis=1))
+        # Where all rows are columns, a row of weight 2 is to be as good as two rows.
+        first = n_columns // 2 if len(some) > n_columns else len(some)
+        kernels = _finalists(paths, lambda k: search(k, first).losses.min(axis=1))
     found = search(kernels, Z.shape[0])
     return Tuning(kernels[found.best_kernel], found.best_C)
 

@@ -98,7 +98,7 @@ def fit_shift(
     labels : integer array of shape (n,)
         Which column is right.
     sample_weight : array of shape (n,), default=None
-        Rows of weight zero are passed over.
+        How many rows each counts for; those of weight zero are passed over.
 
     Returns
     -------
@@ -112,7 +112,6 @@ def fit_shift(
     decision, labels, weight = decision[known], labels[known], weight[known]
     if len(np.unique(labels)) < k:
         return np.zeros(k)
-    weight = weight * (len(weight) / weight.sum())
     problem = (decision, _smooth_targets(labels, weight, k), weight)
     start = np.zeros(k + 1)
     start[0] = 1 / fit_temperature(decision, labels, weight)
