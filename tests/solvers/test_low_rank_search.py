@@ -5,7 +5,11 @@ import pytest
 import scipy.special
 
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
-from kaucus.solvers import log_losses, search_on_representatives
+from kaucus.solvers import (
+    _low_rank_search,
+    log_losses,
+    search_on_representatives,
+)
 from kaucus.solvers._low_rank_search import (
     decompose_low_rank,
     leave_one_out_errors,
@@ -81,6 +85,15 @@ def test_kernels_together_are_kernels_one_by_one():
             alone = search_on_representatives([kernel], X, y, Z, [C]).losses
             assert alone[0, 0] == pytest.approx(loss, rel=1e-9)
     assert_close(together[-1], together[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("entries", [1, 170])
+def test_Cs_in_parts_are_all_Cs(monkeypatch, entries):
+    kernels, X, y, Z = search_problem()
+    expected = search_on_representatives(kernels, X, y, Z, CS).losses
+    monkeypatch.setattr(_low_rank_search, "_ENTRIES", entries)
+    got = search_on_representatives(kernels, X, y, Z, CS).losses
+    assert_close(got, expected, rtol=1e-9)
 
 
 def test_float32_rows_are_searched_in_float64():

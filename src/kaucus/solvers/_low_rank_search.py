@@ -31,6 +31,8 @@ from kaucus.kernels import Kernel, matrices_of
 
 # Kernels that are decomposed at a time, at most: each holds its matrices.
 _WORKERS = 8
+# Leave-one-out errors that a thread holds at a time, of several Cs.
+_ENTRIES = 2**23
 
 
 class LowRankSearch(NamedTuple):
@@ -96,6 +98,9 @@ def search_on_representatives(
     def losses_of(kernel: Kernel) -> np.ndarray:
         K_nm, K_mm = of_rows(kernel), among(kernel)
         spectrum = decompose_low_rank(K_nm, K_mm, Y, sample_weight)
+        return np.concatenate([losses_at(spectrum, some) for some in _parts(Cs, Y)])
+
+    def losses_at(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> np.ndarray:
         errors = leave_one_out_errors(spectrum, Cs, left_out)
         if loss is None:
             return to_numpy(mean_squares(errors, spectrum.weight))
@@ -107,6 +112,12 @@ def search_on_representatives(
     table = np.stack(losses)
     kernel, c = np.unravel_index(np.argmin(table), table.shape)
     return LowRankSearch(table, int(kernel), float(Cs[int(c)]))
+
+
+def _parts(Cs: Sequence[float], Y: Array) -> list[Sequence[float]]:
+    """Return as many Cs at a time as there is room for the errors of all outputs."""
+    step = max(1, _ENTRIES // max(Y.shape[0] * Y.shape[1], 1))
+    return [Cs[start : start + step] for start in range(0, len(Cs), step)]
 
 
 def decompose_low_rank(
