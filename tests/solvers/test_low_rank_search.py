@@ -87,6 +87,14 @@ def test_kernels_together_are_kernels_one_by_one():
     assert_close(together[-1], together[0], rtol=1e-9)
 
 
+def test_columns_that_are_the_first_rows_are_columns_as_others(xp):
+    kernels, X, y, Z = search_problem()
+    X, y, Z = (array(xp, A) for A in (X, y, Z))
+    expected = search_on_representatives(kernels, X, y, Z, CS).losses
+    got = search_on_representatives(kernels, X, y, Z, CS, first_rows=True).losses
+    assert_close(got, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("entries", [1, 170])
 def test_Cs_in_parts_are_all_Cs(monkeypatch, entries):
     kernels, X, y, Z = search_problem()

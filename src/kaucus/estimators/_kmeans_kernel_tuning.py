@@ -93,6 +93,7 @@ def tune(
             loss=None if loss is None else lambda values: loss(values, some),
             sample_weight=None if weight is None else beside(Z, weight[some]),
             left_out=None if shares is None else beside(Z, shares[some]),
+            first_rows=True,
         )
 
     if len(kernels) > _FINALISTS:

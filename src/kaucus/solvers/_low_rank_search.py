@@ -70,6 +70,7 @@ def search_on_representatives(
     loss: Callable[[np.ndarray], np.ndarray] | None = None,
     sample_weight: Array | None = None,
     left_out: Array | None = None,
+    first_rows: bool = False,
 ) -> LowRankSearch:
     """Find the kernel and the C of the least leave-one-out loss.
 
@@ -86,6 +87,9 @@ def search_on_representatives(
         loss for each, (c,). None is the weighted mean of their squared errors.
     sample_weight, left_out : arrays of shape (n,), default=None
         As in :func:`solve_on_representatives`.
+    first_rows : bool, default=False
+        Whether ``Z`` are the first rows of ``X``, whose kernel then need not be
+        computed again.
 
     Notes
     -----
@@ -93,10 +97,12 @@ def search_on_representatives(
     float64 in each thread: for a few thousand rows and a few hundred representatives.
     """
     X, Z = astype(X, "float64"), astype(Z, "float64")
-    of_rows, among = matrices_of(kernels, X, Z), matrices_of(kernels, Z)
+    of_rows = matrices_of(kernels, X, Z)
+    among = None if first_rows else matrices_of(kernels, Z)
 
     def losses_of(kernel: Kernel) -> np.ndarray:
-        K_nm, K_mm = of_rows(kernel), among(kernel)
+        K_nm = of_rows(kernel)
+        K_mm = K_nm[: Z.shape[0], :] * 1 if among is None else among(kernel)
         spectrum = decompose_low_rank(K_nm, K_mm, Y, sample_weight)
         return np.concatenate([losses_at(spectrum, some) for some in _parts(Cs, Y)])
 
