@@ -4,7 +4,7 @@ Fits it without an argument, and with other rules of its search for C and gamma,
 repeated splits of sets none of which judges it in ``kaucus bench defaults``; beside
 them an ``SVC`` tuned over a grid of 25. Prints accuracies in %.
 
-    KAUCUS_DATA=... python benchmarks/pick_defaults.py [--quick]
+    KAUCUS_DATA=... python benchmarks/pick_defaults.py [--quick | --large]
 """
 
 import argparse
@@ -74,6 +74,27 @@ def clouds(n_features: int, n_informative: int, **options: Any) -> Callable:
     return by(bundled.make_classification, **options)
 
 
+def tree(n_features: int, depth: int, n_classes: int, noise: float) -> Callable:
+    """Return what draws labels of the leaves of a random tree, some of them wrong."""
+
+    def draw(n: int, rng: np.random.Generator):
+        X, y = rng.normal(size=(n, n_features)), np.zeros(n, dtype=int)
+
+        def grow(rows: np.ndarray, depth: int) -> None:
+            if depth == 0 or len(rows) < 20:
+                y[rows] = rng.integers(n_classes)
+                return
+            right = X[rows, rng.integers(n_features)] > 0.7 * rng.normal()
+            grow(rows[right], depth - 1)
+            grow(rows[~right], depth - 1)
+
+        grow(np.arange(n), depth)
+        wrong = rng.random(n) < noise
+        return X, np.where(wrong, rng.integers(0, n_classes, n), y)
+
+    return draw
+
+
 SYNTHETIC: dict[str, Callable] = {
     "two-norm": two_norm,
     "ring-norm": ring_norm,
@@ -90,6 +111,17 @@ SYNTHETIC: dict[str, Callable] = {
     "friedman": friedman,
     "codes": codes,
 }
+
+
+# More rows, to see what few columns of many rows do.
+TREES: dict[str, Callable] = {
+    "tree of 6 columns": tree(6, 6, 2, 0.05),
+    "tree of 10 columns": tree(10, 5, 3, 0.1),
+    "tree of 4 columns": tree(4, 8, 4, 0.1),
+    "tree of 20 columns": tree(20, 5, 2, 0.1),
+}
+LARGE_PARTS = (2200, 4500)
+LARGE_RULES = ("as it is", "no handicap", "squared error", "half the columns")
 
 
 def real_sets() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -113,6 +145,16 @@ def splits() -> Iterator[tuple[str, list[tuple]]]:
         rngs = [np.random.default_rng(1000 + s) for s in range(N_PARTS)]
         sizes = zip(rngs, PARTS, strict=True)
         yield name, [_split(*draw(4000, g), n, s) for s, (g, n) in enumerate(sizes)]
+
+
+def large_splits() -> Iterator[tuple[str, list[tuple]]]:
+    """Yield the larger real sets, and synthetic ones with more rows."""
+    drawn = {name: (X, y) for name, X, y in real_sets() if len(y) > 5000}
+    for k, (name, draw) in enumerate({**SYNTHETIC, **TREES}.items()):
+        drawn[name] = draw(8000, np.random.default_rng(k))
+    for name, (X, y) in drawn.items():
+        sizes = [min(n, len(y) - 1500) for n in LARGE_PARTS]
+        yield name, [_split(X, y, n, seed) for seed, n in enumerate(sizes)]
 
 
 def _split(X, y, n_train: int, seed: int) -> tuple:
@@ -150,12 +192,24 @@ def _targets(values, labels):
     return np.where(hits, 1.0, -1.0)[:, None, :]
 
 
+def sizes(columns: float = 1.0, handicap: float | None = None) -> Any:
+    """Return a patch of the rows and columns of the search."""
+    changed = [
+        size._replace(
+            columns=int(columns * size.columns), handicap=handicap or size.handicap
+        )
+        for size in tuning._SIZES
+    ]
+    return mock.patch.object(tuning, "_SIZES", tuple(changed))
+
+
 RULES: dict[str, list] = {
     "as it is": [],
     "no shift": [mock.patch.object(classes, "fit_shift", no_shift)],
     "squared error": [mock.patch.object(classes, "log_losses", squared_errors)],
     "errors": [mock.patch.object(classes, "log_losses", errors_counted)],
-    "half the columns": [mock.patch.object(tuning, "_SIZES", ((np.inf, 1000, 100),))],
+    "half the columns": [sizes(columns=0.5)],
+    "no handicap": [sizes(handicap=1.0)],
     "all gammas, all columns": [
         mock.patch.object(tuning, "_OUTWARDS", np.inf),
         mock.patch.object(tuning, "_FINALISTS", 10),
@@ -178,27 +232,30 @@ def accuracy(rule: str, split: tuple, seed: int) -> float:
             patch.stop()
 
 
-def main(quick: bool) -> None:
+def main(quick: bool, large: bool) -> None:
     warnings.simplefilter("ignore")
-    rules = [*RULES, "SVC"]
+    rules = list(LARGE_RULES) if large else [*RULES, "SVC"]
     print("set", *rules, sep=" | ")
     rows = []
-    for name, parts in splits():
-        if quick:
-            parts = parts[:2]
+    for name, parts in large_splits() if large else splits():
+        some = parts[:2] if quick else parts
         values = [
-            100 * np.mean([accuracy(rule, part, s) for s, part in enumerate(parts)])
+            100 * np.mean([accuracy(rule, part, s) for s, part in enumerate(some)])
             for rule in rules
         ]
         rows.append(values)
         print(name, *(f"{value:.2f}" for value in values), sep=" | ", flush=True)
     table = np.asarray(rows)
     print("mean", *(f"{value:.2f}" for value in table.mean(axis=0)), sep=" | ")
-    gains = np.sign(np.round(table - table[:, -1:], 9))
-    print("rank beside SVC", *(f"{r:.2f}" for r in 1.5 - 0.5 * gains.mean(axis=0)))
+    if not large:
+        gains = np.sign(np.round(table - table[:, -1:], 9))
+        ranks = 1.5 - 0.5 * gains.mean(axis=0)
+        print("rank beside SVC", *(f"{rank:.2f}" for rank in ranks), sep=" | ")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two splits of each set")
-    main(parser.parse_args().quick)
+    parser.add_argument("--large", action="store_true", help="2,200 and 4,500 rows")
+    options = parser.parse_args()
+    main(options.quick, options.large)

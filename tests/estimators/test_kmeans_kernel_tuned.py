@@ -7,8 +7,10 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
+from kaucus.estimators import _kmeans_kernel_tuning as tuning
 from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS, _finalists
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
+from kaucus.solvers import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)
@@ -79,13 +81,35 @@ def test_which_gammas_are_looked_at(losses, looked_at, chosen):
     assert seen == looked_at
 
 
-def test_finalists_are_the_best_of_all_paths():
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [((4.0, 2.0, 1.0, 3.0), [2, 1]), ((1.0, 2.0, 5.0, 3.0), [0, 1, 3])],
+)
+def test_finalists_are_the_best_of_all_and_of_each_path(losses, chosen):
     paths = [
         [kernel(gamma=g) for g in (1.0, 2.0)] for kernel in (Gaussian, Exponential)
     ]
-    losses = dict(zip([*paths[0], *paths[1]], (4.0, 2.0, 1.0, 3.0), strict=True))
-    found = _finalists(paths, lambda kernels: np.asarray([losses[k] for k in kernels]))
-    assert found == [Exponential(gamma=1.0), Gaussian(gamma=2.0)]
+    kernels = [*paths[0], *paths[1]]
+    of = dict(zip(kernels, losses, strict=True))
+    found = _finalists(paths, lambda some: np.asarray([of[k] for k in some]))
+    assert found == [kernels[k] for k in chosen]
+
+
+def test_a_gaussian_must_be_better_by_its_handicap(monkeypatch):
+    paths = [[Exponential(gamma=1.0)], [Gaussian(gamma=1.0)]]
+    losses = np.asarray([[2.0, 1.0], [0.985, 3.0]])
+    monkeypatch.setattr(
+        tuning,
+        "search_on_representatives",
+        lambda kernels, *args, **options: LowRankSearch(losses, 0, 0.0),
+    )
+    options = {"loss": None, "weight": None, "shares": None}
+    for n, kernel, C in ((1000, Gaussian, 5.0), (4000, Exponential, 7.0)):
+        rng = np.random.default_rng(0)
+        found = tuning.tune(
+            paths, [5.0, 7.0], np.zeros((n, 2)), np.zeros((n, 1)), rng=rng, **options
+        )
+        assert (type(found.kernel), found.C) == (kernel, C)
 
 
 def test_it_does_not_learn_by_heart_where_labels_are_noise():
