@@ -25,7 +25,7 @@ PLAN = {
 @pytest.fixture
 def small_targets(monkeypatch):
     """Targets for a thousand rows."""
-    sizes = {"fastest": (80, 0.2), "balanced": (320, 0.05), "best": (640, 0.0)}
+    sizes = {"fastest": (80, 0.2), "balanced": (320, 0.05), "best": (560, 0.0)}
     targets = {name: Target(*values) for name, values in sizes.items()}
     monkeypatch.setattr(growth, "TARGETS", targets)
 
@@ -36,6 +36,14 @@ def small_targets(monkeypatch):
 def test_few_rows_are_all_representatives():
     plan = plan_growth(None, [1500, 2500], **PLAN)
     assert plan == ([1500, 2500], [], (), -np.inf, 0)
+
+
+def test_where_all_rows_are_one_factorisation_there_may_be_more_of_them():
+    sizes = [5000, 5300]
+    assert plan_growth(None, sizes, **PLAN).additions
+    plan = plan_growth(None, sizes, **PLAN, factored=True)
+    assert plan == (sizes, [], (), -np.inf, 0)
+    assert plan_growth(None, [5000, 5400], **PLAN, factored=True).additions
 
 
 def test_many_rows_begin_with_a_quarter_and_double():
@@ -77,7 +85,7 @@ def test_a_better_target_is_larger_and_no_worse():
         for target in ("fastest", "balanced", "best")
     ]
     sizes = [len(m.representatives_) for m in models]
-    assert sizes[0] < sizes[1] < sizes[2] <= 640
+    assert sizes[0] < sizes[1] < sizes[2] <= 560
     scores = [m.score(DIGITS[TEST], LABELS[TEST]) for m in models]
     assert scores[0] < scores[1] <= scores[2] + 0.01
     for m in models:
@@ -158,6 +166,16 @@ def test_an_allocation_shares_out_the_same_total(allocation, counts):
     assert np.abs(found - counts).max() <= 2
     assert len(m.representatives_) == 90
     assert m.allocation_ == allocation
+
+
+def test_where_all_rows_are_representatives_nothing_is_to_be_shared_out(monkeypatch):
+    X, y = unequal_blobs()
+    m = KMeansKernelClassifier(**FIXED)
+    with monkeypatch.context() as patch:
+        patch.setattr(growth, "search_on_representatives", lambda *a, **k: 1 / 0)
+        m.fit(X, y)
+    assert len(m.representatives_) == len(y)
+    assert m.allocation_ == "proportional"
 
 
 def test_classes_of_about_equal_size_need_no_trial(monkeypatch):

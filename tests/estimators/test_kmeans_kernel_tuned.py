@@ -7,8 +7,10 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS
+from kaucus.estimators import _kmeans_kernel_tuning as tuning
+from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS, _finalists
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
+from kaucus.solvers import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)
@@ -56,6 +58,60 @@ def test_it_is_no_worse_than_most_of_the_grid(tuned):
     assert np.mean(np.asarray(scores) <= chosen) >= 2 / 3
 
 
+@pytest.mark.parametrize(
+    ("losses", "looked_at", "chosen"),
+    [
+        # The ends of a path are looked at where it falls towards them by a tenth.
+        ([9, 3, 2, 4, 9], [1, 2, 3], [2, 1]),
+        ([1, 1.9, 2, 4, 9], [1, 2, 3], [1, 2]),
+        ([1, 1.7, 2, 4, 9], [1, 2, 3, 0], [0, 1]),
+        ([9, 4, 2, 1.7, 1.8], [1, 2, 3, 4], [3, 4]),
+        ([9, 1, 2, 0.9, 3], [1, 2, 3, 4], [3, 1]),
+    ],
+)
+def test_which_gammas_are_looked_at(losses, looked_at, chosen):
+    path = [Gaussian(gamma=float(g)) for g in range(1, 6)]
+    seen = []
+
+    def look(kernels):
+        seen.extend(path.index(kernel) for kernel in kernels)
+        return np.asarray([losses[path.index(kernel)] for kernel in kernels])
+
+    assert _finalists([path], look) == [path[k] for k in chosen]
+    assert seen == looked_at
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [((4.0, 2.0, 1.0, 3.0), [2, 1]), ((1.0, 2.0, 5.0, 3.0), [0, 1, 3])],
+)
+def test_finalists_are_the_best_of_all_and_of_each_path(losses, chosen):
+    paths = [
+        [kernel(gamma=g) for g in (1.0, 2.0)] for kernel in (Gaussian, Exponential)
+    ]
+    kernels = [*paths[0], *paths[1]]
+    of = dict(zip(kernels, losses, strict=True))
+    found = _finalists(paths, lambda some: np.asarray([of[k] for k in some]))
+    assert found == [kernels[k] for k in chosen]
+
+
+def test_a_gaussian_must_be_better_by_its_handicap(monkeypatch):
+    paths = [[Exponential(gamma=1.0)], [Gaussian(gamma=1.0)]]
+    losses = np.asarray([[2.0, 1.0], [0.985, 3.0]])
+    monkeypatch.setattr(
+        tuning,
+        "search_on_representatives",
+        lambda kernels, *args, **options: LowRankSearch(losses, 0, 0.0),
+    )
+    options = {"loss": None, "weight": None, "shares": None}
+    for n, kernel, C in ((1000, Gaussian, 5.0), (4000, Exponential, 7.0)):
+        rng = np.random.default_rng(0)
+        found = tuning.tune(
+            paths, [5.0, 7.0], np.zeros((n, 2)), np.zeros((n, 1)), rng=rng, **options
+        )
+        assert (type(found.kernel), found.C) == (kernel, C)
+
+
 def test_it_does_not_learn_by_heart_where_labels_are_noise():
     """Centres of few rows know the labels; the search must not see them."""
     rng = np.random.default_rng(0)
@@ -75,6 +131,31 @@ def test_columns_of_any_unit_are_one_choice():
     np.testing.assert_array_equal(
         near.predict(MOONS[TEST]), far.predict(1000.0 * MOONS[TEST])
     )
+
+
+def unequal_classes():
+    """Return one row in ten of a class that lies closer together than the other."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(1500) % 10 == 0).astype(int)
+    X = rng.normal(size=(1500, 5)) * np.where(y[:, None] == 1, 0.6, 1.0)
+    return X + 1.2 * y[:, None] * np.eye(5)[0], y
+
+
+def test_the_intercept_is_moved_where_classes_are_unequal():
+    X, y = unequal_classes()
+    plane = {"kernel": "linear", "random_state": 0}
+    m = KMeansKernelClassifier(**plane).fit(X[:600], y[:600])
+    given = KMeansKernelClassifier(C=m.C_, **plane).fit(X[:600], y[:600])
+    np.testing.assert_allclose(m.dual_coef_, given.dual_coef_, rtol=1e-6, atol=1e-9)
+    assert m.intercept_ > given.intercept_
+    by_log_loss = [
+        -np.log(one.predict_proba(X[600:])[np.arange(900), y[600:]]).mean()
+        for one in (m, given)
+    ]
+    assert by_log_loss[0] < by_log_loss[1]
+    certain = KMeansKernelClassifier(probability=False, **plane)
+    certain.fit(X[:600], y[:600])
+    np.testing.assert_array_equal(certain.predict(X[600:]), m.predict(X[600:]))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "exponential", "cosine"])

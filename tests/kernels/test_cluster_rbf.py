@@ -25,6 +25,7 @@ from kaucus.kernels import (
     NearestCenter,
     _tiles,
     gamma_path,
+    matrices_of,
     regularise_covariances,
 )
 from tests.arrays import EPS, array, assert_close, same_bits
@@ -192,6 +193,19 @@ def test_one_matrix_of_distances_gives_every_gamma(
 def test_a_path_needs_a_kernel_of_distances():
     with pytest.raises(ValueError, match="not a function of a distance and gamma"):
         gamma_path(Linear(), np.eye(2))
+
+
+@pytest.mark.parametrize("of_pair", [False, True])
+def test_kernels_that_share_distances_are_themselves(xp, dtype, rng, rows, of_pair):
+    X, Y = (array(xp, A, dtype) for A in rows)
+    arguments = (X, Y) if of_pair else (X,)
+    kernels = [Gaussian(gamma=0.3), Linear(), Exponential(gamma=2.0), Cauchy()]
+    kernels += [Gaussian(gamma=5.0), MahalanobisRBF(np.eye(D) + 0.5)]
+    matrix = matrices_of(kernels, *arguments)
+    for kernel in (*kernels, *kernels):  # in any order, as often as one likes
+        expected = to_numpy(kernel(*arguments))
+        atol = TOLERANCE[dtype] * abs(expected).max()
+        assert_close(matrix(kernel), expected, rtol=0, atol=atol)
 
 
 # ---- numbers of any size ---------------------------------------------------------

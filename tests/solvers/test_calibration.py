@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kaucus.backend import dtype_name, to_numpy
-from kaucus.solvers import fit_temperature, softmax, sum_of_exponentials, two_columns
+from kaucus.solvers import (
+    fit_shift,
+    fit_temperature,
+    softmax,
+    sum_of_exponentials,
+    two_columns,
+)
 from tests.arrays import EPS, array, assert_close
 
 decisions = arrays(
@@ -133,3 +139,66 @@ def test_the_sum_of_exponentials_is_the_printed_formula(rng):
 def test_the_sum_of_exponentials_does_not_overflow():
     p = sum_of_exponentials(np.full((2, 3), 1e4), np.ones((3, 2)), np.zeros(2))
     assert_close(p, np.full((2, 2), 0.5))
+
+
+# ---- shifts ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [2, 4])
+def test_finds_the_shift_of_the_data(rng, k, weighted):
+    """Values from which something was taken; weights of 0 hide rows that were not."""
+    decision, labels = labelled(rng, 20_000, k, 0.7)
+    taken = np.linspace(-1, 1, k)
+    weight = rng.integers(0, 3, 20_000) if weighted else np.ones(20_000)
+    shifted = np.where(weight[:, None] == 0, decision, decision - taken)
+    given = weight if weighted else None
+    assert_close(fit_shift(shifted, labels, given), taken, rtol=0, atol=0.1)
+
+
+def test_the_shift_is_where_the_log_loss_is_least(rng):
+    decision, labels = labelled(rng, 400, 3, 0.5)
+    decision[:, 1] += 0.8
+
+    def log_loss(shift):
+        p = softmax(decision + shift, fit_temperature(decision + shift, labels))
+        return -np.log(p[np.arange(400), labels]).mean()
+
+    shift = fit_shift(decision, labels)
+    assert shift.sum() == pytest.approx(0, abs=1e-12)
+    best = log_loss(shift)
+    for j in range(3):
+        for step in (-0.1, 0.1):
+            assert log_loss(shift + step * np.eye(3)[j]) > best - 1e-4
+
+
+def test_a_row_of_weight_two_is_two_rows(rng):
+    decision, labels = labelled(rng, 60, 3, 0.5)
+    decision[:, 0] += 1.0
+    weight = rng.integers(0, 4, 60)
+    repeated = np.repeat(np.arange(60), weight)
+    expected = fit_shift(decision[repeated], labels[repeated])
+    assert expected.any()
+    assert_close(fit_shift(decision, labels, weight), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_chance_would_gain_is_no_shift(rng):
+    """Of values that are right, few samples gain more than Akaike's criterion asks."""
+    moved = 0
+    for _ in range(100):
+        decision, labels = labelled(rng, 200, 2, 1.0)
+        moved += bool(fit_shift(decision, labels).any())
+    assert moved < 30  # 16 are expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "labels"),
+    [
+        (np.zeros((6, 2)), [0, 1, 0, 1, 0, 1]),
+        ([[1.0, -1.0], [0.5, -0.5]], [0, 0]),  # a class without a row
+        ([[1.0, -1.0], [-1.0, 1.0]] * 50, [1, 0] * 50),  # all wrong
+        ([[np.nan, np.nan], [1.0, 0.0]], [0, 1]),
+    ],
+)
+def test_values_that_tell_nothing_have_no_shift(decision, labels):
+    assert_close(fit_shift(np.asarray(decision), np.asarray(labels)), np.zeros(2))

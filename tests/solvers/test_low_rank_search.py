@@ -2,72 +2,157 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
-from kaucus.kernels import Gaussian, Linear
-from kaucus.solvers import regression_score, search_on_representatives
-from kaucus.solvers._low_rank_search import decompose_low_rank, leave_one_out_at
+from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
+from kaucus.solvers import (
+    _low_rank_search,
+    log_losses,
+    search_on_representatives,
+)
+from kaucus.solvers._low_rank_search import (
+    decompose_low_rank,
+    leave_one_out_errors,
+    mean_squares,
+)
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.solvers.problems import problem, weights
 
 KERNEL = Gaussian(gamma=0.5)
+CS = [0.1, 4.0, 1e3]
 
 
-@pytest.mark.parametrize("C", [0.1, 4.0, 1e3])
+def decompose(X, Y, Z, weight=None):
+    return decompose_low_rank(KERNEL(X, Z), KERNEL(Z), Y, weight)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-def test_leave_one_out_equals_refitting(xp, weighted, C):
+def test_leave_one_out_equals_refitting_for_every_C_at_once(xp, weighted):
     p = problem(n=25)
     weight = np.maximum(weights(3, 25), 0.25) if weighted else None
     share = np.linspace(0.2, 1, 25) if weighted else None
     Z = p.X[:6]
-    spectrum = decompose_low_rank(
-        KERNEL,
-        array(xp, p.X),
-        array(xp, p.Y),
-        array(xp, Z),
-        None if weight is None else array(xp, weight),
-    )
-    got = leave_one_out_at(spectrum, C, None if share is None else array(xp, share))
-    expected = reference.leave_one_out(KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight, share)
-    assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    given = (None if w is None else array(xp, w) for w in (weight, share))
+    weight_there, share_there = given
+    spectrum = decompose(array(xp, p.X), array(xp, p.Y), array(xp, Z), weight_there)
+    errors = leave_one_out_errors(spectrum, CS, share_there)
+    assert errors.shape == (25, len(CS), p.Y.shape[1])
+    for c, C in enumerate(CS):
+        values = reference.leave_one_out(
+            KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight, share
+        )
+        assert_close(errors[:, c, :], p.Y - values, rtol=1e-5, atol=1e-6)
 
 
-def test_float32_rows_are_decomposed_in_float64():
-    p = problem(n=40)
-    narrow = decompose_low_rank(
-        KERNEL, p.X.astype(np.float32), p.Y, p.X[:5].astype(np.float32)
-    )
-    wide = decompose_low_rank(KERNEL, p.X, p.Y, p.X[:5])
-    assert narrow.P.dtype == np.float64
-    assert_close(
-        leave_one_out_at(narrow, 10.0), leave_one_out_at(wide, 10.0), atol=1e-4
-    )
-
-
-def test_rows_of_weight_zero_have_no_value_and_change_nothing():
+def test_rows_of_weight_zero_change_nothing():
     p = problem(n=30)
-    weight = np.where(np.arange(30) < 20, 1.0, 0.0)
-    got = leave_one_out_at(decompose_low_rank(KERNEL, p.X, p.Y, p.X[:4], weight), 5.0)
-    alone = decompose_low_rank(KERNEL, p.X[:20], p.Y[:20], p.X[:4])
-    assert np.isnan(got[20:]).all()
-    assert_close(got[:20], leave_one_out_at(alone, 5.0), rtol=1e-8)
+    weight = np.where(np.arange(30) < 20, 2.0, 0.0)
+    all_rows = decompose(p.X, p.Y, p.X[:4], weight)
+    alone = decompose(p.X[:20], p.Y[:20], p.X[:4], weight[:20])
+    got = leave_one_out_errors(all_rows, CS)
+    expected = leave_one_out_errors(alone, CS)
+    assert_close(got[:20], expected, rtol=1e-8)
+    assert np.isfinite(got).all()
+    assert_close(
+        mean_squares(got, weight), mean_squares(expected, weight[:20]), rtol=1e-8
+    )
+
+
+def search_problem():
+    p = problem(n=80, t=1)
+    kernels = [Linear(), Gaussian(gamma=1e-4), Exponential(gamma=0.3), KERNEL]
+    return kernels, p.X, np.sin(2 * p.X[:, :1]), p.X[:40]
 
 
 def test_the_best_of_all_kernels_and_Cs_is_found():
-    p = problem(n=80, t=1)
-    y = np.sin(2 * p.X[:, :1])
-    kernels = [Linear(), Gaussian(gamma=1e-4), Gaussian(gamma=0.5)]
-    Cs = [1e-3, 1.0, 1e3]
+    kernels, X, y, Z = search_problem()
+    found = search_on_representatives(kernels, X, y, Z, CS)
+    assert found.losses.shape == (4, 3)
+    i, j = np.unravel_index(found.losses.argmin(), found.losses.shape)
+    assert (i, CS[j]) == (found.best_kernel, found.best_C) == (3, found.best_C)
+    refitted = reference.leave_one_out(KERNEL(X, Z), KERNEL(Z), y, found.best_C)
+    assert found.losses[i, j] == pytest.approx(np.mean((refitted - y) ** 2), rel=1e-3)
 
-    def score(values):
-        return regression_score(values, y, "neg_mean_squared_error")
 
-    found = search_on_representatives(kernels, p.X, y, p.X[:40], Cs, score)
-    assert found.scores.shape == (3, 3)
-    assert found.best_kernel == 2
-    i, j = np.unravel_index(found.scores.argmax(), found.scores.shape)
-    assert (i, Cs[j]) == (found.best_kernel, found.best_C)
-    refitted = reference.leave_one_out(
-        KERNEL(p.X, p.X[:40]), KERNEL(p.X[:40]), y, found.best_C
-    )
-    assert found.scores[i, j] == pytest.approx(-np.mean((refitted - y) ** 2), rel=1e-3)
+def test_kernels_together_are_kernels_one_by_one():
+    """Whether they share distances and threads, or have neither."""
+    kernels, X, y, Z = search_problem()
+    own = CallableKernel(lambda A, B: A @ B.T)
+    together = search_on_representatives([*kernels, own], X, y, Z, CS).losses
+    for kernel, losses in zip([*kernels, own], together, strict=True):
+        for C, loss in zip(CS, losses, strict=True):
+            alone = search_on_representatives([kernel], X, y, Z, [C]).losses
+            assert alone[0, 0] == pytest.approx(loss, rel=1e-9)
+    assert_close(together[-1], together[0], rtol=1e-9)
+
+
+def test_columns_that_are_the_first_rows_are_columns_as_others(xp):
+    kernels, X, y, Z = search_problem()
+    X, y, Z = (array(xp, A) for A in (X, y, Z))
+    expected = search_on_representatives(kernels, X, y, Z, CS).losses
+    got = search_on_representatives(kernels, X, y, Z, CS, first_rows=True).losses
+    assert_close(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("entries", [1, 170])
+def test_Cs_in_parts_are_all_Cs(monkeypatch, entries):
+    kernels, X, y, Z = search_problem()
+    expected = search_on_representatives(kernels, X, y, Z, CS).losses
+    monkeypatch.setattr(_low_rank_search, "_ENTRIES", entries)
+    got = search_on_representatives(kernels, X, y, Z, CS).losses
+    assert_close(got, expected, rtol=1e-9)
+
+
+def test_float32_rows_are_searched_in_float64():
+    kernels, X, y, Z = search_problem()
+    wide = search_on_representatives(kernels, X, y, Z, CS).losses
+    narrow = search_on_representatives(
+        kernels, *(A.astype(np.float32) for A in (X, y, Z)), CS
+    ).losses
+    assert narrow.dtype == np.float64
+    assert_close(narrow, wide, rtol=1e-3)
+
+
+def test_a_loss_sees_the_leave_one_out_values_of_every_C():
+    kernels, X, y, Z = search_problem()
+
+    def loss(values):
+        assert values.shape == (80, len(CS), 1)
+        return np.mean((values - y[:, None, :]) ** 2, axis=(0, 2))
+
+    squared = search_on_representatives(kernels, X, y, Z, CS)
+    given = search_on_representatives(kernels, X, y, Z, CS, loss=loss)
+    assert_close(given.losses, squared.losses, rtol=1e-10)
+
+
+# ---- log-losses ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_log_losses_are_those_of_the_better_temperature(rng, k, weighted):
+    values = 3 * rng.standard_normal((40, 6, k))
+    labels = rng.integers(0, max(k, 2), 40)
+    weight = weights(1, 40) if weighted else None
+    columns = np.concatenate([-values, values], axis=2) if k == 1 else values
+    expected = [
+        min(
+            np.average(
+                -scipy.special.log_softmax(columns[:, c] / t, axis=1)[
+                    np.arange(40), labels
+                ],
+                weights=weight,
+            )
+            for t in (0.25, 0.5)
+        )
+        for c in range(6)
+    ]
+    assert_close(log_losses(values, labels, weight), np.asarray(expected), rtol=1e-10)
+
+
+def test_log_losses_of_values_far_out_are_finite():
+    values = np.array([[[1e6], [-1e6]], [[1e6], [1e6]]])
+    losses = log_losses(values, np.array([1, 1]))
+    assert losses[0] == 0
+    assert losses[1] == pytest.approx(1e6 / 0.5 * 2 / 2)

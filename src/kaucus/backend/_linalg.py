@@ -28,6 +28,8 @@ from kaucus.backend._namespace import (
 _LAPACK_ROWS = 46_340
 # Columns factored at a time beyond it, and rows of a block below them.
 _PANEL, _PANEL_ROWS = 1024, 2048
+# Squares on the diagonal of a triangular matrix that are read in full.
+_SQUARE = 128
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -153,15 +155,25 @@ def inverse_diagonal(L: Array) -> Array:
     """
     xp = array_namespace(L)
     if is_numpy(L):
+        row_major = L.strides[0] > L.strides[1]  # see _lapack_cholesky
         (trtri,) = scipy.linalg.get_lapack_funcs(("trtri",), (L,))
-        inverse, info = trtri(np.asfortranarray(L), lower=True)
+        inverse, info = trtri(L.T if row_major else L, lower=not row_major)
         if info:
             raise NotPositiveDefiniteError(f"L[{info - 1}, {info - 1}] is zero.")
-        inverse = np.tril(inverse)
-    else:
-        identity = xp.eye(L.shape[0], dtype=L.dtype, device=device_of(L))
-        inverse = solve_triangular(L, identity)
-    return xp.sum(inverse**2, axis=0)
+        return _squared_norms_of_columns(inverse.T if row_major else inverse)
+    identity = xp.eye(L.shape[0], dtype=L.dtype, device=device_of(L))
+    return xp.sum(solve_triangular(L, identity) ** 2, axis=0)
+
+
+def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
+    """Return those of a lower triangular matrix, whatever is above its diagonal."""
+    n = L.shape[0]
+    norms = np.empty(n, dtype=L.dtype)
+    for start in range(0, n, _SQUARE):
+        s = slice(start, min(start + _SQUARE, n))
+        square, below = np.tril(L[s, s]), L[s.stop :, s]
+        norms[s] = np.sum(square**2, axis=0) + np.einsum("ij,ij->j", below, below)
+    return norms
 
 
 def eigh(H: Array) -> tuple[Array, Array]:

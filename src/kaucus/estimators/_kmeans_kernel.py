@@ -42,14 +42,16 @@ class KMeansKernelClassifier(RepresentedClasses):
     target : {"fastest", "balanced", "best"}, default="balanced"
         With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
-        than that, all of them; else a quarter, doubled with rows chosen as ``refine``
-        says (None is ``"auto"``) while that lessens the log-loss of rows held out by
-        more than 2, 1 or 0 %.
+        than 1.7 times that (once, with ``sample_weight``), all of them, which takes no
+        longer; else a quarter, doubled with rows chosen as ``refine`` says (None is
+        ``"auto"``) while that lessens the log-loss of rows held out by more than 2, 1
+        or 0 %.
     allocation : {"auto", "equal", "proportional", "sqrt"}, default="auto"
         How representatives are shared out among the classes: as many of each, as in the
         paper, or in proportion to the classes' rows or to the root of these. The total
         is the same. ``"auto"`` decides by leave-one-out on 3,000 rows; it is
-        ``"equal"`` where no class has more than twice the rows of another.
+        ``"equal"`` where no class has more than twice the rows of another, and
+        ``"proportional"`` where every row is a representative.
     metric : {"euclidean", "cosine"}, default="euclidean"
         k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
         representative has the direction of its centre and the mean norm of its rows.
@@ -70,8 +72,9 @@ class KMeansKernelClassifier(RepresentedClasses):
         In how many rounds they are added, with a fit after each.
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
-        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
-        leave-one-out error, on at most 5,000 of the rows.
+        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least log-loss
+        of leave-one-out values, on at most 5,000 of the rows; with ``fit_on="all"`` the
+        intercept is then moved to where it is least, if by more than chance.
     kernel : str, kernel object or callable, default="auto"
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
         ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,

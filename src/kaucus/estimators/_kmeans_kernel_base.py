@@ -63,50 +63,47 @@ _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
-    def _choose_kernel(self, X, rows, Y, score, weight, shares, rng) -> None:
+    def _choose_kernel(self, X, rows, Y, loss, weight, shares, rng) -> None:
         """Store kernel and C, by leave-one-out where they were not given."""
-        kernels = self._kernels(X, weight)
+        paths = self._kernel_paths(X, weight)
         Cs = CS if isinstance(self.C, str) else [self.C]
         try:
             self.kernel_, self.C_ = tune(
-                kernels,
+                paths,
                 Cs,
                 rows,
                 Y,
-                score,
+                loss=loss,
                 weight=weight,
                 shares=shares,
                 rng=rng,
-                handicaps=self._handicaps(kernels),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
 
-    def _kernels(self, X, weight) -> list:
-        """Return the kernels to choose from."""
+    def _kernel_paths(self, X, weight) -> list[list]:
+        """Return the kernels to choose from, those of a name in the order of gamma."""
         kernel = self.kernel
         if isinstance(kernel, str) and kernel == "auto":
-            names = tuple(AUTO_KERNELS)
+            names = AUTO_KERNELS
         elif isinstance(kernel, str) and kernel in kernels_with_gamma():
             names = (kernel,)
         else:
             gamma = "scale" if self._tunes_gamma else self.gamma
-            return [self._resolve_kernel(X, weight, gamma)]
+            return [[self._resolve_kernel(X, weight, gamma)]]
         if not self._tunes_gamma:
-            return [self._resolve_kernel(X, weight, self.gamma, name) for name in names]
+            gamma = self.gamma
+            return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
         scale = resolve_gamma("scale", X, beside(X, weight))
         # "scale" is for a squared distance.
         powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
         return [
-            self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+            [
+                self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+                for factor in GAMMA_FACTORS
+            ]
             for name, power in zip(names, powers, strict=True)
-            for factor in GAMMA_FACTORS
         ]
-
-    def _handicaps(self, kernels):
-        if not isinstance(self.kernel, str) or self.kernel != "auto":
-            return None
-        return np.asarray([AUTO_KERNELS[kernel.name] for kernel in kernels])
 
     @property
     def _tunes_gamma(self) -> bool:
@@ -142,7 +139,9 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         all_rows = len(groups) if weight is None else weight.sum()
         return chosen._replace(weights=chosen.weights * all_rows / chosen.weights.sum())
 
-    def _plan(self, numbers, sizes, allocation: str, like) -> Growth:
+    def _plan(
+        self, numbers, sizes, allocation: str, like, *, factored: bool = False
+    ) -> Growth:
         """Return how many representatives to begin with, and what to add."""
         return plan_growth(
             numbers,
@@ -153,6 +152,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             n_refine=self.n_refine,
             rounds=self.refine_rounds,
             budget=resolve_budget(self.memory_budget, like),
+            factored=factored,
         )
 
     def _hold_out(self, growth: Growth, weight, n: int, rng) -> np.ndarray:

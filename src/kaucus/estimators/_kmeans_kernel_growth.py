@@ -6,7 +6,7 @@ as rows held out say that it helps.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.kernels import Kernel
 from kaucus.representatives import ALLOCATIONS, allocate
-from kaucus.solvers import Score, search_on_representatives
+from kaucus.solvers import search_on_representatives
 
 
 class Target(NamedTuple):
@@ -63,6 +63,7 @@ def plan_growth(
     n_refine: int | None,
     rounds: int,
     budget: int,
+    factored: bool = False,
 ) -> Growth:
     """Return what to begin with and what to add.
 
@@ -76,14 +77,15 @@ def plan_growth(
         As the estimators have them.
     budget : int
         Bytes; half of them bound the number of representatives.
+    factored : bool, default=False
+        As in :func:`most_rows`.
     """
     n = int(sum(sizes))
     if numbers is not None:
         return _given(list(numbers), n, refine, n_refine, rounds)
-    wanted = TARGETS[target]
-    most = min(wanted.most, int((budget / 2 / 44) ** 0.5))
-    if n <= most:
+    if n <= most_rows(target, budget, factored=factored):
         return Growth([int(size) for size in sizes], [])
+    wanted, most = TARGETS[target], _most(target, budget)
     first = allocate(max(most // 4, len(sizes)), sizes, allocation)
     additions, total = [], sum(first)
     while total < most:
@@ -91,6 +93,19 @@ def plan_growth(
         total += additions[-1]
     choices = _BOTH if refine in (None, "auto") else (refine,)
     return Growth(first, additions, choices, wanted.least_gain, _n_held_out(n))
+
+
+def most_rows(target: str, budget: int, *, factored: bool) -> int:
+    """Return up to how many rows every row is a representative, if that is left open.
+
+    Where this is one factorisation of n rows (``factored``), n³/3 multiplications, it
+    takes no longer than m representatives of them, n m², up to n = √3 m.
+    """
+    return int(_most(target, budget) * (3**0.5 if factored else 1))
+
+
+def _most(target: str, budget: int) -> int:
+    return min(TARGETS[target].most, int((budget / 2 / 44) ** 0.5))
 
 
 def _given(numbers, n: int, refine, n_refine, rounds: int) -> Growth:
@@ -114,7 +129,6 @@ def choose_allocation(
     rows,
     Y: np.ndarray,
     labels: np.ndarray,
-    score: Callable[[np.ndarray, np.ndarray], Score],
     *,
     weight: np.ndarray | None,
     rng: np.random.Generator,
@@ -122,7 +136,6 @@ def choose_allocation(
     """Return how to share out representatives among classes, by leave-one-out.
 
     Each way is tried with random rows of the classes as columns, on a part of the rows.
-    ``score`` takes decision values and the numbers of their rows.
     """
     present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
     sizes = np.bincount(labels[present])
@@ -133,7 +146,7 @@ def choose_allocation(
     some = order[: _TRIAL[0]]
     part = take_rows(rows, beside(rows, some))
     counts = np.bincount(labels[order])
-    values = []
+    losses = []
     for how in ALLOCATIONS:
         numbers = allocate(min(_TRIAL[1], len(order) // 2), counts, how)
         columns = np.concatenate(
@@ -146,8 +159,7 @@ def choose_allocation(
             beside(Z, Y[some]),
             Z,
             [C],
-            lambda loo: score(loo, some),
             sample_weight=None if weight is None else beside(Z, weight[some]),
         )
-        values.append(found.scores[0, 0])
-    return ALLOCATIONS[int(np.argmax(values))]
+        losses.append(found.losses[0, 0])
+    return ALLOCATIONS[int(np.argmin(losses))]

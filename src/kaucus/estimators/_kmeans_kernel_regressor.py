@@ -362,11 +362,8 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
 
     def _tune(self, X, rows, Y, weight, rng) -> None:
         """Choose the kernel and C, where they were not given, for squared errors."""
-
-        def score(values, some):
-            return self._score(values, Y, weight, some)
-
-        self._choose_kernel(X, rows, Y, score, weight, left_out_shares(weight), rng)
+        Y = Y / _spread(Y, weight)  # each output in its own unit
+        self._choose_kernel(X, rows, Y, None, weight, left_out_shares(weight), rng)
 
     def _score(self, values, Y, weight, some):
         """Judge predictions of some of the rows, each output in its own unit."""

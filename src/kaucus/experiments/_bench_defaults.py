@@ -2,8 +2,9 @@
 
 ``KMeansKernelClassifier()`` as it comes against ``SVC`` with C and gamma chosen on a
 grid of 25 by cross-validation, on the same splits and the same scaled columns; and both
-without scaling. The defaults were picked on ``PICKED_ON``; the other sets judge them,
-though three settings were changed after a first look at splice and covtype.
+without scaling. The defaults were picked on ``PICKED_ON`` and on sets that are not here
+(``benchmarks/pick_defaults.py``); the others judge them. They are not quite untouched:
+:data:`SEEN` tells.
 """
 
 import warnings
@@ -40,14 +41,25 @@ GRID = {
     "C": [0.1, 1.0, 10.0, 100.0, 1000.0],
     "gamma": [4.0**k for k in (-2, -1, 0, 1, 2)],  # times 1 / (d Var(X))
 }
+SEEN = (
+    "an earlier version was run on all sets, and after a first look at splice and "
+    "covtype more rows were made representatives and more columns tried. The search "
+    "was rewritten since, on the sets for picking alone, and all sets were run (ranks "
+    "of 1.81 against 1.19 on the judging sets, 1.62 against 1.38 on all; satimage "
+    "90.42 %, covtype 74.91 %). That rough kernels were done no justice there made us "
+    "add labels of random trees to the sets for picking, and by these the handicap of "
+    "the smoother kernel from 2,000 rows on; then all sets were run again, as here"
+)
 ABOUT = (
     "KMeansKernelClassifier() without an argument, and SVC with C of 0.1 ... 1000 and "
     "gamma of 1/16 ... 16 times 1 / (d Var(X)), chosen by five folds and fitted again. "
     f"UCI sets: the mean over {N_FOLDS} stratified folds; pendigits: its own split; "
     "satimage: 70 % for training; covtype: 5,000 rows for training, 20,000 for the "
     "test. Seconds: all of the fit, one process, the mean over the splits. Rank: 1 for "
-    "the higher accuracy, 1.5 each where equal. The defaults were picked on "
-    f"{', '.join(PICKED_ON)}."
+    "the higher accuracy, 1.5 each where equal. Both have fitted something before the "
+    f"clock runs. The defaults were picked on {', '.join(PICKED_ON)}, and on digits, "
+    "iris, wine, glass, seeds, parts of a9a and synthetic sets, none of which is here; "
+    f"{SEEN}."
 )
 HEADERS = ("set", "rows", "classes", "kaucus %", "SVC %", "kaucus", "SVC", "SVC time ×")
 SUMMARY_HEADERS = (
@@ -113,6 +125,7 @@ def bench_defaults(
     jobs = [(d, c, True) for d in names for c in CONTENDERS]
     # Units matter where they differ, as in the UCI sets.
     jobs += [(d, c, False) for d in names if d in SMALL for c in CONTENDERS]
+    _warm_up()
     with make_progress(len(jobs), stream) as progress:
         for dataset, contender, scaled in jobs:
             label = f"{contender} on {dataset}{'' if scaled else ', not scaled'}"
@@ -127,6 +140,14 @@ def bench_defaults(
                 bench_tables(content),
             )
     return content
+
+
+def _warm_up() -> None:
+    """Import and start what a first fit needs, which no set is to pay for."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3))
+    for make in CONTENDERS.values():
+        make(X, 0).fit(X, (X[:, 0] > 0).astype(int))
 
 
 def load_splits(

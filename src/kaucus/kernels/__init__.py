@@ -15,7 +15,7 @@ from kaucus.kernels._covariances import (
 )
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._exponential import Exponential
-from kaucus.kernels._gamma_path import GammaPath, gamma_path
+from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
 from kaucus.kernels._gaussian import Gaussian
 from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
@@ -61,6 +61,7 @@ __all__ = [
     "kernel_diagonal",
     "kernel_names",
     "kernels_with_gamma",
+    "matrices_of",
     "median_gamma",
     "path_kernel",
     "regularisation_text",

@@ -5,8 +5,9 @@ matrix into another by a logarithm (Czarnecki & Tabor, Sec. 4); where the first 
 underflowed to zero nothing can be converted, so here the distances themselves are kept.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -127,6 +128,52 @@ def _distances(kernel: Kernel, X, Y) -> Array:
 
     assert isinstance(X, CellRows)
     return by_pairs_of_cells(X, Y, kernel.n_cells, scaled)
+
+
+def matrices_of(
+    kernels: Sequence[Kernel], X: Array, Y: Array | None = None
+) -> Callable[[Kernel], Array]:
+    """Return what gives k(X, Y) for each of several kernels, in memory of its own.
+
+    Those that are functions of ‖x − y‖² alone, as ``Gaussian``, ``Exponential`` and
+    ``Cauchy``, share one matrix of distances.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array or CSR matrix of shape (m, d), default=None
+        None means ``X``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Exponential, Gaussian
+    >>> kernels = [Gaussian(gamma=0.5), Exponential(gamma=0.5)]
+    >>> matrix = matrices_of(kernels, np.array([[0.0], [2.0]]))
+    >>> for kernel in kernels:
+    ...     print(matrix(kernel)[0].round(4))
+    [1.     0.1353]
+    [1.     0.3679]
+    """
+    plain = [kernel for kernel in kernels if _is_of_plain_distances(kernel)]
+    shared = gamma_path(plain[0], X, Y).distances if plain else None
+
+    def matrix(kernel: Kernel) -> Array:
+        if shared is None or not _is_of_plain_distances(kernel):
+            return kernel(X, Y)
+        D = array_namespace(shared).asarray(shared, copy=True)
+        return cast(DistanceKernel, kernel).of_squared_distances(D)
+
+    return matrix
+
+
+def _is_of_plain_distances(kernel: Kernel) -> bool:
+    """Tell whether a kernel takes the distances of the rows as they are."""
+    return (
+        type(kernel).prepare_pair is DistanceKernel.prepare_pair
+        and type(kernel).tile is DistanceKernel.tile
+    )
 
 
 def with_gamma(kernel: Any, gamma: float) -> Any:

@@ -5,6 +5,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 
 from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._calibration import (
+    fit_shift,
     fit_temperature,
     softmax,
     sum_of_exponentials,
@@ -33,7 +34,12 @@ from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
-from kaucus.solvers._scores import Score, classification_score, regression_score
+from kaucus.solvers._scores import (
+    Score,
+    classification_score,
+    log_losses,
+    regression_score,
+)
 from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._systems import RANDOMIZED, Start
 
@@ -62,7 +68,9 @@ __all__ = [
     "conjugate_gradient",
     "decompose_ls_svm",
     "fit_ls_svm",
+    "fit_shift",
     "fit_temperature",
+    "log_losses",
     "margin_hardness",
     "operator_norm",
     "plan_ls_svm",

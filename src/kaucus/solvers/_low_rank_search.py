@@ -6,9 +6,9 @@ With K_mm = L Lᵀ and the weighted, centred rows Φ = S^½ (K_nm − 1 k̄ᵀ) 
     f_C(x_i) − ȳ = s_i^-½ P_i (Λ + I/C)⁻¹ Pᵀ S^½ (Y − ȳ),
     h_i(C)       = P_i (Λ + I/C)⁻¹ P_iᵀ + s_i / σ,
 
-so that after one decomposition for each kernel every C costs n m (t + 1), and with it
-come the leave-one-out values of all rows, (y_i − f(x_i)) / (1 − p_i h_i) off their
-targets.
+and (y_i − f(x_i)) / (1 − p_i h_i) is by how much a model fitted without row i misses
+it. So after one decomposition for each kernel, every C costs n m (t + 1): two products
+for all of them. Kernels of the same distances share these.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,19 +23,23 @@ from kaucus.backend import (
     cholesky_with_jitter,
     device_of,
     eigh,
-    few_threads_for,
+    map_blocks,
     solve_triangular,
     to_numpy,
 )
-from kaucus.kernels import Kernel
-from kaucus.solvers._scores import Score
+from kaucus.kernels import Kernel, matrices_of
+
+# Kernels that are decomposed at a time, at most: each holds its matrices.
+_WORKERS = 8
+# Leave-one-out errors that a thread holds at a time, of several Cs.
+_ENTRIES = 2**23
 
 
 class LowRankSearch(NamedTuple):
     """What was tried, and the best of it."""
 
-    scores: np.ndarray
-    """The larger the better, (n_kernels, n_Cs)."""
+    losses: np.ndarray
+    """Leave-one-out losses, (n_kernels, n_Cs)."""
     best_kernel: int
     best_C: float
 
@@ -47,14 +51,12 @@ class LowRankSpectrum(NamedTuple):
     """Λ, (m,)."""
     P: Array
     """(n, m)."""
-    squares: Array
-    """P², entry by entry, which every C needs."""
     projected: Array
     """Pᵀ S^½ (Y − ȳ), (m, t)."""
     residuals: Array
     """Y − ȳ, (n, t)."""
-    roots: Array
-    """S^½, (n, 1)."""
+    weight: Array
+    """S, (n,)."""
     Y: Array
 
 
@@ -64,12 +66,13 @@ def search_on_representatives(
     Y: Array,
     Z: Array,
     Cs: Sequence[float],
-    score: Callable[[np.ndarray], Score],
     *,
+    loss: Callable[[np.ndarray], np.ndarray] | None = None,
     sample_weight: Array | None = None,
     left_out: Array | None = None,
+    first_rows: bool = False,
 ) -> LowRankSearch:
-    """Find the kernel and the C of the best leave-one-out score.
+    """Find the kernel and the C of the least leave-one-out loss.
 
     Parameters
     ----------
@@ -79,74 +82,110 @@ def search_on_representatives(
     Z : array of shape (m, d)
         The representatives.
     Cs : sequence of float
-    score : callable
-        Takes leave-one-out decision values, (n, t), NumPy, and returns a ``Score``.
+    loss : callable, default=None
+        Takes leave-one-out decision values for every C, (n, c, t), NumPy, and returns a
+        loss for each, (c,). None is the weighted mean of their squared errors.
     sample_weight, left_out : arrays of shape (n,), default=None
         As in :func:`solve_on_representatives`.
+    first_rows : bool, default=False
+        Whether ``Z`` are the first rows of ``X``, whose kernel then need not be
+        computed again.
 
     Notes
     -----
-    About 3 n m² + 10 m³ multiplications for each kernel, four n × m matrices of
-    float64: for a few thousand rows and a few hundred representatives.
+    About 2.5 n m² + 10 m³ multiplications for each kernel, five n × m matrices of
+    float64 in each thread: for a few thousand rows and a few hundred representatives.
     """
-    scores = np.full((len(kernels), len(Cs)), -np.inf)
-    best: tuple[Score, int, float] | None = None
-    with few_threads_for(X.shape[0]):
-        for g, kernel in enumerate(kernels):
-            spectrum = decompose_low_rank(kernel, X, Y, Z, sample_weight)
-            for c, C in enumerate(map(float, Cs)):
-                new = score(to_numpy(leave_one_out_at(spectrum, C, left_out)))
-                scores[g, c] = new.value
-                if best is None or new > best[0]:
-                    best = (new, g, C)
-    assert best is not None
-    return LowRankSearch(scores, best[1], best[2])
+    X, Z = astype(X, "float64"), astype(Z, "float64")
+    of_rows = matrices_of(kernels, X, Z)
+    among = None if first_rows else matrices_of(kernels, Z)
+
+    def losses_of(kernel: Kernel) -> np.ndarray:
+        K_nm = of_rows(kernel)
+        K_mm = K_nm[: Z.shape[0], :] * 1 if among is None else among(kernel)
+        spectrum = decompose_low_rank(K_nm, K_mm, Y, sample_weight)
+        return np.concatenate([losses_at(spectrum, some) for some in _parts(Cs, Y)])
+
+    def losses_at(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> np.ndarray:
+        errors = leave_one_out_errors(spectrum, Cs, left_out)
+        if loss is None:
+            return to_numpy(mean_squares(errors, spectrum.weight))
+        return loss(to_numpy(spectrum.Y[:, None, :] - errors))
+
+    # A kernel in each thread: matrices of this size gain little from threads of BLAS.
+    workers = min(kernel.n_workers(X) for kernel in kernels)
+    losses = list(map_blocks(losses_of, kernels, workers=min(workers, _WORKERS)))
+    table = np.stack(losses)
+    kernel, c = np.unravel_index(np.argmin(table), table.shape)
+    return LowRankSearch(table, int(kernel), float(Cs[int(c)]))
+
+
+def _parts(Cs: Sequence[float], Y: Array) -> list[Sequence[float]]:
+    """Return as many Cs at a time as there is room for the errors of all outputs."""
+    step = max(1, _ENTRIES // max(Y.shape[0] * Y.shape[1], 1))
+    return [Cs[start : start + step] for start in range(0, len(Cs), step)]
 
 
 def decompose_low_rank(
-    kernel: Kernel, X: Array, Y: Array, Z: Array, sample_weight: Array | None = None
+    K_nm: Array, K_mm: Array, Y: Array, sample_weight: Array | None = None
 ) -> LowRankSpectrum:
-    """Decompose the least squares of rows on representatives, in float64."""
+    """Decompose the least squares of rows on representatives; overwrites the matrices.
+
+    Parameters
+    ----------
+    K_nm, K_mm : arrays of shape (n, m) and (m, m)
+        Kernel of rows and representatives, and of these, in float64.
+    Y : array of shape (n, t)
+    sample_weight : array of shape (n,), default=None
+    """
     Y = astype(Y, "float64")
     xp = array_namespace(Y)
+    residuals, Phi = Y - xp.mean(Y, axis=0)[None, :], K_nm
     weight = xp.ones(Y.shape[0], dtype=Y.dtype, device=device_of(Y))
-    if sample_weight is not None:
+    if sample_weight is None:
+        Phi -= xp.mean(Phi, axis=0)[None, :]
+    else:
         weight = astype(sample_weight, "float64")
-    shares, roots = weight / xp.sum(weight), xp.sqrt(weight)[:, None]
-    K = astype(kernel(X, Z), "float64")
-    K -= (shares @ K)[None, :]
-    residuals = Y - (shares @ Y)[None, :]
-    L = cholesky_with_jitter(kernel(astype(Z, "float64")), overwrite=True).L
-    features = solve_triangular(L, (K * roots).T).T
-    eigenvalues, V = eigh(features.T @ features)
-    P = features @ V
+        shares = weight / xp.sum(weight)
+        residuals = Y - (shares @ Y)[None, :]
+        Phi -= (shares @ Phi)[None, :]
+        Phi *= xp.sqrt(weight)[:, None]
+    L = cholesky_with_jitter(K_mm, overwrite=True).L
+    Phi = solve_triangular(L, Phi.T).T
+    eigenvalues, V = eigh(Phi.T @ Phi)
+    P = Phi @ V
     return LowRankSpectrum(
         xp.maximum(eigenvalues, xp.zeros_like(eigenvalues)),
         P,
-        P**2,
-        P.T @ (residuals * roots),
+        P.T @ (residuals * xp.sqrt(weight)[:, None]),
         residuals,
-        roots,
+        weight,
         Y,
     )
 
 
-def leave_one_out_at(
-    spectrum: LowRankSpectrum, C: float, left_out: Array | None = None
-) -> Array:
-    """Return the decision values of all rows by models fitted without them, (n, t).
+def mean_squares(errors: Array, weight: Array) -> Array:
+    """Return the mean over rows, by weight, of squared errors (n, c, t), for each C."""
+    xp = array_namespace(errors)
+    return weight @ xp.mean(errors**2, axis=2) / xp.sum(weight)
 
-    Rows of weight zero have NaN, which no model was fitted without.
+
+def leave_one_out_errors(
+    spectrum: LowRankSpectrum, Cs: Sequence[float], left_out: Array | None = None
+) -> Array:
+    """Return by how much models fitted without a row miss it, (n, c, t), for each C.
+
+    Rows of weight zero, which no model was fitted without, have numbers of no meaning.
     """
-    eigenvalues, P, squares, projected, residuals, roots, Y = spectrum
+    eigenvalues, P, projected, residuals, weight, _ = spectrum
     xp = array_namespace(P)
-    inverse = 1 / (eigenvalues + 1 / C)
-    fitted = P @ (inverse[:, None] * projected)
-    present = roots > 0
-    fitted = fitted / xp.where(present, roots, xp.ones_like(roots))
-    leverage = (squares @ inverse)[:, None] + roots**2 / xp.sum(roots**2)
+    (n, m), (c, t) = P.shape, (len(Cs), projected.shape[1])
+    ridges = 1 / xp.asarray(Cs, dtype=P.dtype, device=device_of(P))
+    inverse = 1 / (eigenvalues[:, None] + ridges[None, :])  # (m, c)
+    coef = xp.reshape(inverse[:, :, None] * projected[:, None, :], (m, c * t))
+    roots = xp.sqrt(xp.where(weight > 0, weight, xp.ones_like(weight)))
+    fitted = xp.reshape(P @ coef, (n, c, t)) / roots[:, None, None]
+    leverage = P**2 @ inverse + (weight / xp.sum(weight))[:, None]  # (n, c)
     share = 1.0 if left_out is None else astype(left_out, "float64")[:, None]
     kept = xp.clip(1 - share * leverage, min=1e-12)
-    values = Y - (residuals - fitted) / kept
-    nan = xp.asarray(xp.nan, dtype=P.dtype, device=device_of(P))
-    return xp.where(present, values, nan)
+    return (residuals[:, None, :] - fitted) / kept[:, :, None]

@@ -7,6 +7,9 @@ import scipy.special
 
 from kaucus.solvers._calibration import fit_temperature
 
+# Each the half of the one before.
+_TEMPERATURES = (0.5, 0.25)
+
 
 class Score(NamedTuple):
     """A score, and what decides between equal ones."""
@@ -42,6 +45,31 @@ def classification_score(
         return Score(-float(np.average(log_loss, weights=weight)), -loss)
     hits = np.argmax(decision, axis=1) == labels
     return Score(float(np.average(hits, weights=weight)), -loss)
+
+
+def log_losses(
+    values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the log-loss of each of c sets of decision values, (c,).
+
+    Of the softmax of ``values``, (n, c, k) for targets ±1, at the better of two
+    temperatures, ½ and ¼. k = 1 is for two classes: the other has minus the value.
+    """
+    if values.shape[2] == 1:
+        margins = np.where(labels == 1, 2.0, -2.0)[:, None] * values[:, :, 0]
+        lost = np.maximum(-margins, 0.0)
+        behind, first = np.abs(margins)[:, :, None], 1.0
+    else:
+        highest = values.max(axis=2)
+        lost = highest - np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
+        behind, first = highest[:, :, None] - values, 0.0
+    shares = np.exp(-behind / _TEMPERATURES[0])
+    losses = []
+    for temperature in _TEMPERATURES:
+        each = np.log(first + shares.sum(axis=2)) + lost / temperature
+        losses.append(np.average(each, axis=0, weights=sample_weight))
+        shares *= shares  # half of the temperature
+    return np.minimum(*losses)
 
 
 def regression_score(
