@@ -78,12 +78,11 @@ def _ours(numbers: Any, **options: Any) -> Any:
 
     return KMeansKernelClassifier(
         numbers,
-        fit_on="all",
         probability=False,
         max_iter=10,
         random_state=0,
         memory_budget=BUDGET,
-        **({"refine": None, "allocation": "equal"} | options),
+        **({"refine": None, "allocation": "equal", "fit_on": "all"} | options),
     )
 
 

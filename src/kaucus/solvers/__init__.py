@@ -4,6 +4,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
 from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
 from kaucus.solvers._calibration import (
     fit_temperature,
     softmax,
@@ -48,6 +49,7 @@ __all__ = [
     "LSSVMSolution",
     "LSSVMSpectrum",
     "LowRankSearch",
+    "NearBoundary",
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
@@ -70,6 +72,7 @@ __all__ = [
     "randomly_pivoted_cholesky",
     "regression_score",
     "residual_hardness",
+    "rows_near_boundary",
     "search_by_leave_one_out",
     "search_on_representatives",
     "softmax",
