@@ -30,10 +30,10 @@ def classes(n=200, seed=0, t=3):
 
 
 @pytest.mark.parametrize("t", [1, 3])
-def test_half_of_them_are_those_that_the_rough_fit_is_least_sure_about(xp, dtype, t):
+def test_a_third_of_them_are_those_that_the_rough_fit_is_least_sure_about(xp, dtype, t):
     X, Y = classes(t=t)
     Z = X[:12] + 0.1
-    got = near(array(xp, X, dtype), array(xp, Y), array(xp, Z, dtype), 41)
+    got = near(array(xp, X, dtype), array(xp, Y), array(xp, Z, dtype), 61)
     values = KERNEL(X, Z) @ to_numpy(got.rough.dual_coef)
     values = values + to_numpy(got.rough.intercept)
     both = np.c_[values, -values] if t == 1 else values
@@ -42,7 +42,7 @@ def test_half_of_them_are_those_that_the_rough_fit_is_least_sure_about(xp, dtype
     order = np.argsort(distance)
     # float32 may exchange neighbours, so the last few are not asked for.
     assert set(order[:18]) <= set(got.rows)
-    assert len(got.rows) == len(set(got.rows)) == 41
+    assert len(got.rows) == len(set(got.rows)) == 61
     assert np.all(np.diff(got.rows) > 0)
     others = np.setdiff1d(got.rows, order[:24])
     assert np.median(distance[others]) > 2 * np.median(distance[order[:21]])
@@ -75,7 +75,7 @@ def test_a_rows_own_class_does_not_matter():
     values = np.arange(1.0, 6.0)[:, None]
     np.testing.assert_array_equal(undecided(values), undecided(-values))
     got = near(X, Y, X[50:70] + 0.1, 60).rows
-    # Half of the 300 others are drawn for one place in nine.
+    # Of the others, one in seven is drawn.
     assert len(set(far) & set(got)) <= 3
 
 

@@ -57,10 +57,11 @@ class KMeansKernelClassifier(RepresentedClasses):
         ``"all"``: least squares of every training row on the representatives' kernel
         columns; more accurate. ``"representatives"``: the LS-SVM of the representatives
         alone, as in the paper; faster. ``"boundary"``: least squares of five rows for
-        each representative but at least 10,000, half of them those that a rough fit is
-        least sure about, half at random. For many rows, with ``refine="residual"``:
-        several times faster than ``"all"`` there, and as accurate. Where there are no
-        more rows than that, and in ``partial_fit``, it is ``"all"``.
+        each representative but at least 10,000, a third of them those that a rough fit
+        is least sure about, the others at random. For many rows: several times faster
+        than ``"all"``, and as accurate with ``refine="residual"``, which needs but one
+        round then. Where there are no more rows than that, and in ``partial_fit``, it
+        is ``"all"``.
     refine : {None, "residual", "random", "auto"}, default=None
         ``"residual"``: training rows that the fit so far finds hardest, those of the
         smallest margin, become representatives too. Better where classes hardly

@@ -3,12 +3,13 @@
 Most of many rows lie where a rough fit decides already. In least squares they are not
 idle: each holds f at its target of ±1, and m representatives spend most of what they
 can do on that. So a fit of fewer rows may be the better one, if they are well chosen:
-half of them those that a rough fit is least sure about, by the distance
+a third of them those that a rough fit is least sure about, by the distance
 
     f_1(x) − f_2(x)    (2 |f(x)| for two classes)
 
-of the two largest decision values, and half any others, which keep f in its place
-elsewhere. It costs a fraction of a fit of all rows.
+of the two largest decision values, and the rest any others, which keep f in its place
+elsewhere. It costs a fraction of a fit of all rows. (On digits, a third gave the least
+error of rows held out, a half nearly the same.)
 
 The distance does not look at the row's own class. So among the rows near some x the
 shares of the classes stay as they were, and with them the boundary between classes that
@@ -33,6 +34,8 @@ from kaucus.kernels import Kernel, KernelOperator
 from kaucus.solvers._low_rank import rows_beside, solve_on_representatives
 from kaucus.solvers._result import LSSVMSolution
 
+# One row in so many is to be near the boundary.
+_NEAR = 3
 # Rows that are looked at in one go: on a device, so much of them is there.
 _BLOCK_BYTES = 512 * 2**20
 
@@ -60,7 +63,7 @@ def rows_near_boundary(
     sample_weight: np.ndarray | None = None,
     memory_budget: int | str | None = None,
 ) -> NearBoundary:
-    """Choose rows near the boundary and, as many, any others.
+    """Choose rows near the boundary and, twice as many, any others.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ def rows_near_boundary(
         How many random rows the rough fit is of; all where there are no more.
     C : float
     rng : numpy.random.Generator
-        Draws the rows of the rough fit, and the half that is not near the boundary.
+        Draws the rows of the rough fit, and those that are not near the boundary.
     sample_weight : NumPy array of shape (n,), default=None
         Rows of weight zero are passed over.
     memory_budget : int, str or None, default=None
@@ -112,7 +115,7 @@ def rows_near_boundary(
         info = rough.info._replace(interrupted=True, converged=False)
         return NearBoundary(some, rough._replace(info=info))
     order = present[np.argsort(-doubt[present], kind="stable")]
-    n_near = -(-n_rows // 2)
+    n_near = -(-n_rows // _NEAR)
     others = rng.permutation(order[n_near:])[: n_rows - n_near]
     return NearBoundary(np.sort(np.concatenate([order[:n_near], others])), rough)
 
