@@ -37,7 +37,8 @@ ABOUT = (
     f"γ = {who.NYSTROEM_GAMMA:g}. a9a: CSR, ours with the Gaussian kernel of "
     f"γ = {who.ADULT['gamma']:g}, C = {who.ADULT['C']:g}; the grid is of three folds. "
     "Each in its own process, once but for that; memory is the rise of resident bytes "
-    f"during fit and predict, memory_budget={who.BUDGET!r}. Ratios: theirs / the first row's."
+    f"during fit and predict, memory_budget={who.BUDGET!r}. Ratios: theirs / the first "
+    "row's."
 )
 HEADERS = (
     "contender",

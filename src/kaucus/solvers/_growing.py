@@ -203,12 +203,11 @@ class _Growth(NamedTuple):
             if interrupted:
                 break
             try:
-                fit = self.first_fit if r == 0 else None
-                if fit is None or self.judge is not None:
-                    own = self._fit(grown)
-                    fit = own if fit is None else fit
+                given = self.first_fit if r == 0 else None
+                fit = self._fit(grown) if given is None else given
                 if self.judge is not None:
-                    scores.append(self._score(grown, own))
+                    judged = fit if given is None else self._fit(grown)
+                    scores.append(self._score(grown, judged))
                     if not _gains(scores, self.judge.least_gain):
                         break
                 known = [choice] if r else list(range(len(self.choices)))
