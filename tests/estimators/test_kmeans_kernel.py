@@ -236,7 +236,7 @@ def test_classes_that_change_in_a_stream_are_refused():
             r"n_representatives\[0\]=-1 must be a whole number",
         ),
         ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
-        ({"fit_on": "some"}, r"fit_on='some' must be one of \['all', 'repr"),
+        ({"fit_on": "some"}, r"fit_on='some' must be one of \['all', 'boun"),
         ({"init": "pca"}, r"init='pca' must be one of"),
         ({"n_init": 0}, r"n_init=0 must be"),
         ({"kernel": "precomputed"}, r"no rows to cluster; pass the rows"),
@@ -287,6 +287,24 @@ def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision
         assert m.representatives_.dtype == np.float32
     else:  # which was asked for
         with pytest.warns(LinAlgWarning, match="singular in float32"):
+            m.fit(X, LABELS[:300])
+
+
+@pytest.mark.parametrize("precision", [None, "float32"])
+def test_what_is_indefinite_in_float32_is_solved_in_float64(monkeypatch, precision):
+    real = base.solve_on_representatives
+
+    def indefinite_in_float32(kernel, X, *args, **kwargs):
+        if X.dtype == np.float32:
+            raise NotPositiveDefiniteError
+        return real(kernel, X, *args, **kwargs)
+
+    monkeypatch.setattr(base, "solve_on_representatives", indefinite_in_float32)
+    X, m = DIGITS[:300].astype(np.float32), model(precision=precision)
+    if precision is None:
+        assert m.fit(X, LABELS[:300]).solve_info_.precision == "float64"
+    else:  # which was asked for
+        with pytest.raises(ValueError, match="indefinite at C=1"):
             m.fit(X, LABELS[:300])
 
 

@@ -128,3 +128,19 @@ def test_the_cover_types_are_standardised_by_the_training_rows(data_home):
     varying = split.X_train.std(axis=0) > 0
     assert np.allclose(split.X_train.mean(axis=0), 0, atol=1e-3)
     assert np.allclose(split.X_train.std(axis=0)[varying], 1, atol=1e-2)
+
+
+def test_a_model_that_draws_rows_is_fitted_with_every_seed(tiny, monkeypatch):
+    ours, seen = who.contenders("mnist", True)[0], []
+
+    def fit_once(model, split):
+        seen.append(model.random_state)
+        return {"fit_seconds": 2.0, "predict_seconds": 1.0, "error_percent": len(seen)}
+
+    monkeypatch.setattr(bench, "_fit_once", fit_once)
+    record = bench.measure("mnist", bench._label(ours), True, None)
+    assert seen == list(who.SEEDS)
+    assert record["error_percent"] == 2
+    assert [fit["error_percent"] for fit in record["fits"]] == [1, 2, 3]
+    row = bench.table_rows([{"contender": "a", "points": 1, **record}])[0]
+    assert row[4] == "2.00 (1.00–3.00)"

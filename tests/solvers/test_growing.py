@@ -88,6 +88,34 @@ def test_the_rows_added_are_those_of_largest_residual():
     )
 
 
+def test_the_first_round_may_be_ordered_by_another_fit():
+    p = problem(n=60)
+    Z = p.X[:4] + 0.1
+    other = solve_on_representatives(KERNEL, p.X[30:], p.Y[30:], Z, C=1.0)
+    residuals = ((p.Y - decide(p.X, Z, other)) ** 2).sum(axis=1)
+    grown = grow(p, Z, (9, 5), first_fit=other)
+    hardest = np.argsort(-residuals, kind="stable")[:9]
+    np.testing.assert_array_equal(grown.rows[:9], hardest)
+    # The second round is ordered by the fit so far, and the end is a fit of all rows.
+    so_far = grow(p, np.r_[Z, p.X[hardest]], (5,)).rows
+    np.testing.assert_array_equal(grown.rows[9:], so_far)
+    once = solve_on_representatives(KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0)
+    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
+
+
+def test_the_judge_is_not_misled_by_another_fit():
+    p, held = problem(n=90), slice(70, None)
+    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
+    Z = p.X[:5] + 0.1
+    first = solve_on_representatives(KERNEL, p.X[:70], p.Y[:70], Z, C=10.0)
+    wrong = first._replace(dual_coef=-first.dual_coef)
+    scores = [
+        grow(fitted, Z, judge=judge(p, held), first_fit=fit).scores[0]
+        for fit in (None, wrong)
+    ]
+    assert scores[0] == pytest.approx(scores[1])
+
+
 @pytest.mark.parametrize("t", [1, 3])
 def test_the_margin_is_that_of_the_right_class(xp, t):
     rng = np.random.default_rng(0)

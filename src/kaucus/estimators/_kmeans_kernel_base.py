@@ -17,6 +17,7 @@ from kaucus.backend import (
     as_like,
     astype,
     dense_rows,
+    dtype_name,
     resolve_budget,
     take_rows,
 )
@@ -125,7 +126,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             options=KMeansOptions(
                 self.metric, self.init, self.n_init, self.max_iter, self.tol
             ),
-            sample_weight=_without(weight, held, len(groups)),
+            sample_weight=without_rows(weight, held, len(groups)),
             old=None if old is None else old._replace(points=beside(rows, old.points)),
             rng=rng,
             memory_budget=self.memory_budget,
@@ -163,7 +164,18 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         return rng.permutation(present)[: growth.n_held_out]
 
     def _least_squares(
-        self, rows, Y, chosen, weight, shares, loo_rows, growth, held, judge, hardness
+        self,
+        rows,
+        Y,
+        chosen,
+        weight,
+        shares,
+        loo_rows,
+        growth,
+        held,
+        judge,
+        hardness,
+        first_fit=None,
     ):
         """Fit the columns of the representatives, and of rows added, to all rows.
 
@@ -178,28 +190,53 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             Judges the decision values of the rows held out; minus a loss.
         hardness : dict
             What orders the rows, for each of the choices of ``growth``.
+        first_fit : LSSVMSolution, default=None
+            Of the representatives, by which the first rows to be added are chosen.
 
         Returns
         -------
         solution, added_rows
         """
-        given = (Y, weight, shares, loo_rows, growth, held, judge, hardness)
-        found = self._fit_columns(rows, chosen.points, *given)
+
+        def fit(rows, points) -> GrownSolution:
+            given = (Y, weight, shares, loo_rows, growth, held, judge, hardness)
+            return self._fit_columns(rows, points, *given, first_fit)
+
+        found = self._widened(fit, rows, chosen.points)
         if self.precision is None and _is_singular(found.solution.info):
-            wide = (astype(part, "float64") for part in (rows, chosen.points))
-            found = self._fit_columns(*wide, *given)
+            found = fit(*_wide(rows, chosen.points))
         solution, added, choice, _ = found
         self.refine_ = growth.choices[choice] if len(added) else None
         self._report_least_squares(solution.info)
         return solution, added
 
+    def _widened(self, fit, rows, points):
+        """Return ``fit(rows, points)``, in float64 where float32 is indefinite."""
+        try:
+            return fit(rows, points)
+        except NotPositiveDefiniteError:
+            if self.precision is not None or dtype_name(rows) != "float32":
+                raise
+        return fit(*_wide(rows, points))
+
     def _fit_columns(
-        self, rows, points, Y, weight, shares, loo_rows, growth, held, judge, hardness
+        self,
+        rows,
+        points,
+        Y,
+        weight,
+        shares,
+        loo_rows,
+        growth,
+        held,
+        judge,
+        hardness,
+        first_fit,
     ) -> GrownSolution:
         problem = (self.kernel_, rows, beside(points, Y), points)
         options = {
             "C": self.C_,
-            "sample_weight": beside(points, _without(weight, held, len(Y))),
+            "sample_weight": beside(points, without_rows(weight, held, len(Y))),
             "left_out": beside(points, shares),
             "loo_rows": loo_rows,
             "memory_budget": self.memory_budget,
@@ -216,6 +253,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 judge,
                 growth.least_gain,
             )
+        options["first_fit"] = first_fit
         choices = [hardness[choice] for choice in growth.choices]
         return solve_with_hard_rows(*problem, growth.additions, choices, **options)
 
@@ -308,13 +346,17 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             )
 
 
+def _wide(rows, points):
+    return astype(rows, "float64"), astype(points, "float64")
+
+
 def _is_singular(info) -> bool:
     """Tell whether float32 had to be helped by more than is usual."""
     narrow = info.precision == "float32"
     return narrow and info.relative_jitter > _USUAL_JITTER["float32"]
 
 
-def _without(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
+def without_rows(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
     """Return weights that are zero for the rows held out."""
     if len(held) == 0:
         return weight

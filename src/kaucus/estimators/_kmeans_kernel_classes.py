@@ -17,8 +17,9 @@ from kaucus.backend import (
 )
 from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
-from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
+from kaucus.estimators._kmeans_kernel_base import RepresentativesBase, without_rows
 from kaucus.estimators._kmeans_kernel_growth import Growth, choose_allocation, most_rows
+from kaucus.estimators._kmeans_kernel_part import Part, Unseen
 from kaucus.estimators._predictions import ClassifierPredictions, all_classes
 from kaucus.estimators._validation import (
     check_count,
@@ -29,26 +30,32 @@ from kaucus.estimators._validation import (
 from kaucus.representatives import Representatives, allocate
 from kaucus.solvers import (
     LSSVMSolution,
+    NearBoundary,
     classification_score,
     fit_ls_svm,
     fit_shift,
     log_losses,
     margin_hardness,
     random_hardness,
+    rows_near_boundary,
 )
 
 # Rows on whose decision values the temperature of the probabilities is fitted.
 _TEMPERATURE_ROWS = 2000
 # Representatives of each class, where a number is left open but all rows are too many.
 _OPEN = 100
+# Rows that fit_on="boundary" is a fit of: for each representative, and at least.
+_ROWS_EACH, _LEAST_ROWS = 5, 10_000
 
 
 class _Fitted(NamedTuple):
     chosen: Representatives
     solution: LSSVMSolution
     hard_rows: np.ndarray
-    unseen: tuple | None
-    """Decision values of rows that the model has not seen, their labels, weights."""
+    unseen: Unseen | None
+    """By leave-one-out; None where representatives speak for nearly all rows."""
+    outside: np.ndarray = np.empty(0, dtype=np.int64)
+    """Other rows that the fit has not seen, to be decided by the model itself."""
 
 
 class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
@@ -62,7 +69,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         present = labels if weight is None else labels[weight > 0]
         sizes = np.bincount(present, minlength=len(self.classes_))
         is_open = isinstance(self.n_representatives, str)
-        grows = is_open and not stream and self.fit_on == "all"
+        grows = is_open and not stream and self.fit_on != "representatives"
         factored = weight is None  # see _solve_and_store
         self.allocation_ = self.allocation
         if self.allocation == "auto":
@@ -107,56 +114,66 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         self._choose_kernel(X, rows, Y, loss, judged, shares, rng)
 
     def _solve_and_store(
-        self, X, rows, labels, weight, chosen, growth, held, rng
+        self, X, rows, labels, weight, chosen, growth, held, rng, *, stream: bool
     ) -> None:
         # Where every row is a representative, the least squares of all rows are the
         # LS-SVM of the representatives, which costs a quarter.
         all_speak = weight is None and chosen.points.shape[0] == len(labels)
         try:
             with products_in(self.precision):
-                if self.fit_on == "all" and not all_speak:
-                    fitted = self._solve_all(
-                        rows, labels, weight, chosen, growth, held, rng
+                if self.fit_on != "representatives" and not all_speak:
+                    fitted = self._solve_rows(
+                        rows, labels, weight, chosen, growth, held, rng, stream=stream
                     )
                 else:
                     fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C_) from error
-        if self._moves_intercept and fitted.unseen is not None:
+        if self._moves_intercept and self.fit_rows_ is None:
             fitted = _with_shift(fitted)
         self._store_model(X, *fitted[:3])
         if self.probability == "softmax":
-            unseen = fitted.unseen or self._nearly_unseen(rows, labels, weight, rng)
-            self._calibrate(*unseen)
+            self._calibrate(*self._unseen(fitted, rows, labels, weight, rng))
 
-    def _solve_all(self, rows, labels, weight, chosen, growth, held, rng) -> "_Fitted":
-        """Least squares of all rows; leave-one-out values of some of them."""
-        order = rng.permutation(np.setdiff1d(np.arange(len(labels)), held))
-        loo_rows = order[: _TEMPERATURE_ROWS if self._wants_unseen else 0]
+    def _solve_rows(
+        self, rows, labels, weight, chosen, growth, held, rng, *, stream: bool
+    ) -> _Fitted:
+        """Least squares of all rows, or of those near the boundary."""
         judged = self._with_class_weights(weight, labels)
-        solution, hard_rows = self._least_squares(
-            rows,
-            one_vs_rest_targets(labels, len(self.classes_)),
+        Y = one_vs_rest_targets(labels, len(self.classes_))
+        part, rough = Part(None), None
+        if self.fit_on == "boundary" and not stream:
+            near = self._near_boundary(rows, Y, chosen, judged, growth, held, rng)
+            if near is not None and near.rough.info.interrupted:
+                return self._as_far_as_it_came(chosen, near)
+            if near is not None:
+                part, rough = Part(np.union1d(near.rows, held)), near.rough
+        self.fit_rows_ = part.numbers
+        order = rng.permutation(np.setdiff1d(np.arange(len(labels)), held))
+        tested = order[: _TEMPERATURE_ROWS if self._wants_unseen else 0]
+        inside = part.has(tested)
+        solution, added = self._least_squares(
+            part.take(rows),
+            part.take(Y),
             chosen,
-            judged,
-            left_out_shares(weight),
-            loo_rows,
+            part.take(judged),
+            part.take(left_out_shares(weight)),
+            part.places(tested[inside]),
             growth,
-            held,
+            part.places(held),
             lambda values: self._judge(values, labels, judged, held),
             {"residual": margin_hardness, "random": random_hardness(rng)},
+            rough,
         )
+        hard_rows = part.rows_at(added)
         chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
-        loo_weight = None if judged is None else judged[loo_rows]
-        unseen = None
-        if len(loo_rows):
-            unseen = (solution.loo_decision, labels[loo_rows], loo_weight)
-        return _Fitted(chosen, solution, hard_rows, unseen)
+        unseen = Unseen.of(solution.loo_decision, labels, judged, tested[inside])
+        return _Fitted(chosen, solution, hard_rows, unseen, tested[~inside])
 
     @property
     def _moves_intercept(self) -> bool:
         """Whether the intercept is chosen as C is."""
-        return isinstance(self.C, str) and self.fit_on == "all"
+        return isinstance(self.C, str) and self.fit_on != "representatives"
 
     @property
     def _wants_unseen(self) -> bool:
@@ -168,7 +185,40 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         values = all_classes(values)
         return classification_score(values, labels[held], "neg_log_loss", weight).value
 
-    def _solve_representatives(self, labels, chosen, rng) -> "_Fitted":
+    def _near_boundary(self, rows, Y, chosen, judged, growth, held, rng):
+        """Return the rows near the boundary; None where there are not more of them."""
+        first = chosen.points.shape[0]
+        n_representatives = first + sum(growth.additions)
+        n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
+        weight = without_rows(judged, held, len(Y))
+        n = len(Y) if weight is None else np.count_nonzero(weight)
+        if n_rows >= n:
+            return None
+
+        def choose(rows, points) -> NearBoundary:
+            return rows_near_boundary(
+                self.kernel_,
+                rows,
+                beside(points, Y),
+                points,
+                n_rows,
+                # As many entries of the kernel as the fit itself will have.
+                n_rough=n_rows * n_representatives // first,
+                C=self.C_,
+                rng=rng,
+                sample_weight=weight,
+                memory_budget=self.memory_budget,
+            )
+
+        return self._widened(choose, rows, chosen.points)
+
+    def _as_far_as_it_came(self, chosen, near: NearBoundary) -> _Fitted:
+        """Return the rough fit, after an interrupt."""
+        self.refine_, self.fit_rows_ = None, near.rows
+        self._report_least_squares(near.rough.info)
+        return _Fitted(chosen, near.rough, np.empty(0, dtype=np.int64), None)
+
+    def _solve_representatives(self, labels, chosen, rng) -> _Fitted:
         """LS-SVM of the representatives; leave-one-out where they are most rows."""
         points = chosen.points
         speak_for_others = len(labels) >= 2 * points.shape[0]
@@ -187,25 +237,34 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         )
         solution, seen = fitted.solution, fitted.loo_rows
         self._report(solution.info, self.C_)
-        self.refine_ = None
+        self.refine_ = self.fit_rows_ = None
         unseen, none = None, np.empty(0, dtype=np.int64)
-        if len(seen):
-            loo_weight = None if weight is None else weight[seen]
-            unseen = (solution.loo_decision, chosen.labels[seen], loo_weight)
+        if not speak_for_others:
+            loo = solution.loo_decision
+            unseen = Unseen.of(loo, chosen.labels, weight, seen)
         return _Fitted(chosen, solution, none, unseen)
 
-    def _nearly_unseen(self, rows, labels, weight, rng):
-        """Return decision values of some rows that only representatives spoke for.
+    def _unseen(self, fitted: _Fitted, rows, labels, weight, rng) -> Unseen:
+        """Return decision values of rows that the fit has not seen, or nearly not.
 
         Those of the representatives left out one by one are much too careful: a centre
         is far from the others. On MNIST with 100 representatives a class the log-loss
-        of 10,000 test digits was 0.21 by them, 0.113 by 2,000 training rows; the least
-        possible was 0.110.
+        of 10,000 test digits was 0.21 by them, 0.113 by 2,000 training rows that only
+        representatives spoke for; the least possible was 0.110.
         """
-        some = rng.permutation(len(labels))[:_TEMPERATURE_ROWS]
-        part = take_rows(rows, beside(rows, some))
-        values = self._values_on_device(on_device(part, self.device))
-        return values, labels[some], None if weight is None else weight[some]
+        if fitted.unseen is None:
+            some = rng.permutation(len(labels))[:_TEMPERATURE_ROWS]
+            return self._decided(rows, labels, weight, some)
+        if len(fitted.outside) == 0:
+            return fitted.unseen
+        judged = self._with_class_weights(weight, labels)
+        outside = self._decided(rows, labels, judged, fitted.outside)
+        return fitted.unseen.and_also(outside)
+
+    def _decided(self, rows, labels, weight, some: np.ndarray) -> Unseen:
+        """Return the decision values of some rows by the model."""
+        part = on_device(Part(some).take(rows), self.device)
+        return Unseen.of(self._values_on_device(part), labels, weight, some)
 
     def _with_class_weights(self, weight, labels):
         return weights_with_classes(
@@ -215,6 +274,8 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
     def _store_model(self, X, chosen, solution, hard_rows) -> None:
         super()._store_model(X, chosen, solution, hard_rows)
         self.representative_labels_ = label_array(self.classes_[chosen.labels], X)
+        if self.fit_rows_ is not None:
+            self.fit_rows_ = as_like(self.fit_rows_, X)
 
     def _keep(self, kept: np.ndarray) -> None:
         super()._keep(kept)
@@ -253,14 +314,15 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
 
 def _with_shift(fitted: _Fitted) -> _Fitted:
     """Move the intercept to where the log-loss of unseen rows is least."""
-    assert fitted.unseen is not None
+    if fitted.unseen is None or len(fitted.unseen.labels) == 0:
+        return fitted
     values, labels, weight = fitted.unseen
-    shift = fit_shift(all_classes(to_numpy(values)), labels, weight)
+    shift = fit_shift(all_classes(values), labels, weight)
     if values.shape[1] == 1:
         shift = shift[1:] - shift[:1]
     intercept = fitted.solution.intercept
     solution = fitted.solution._replace(
         intercept=intercept + as_like(shift, intercept, dtype=dtype_name(intercept))
     )
-    unseen = (to_numpy(values) + shift, labels, weight)
+    unseen = fitted.unseen._replace(values=values + shift)
     return fitted._replace(solution=solution, unseen=unseen)

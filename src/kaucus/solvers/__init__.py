@@ -4,6 +4,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
 from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
 from kaucus.solvers._calibration import (
     fit_shift,
     fit_temperature,
@@ -54,6 +55,7 @@ __all__ = [
     "LSSVMSolution",
     "LSSVMSpectrum",
     "LowRankSearch",
+    "NearBoundary",
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
@@ -78,6 +80,7 @@ __all__ = [
     "randomly_pivoted_cholesky",
     "regression_score",
     "residual_hardness",
+    "rows_near_boundary",
     "search_by_leave_one_out",
     "search_on_representatives",
     "softmax",

@@ -122,6 +122,7 @@ def solve_with_hard_rows(
     *,
     C: float,
     judge: Judge | None = None,
+    first_fit: LSSVMSolution | None = None,
     sample_weight: Array | None = None,
     left_out: Array | None = None,
     loo_rows: np.ndarray | None = None,
@@ -146,6 +147,10 @@ def solve_with_hard_rows(
     C : float
     judge : Judge, default=None
         Rows that are not among ``X``.
+    first_fit : LSSVMSolution, default=None
+        Coefficients of ``Z`` by which the first round orders the rows, where they are
+        known from elsewhere; None fits ``Z`` to ``X``. Rows that were chosen for being
+        undecided are ordered better by a fit that has not seen them alone.
     sample_weight, left_out, loo_rows
         As in :func:`solve_on_representatives`.
     memory_budget : int, str or None, default=None
@@ -176,7 +181,7 @@ def solve_with_hard_rows(
     with few_threads_for(max(X.shape[0], m)):
         first = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
-        growth = _Growth(data, C, plan, judge, choices, progress)
+        growth = _Growth(data, C, plan, judge, first_fit, choices, progress)
         return growth.run(*first, additions, loo_rows)
 
 
@@ -187,6 +192,7 @@ class _Growth(NamedTuple):
     C: float
     plan: BlockPlan
     judge: Judge | None
+    first_fit: LSSVMSolution | None
     choices: list[Hardness]
     progress: Callable[[int], Callable[[int], object]]
 
@@ -197,9 +203,11 @@ class _Growth(NamedTuple):
             if interrupted:
                 break
             try:
-                fit = self._fit(grown)
+                given = self.first_fit if r == 0 else None
+                fit = self._fit(grown) if given is None else given
                 if self.judge is not None:
-                    scores.append(self._score(grown, fit))
+                    judged = fit if given is None else self._fit(grown)
+                    scores.append(self._score(grown, judged))
                     if not _gains(scores, self.judge.least_gain):
                         break
                 known = [choice] if r else list(range(len(self.choices)))

@@ -114,14 +114,11 @@ def more_columns(
 
 
 def copied(grown: GrownColumns) -> Columns:
-    """Return columns that may be used up."""
+    """Return columns whose Gram matrix may be used up."""
     columns = grown.columns
     xp = array_namespace(columns.K_mm)
     gram = xp.asarray(columns.equations.gram, copy=True)
-    return columns._replace(
-        K_mm=xp.asarray(columns.K_mm, copy=True),
-        equations=columns.equations._replace(gram=gram),
-    )
+    return columns._replace(equations=columns.equations._replace(gram=gram))
 
 
 def block_values(
@@ -179,7 +176,7 @@ class _Sums:
         self._xp = xp = array_namespace(Y)
         wide = {"dtype": xp.float64, "device": device_of(Y)}
         self._square = zero_gram(m, Y)  # K₂ᵀ S K₂
-        self._border = [xp.zeros((m, k), **wide) for k in widths]  # K₂ᵀ S K₁, by parts
+        self._border = [xp.zeros((k, m), **wide) for k in widths]  # K₁ᵀ S K₂, by parts
         self._cross = xp.zeros((m, Y.shape[1] + 1), **wide)
         self._target_sum = xp.zeros(Y.shape[1], **wide)
         self.weight = 0.0
@@ -188,7 +185,7 @@ class _Sums:
         """Add a block of rows."""
         self._square = add_gram(self._square, K)
         self._border = [
-            add_cross_gram(border, K, part)
+            add_cross_gram(border, part, K)
             for border, part in zip(self._border, earlier, strict=True)
         ]
         cross = K.T @ astype(targets, dtype_name(K))
@@ -210,8 +207,9 @@ class _Sums:
         gram[start:, start:] = self._square
         edge = 0
         for part in self._border:
-            gram[start:, edge : edge + part.shape[1]] = part
-            edge += part.shape[1]
+            # As BLAS has the Gram matrix, this writes memory in its order.
+            gram[start:, edge : edge + part.shape[0]] = part.T
+            edge += part.shape[0]
         return old._replace(
             gram=gram, cross=xp.concat([old.cross, self._cross], axis=0)
         )

@@ -59,6 +59,8 @@ from kaucus.solvers._result import LSSVMSolution, SolveInfo
 
 # Blocks of K_nm: high enough that adding a Gram matrix costs little beside making it.
 _BLOCK_BYTES = 512 * 2**20
+# Strips of m × m matrices that are still in cache when they are read again.
+_STRIP_BYTES = 2**20
 
 
 class NormalEquations(NamedTuple):
@@ -178,7 +180,7 @@ def solve_equations(
 ) -> LSSVMSolution:
     """Solve for the coefficients, and leave out some rows.
 
-    ``K_mm`` and the Gram matrix of ``columns`` are used up.
+    The Gram matrix of ``columns`` is used up.
     """
     Z, K_mm, shift, equations = columns
     factor, relative_jitter, coef, mean = _solve(equations, K_mm, C)
@@ -293,7 +295,7 @@ def _solve(
 ) -> tuple[CholeskyFactor, float, Array, Array]:
     """Return the factor of A, its jitter, the coefficients a, and the mean of k − k₀.
 
-    ``K_mm`` and the equations' Gram matrix are used up.
+    The equations' Gram matrix is used up.
 
     Where the representatives' columns depend on each other, as with a linear kernel of
     few features, A is singular and so many a give the same f: a jitter of the size of
@@ -301,15 +303,27 @@ def _solve(
     """
     total = equations.weight
     mean = equations.cross[:, -1] / total
-    A = mirror_lower(equations.gram)
-    A -= total * (mean[:, None] @ mean[None, :])
-    K_mm /= C
-    A += K_mm
+    A = _system(equations.gram, total, mean, K_mm, C)
     right = equations.cross[:, :-1] - mean[:, None] @ equations.target_sum[None, :]
     scale = float(array_namespace(A).mean(diagonal(A)))
     factor = cholesky_with_jitter(A, overwrite=True)
     relative = factor.jitter / max(scale, 1e-300)
     return factor, relative, cho_solve(factor.L, right), mean
+
+
+def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Array:
+    """Return Σ s k kᵀ − σ k̄ k̄ᵀ + K_mm / C in the memory of the Gram matrix.
+
+    By strips that stay in cache: matrices of m × m would be made and read otherwise.
+    """
+    A = mirror_lower(gram)
+    by_rows = A.T if is_numpy(A) else A  # as it is in memory; A is symmetric
+    m = mean.shape[0]
+    for rows in row_blocks(m, m * itemsize(A), _STRIP_BYTES):
+        strip = K_mm[rows, :] / C
+        strip -= total * mean[rows, None] * mean[None, :]
+        by_rows[rows, :] += strip
+    return A
 
 
 def some_rows(data: RowData, rows: np.ndarray):
