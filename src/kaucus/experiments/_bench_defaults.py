@@ -47,8 +47,9 @@ SEEN = (
     "was rewritten since, on the sets for picking alone, and all sets were run (ranks "
     "of 1.81 against 1.19 on the judging sets, 1.62 against 1.38 on all; satimage "
     "90.42 %, covtype 74.91 %). Because few columns may do rough kernels no justice, "
-    "labels of random trees were added to the sets for picking, and by these a handicap "
-    "of the smoother kernel from 2,000 rows on; then all sets were run again, once"
+    "labels of random trees were added to the sets for picking, and by these a "
+    "handicap of the smoother kernel from 2,000 rows on; then all sets were "
+    "run again, once"
 )
 ABOUT = (
     "KMeansKernelClassifier() without an argument, and SVC with C of 0.1 ... 1000 and "
