@@ -18,6 +18,7 @@ from kaucus.backend import (
     exp,
     is_torch,
     jitter_steps,
+    mirror_upper,
     restore_lower,
     solve_triangular,
     sqrt,
@@ -266,6 +267,15 @@ def test_a_factor_by_panels_fails_where_it_must(rng, monkeypatch):
     assert cholesky(room, overwrite=True) is None
     restore_lower(room, np.diagonal(H))
     assert_array_equal(room, H)
+
+
+@pytest.mark.parametrize("n", [1, 3, 64, 65, 150])
+def test_a_mirrored_matrix_has_the_upper_triangle_on_both_sides(xp, dtype, rng, n):
+    given = rng.normal(size=(n, n)).astype(dtype)
+    H = array(xp, given.copy())
+    mirror_upper(H)
+    upper = np.triu(given)
+    assert same_bits(H, upper + np.triu(upper, k=1).T)
 
 
 @pytest.mark.parametrize("width", [1, 4, 17, 30])

@@ -40,6 +40,7 @@ from kaucus.backend._linalg import (
     eigh,
     inverse_diagonal,
     jitter_steps,
+    mirror_upper,
     restore_lower,
     solve_triangular,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "inverse_diagonal",
     "jitter_steps",
     "mirror_lower",
+    "mirror_upper",
     "restore_lower",
     "solve_triangular",
     "split_columns",

@@ -255,14 +255,21 @@ def _undo(H: Array, on_diagonal: Array) -> None:
 
 
 def restore_lower(H: Array, on_diagonal: Array) -> None:
-    """Undo ``cholesky(H, overwrite=True)``: mirror the strict upper triangle."""
-    xp = array_namespace(H)
-    step = max(1, 2**20 // max(H.shape[0], 1))
+    """Undo ``cholesky(H, overwrite=True)``, of a NumPy array or a tensor."""
+    mirror_upper(H)
     if is_torch(H):
-        step = max(step, 1024)  # a call costs as much as some millions of entries
+        H.diagonal().copy_(on_diagonal)
+    else:
+        np.einsum("ii->i", H)[...] = on_diagonal
+
+
+def mirror_upper(H: Array) -> None:
+    """Write the strict upper triangle of a square matrix into the lower one."""
+    xp = array_namespace(H)
+    # Strips that stay in cache; a call of torch costs as much as millions of entries.
+    step = 1024 if is_torch(H) else 64
     for start in range(0, H.shape[0], step):
         s = slice(start, min(start + step, H.shape[0]))
         H[s.stop :, s] = H[s, s.stop :].T
-        square = xp.triu(H[s, s], k=1)
-        H[s, s] = square + square.T
-    add_to_diagonal(H, on_diagonal)
+        square = xp.triu(H[s, s])
+        H[s, s] = square + xp.triu(square, k=1).T

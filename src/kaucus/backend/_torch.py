@@ -179,11 +179,6 @@ def add_to_diagonal(H, value):
     return H
 
 
-def set_diagonal(H, values):
-    """Write the diagonal, in place."""
-    H.diagonal().copy_(values)
-
-
 def add_gram(G, A):
     """Add the lower triangle of AᵀA to a float64 ``G``, in place.
 

@@ -15,6 +15,7 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     is_torch,
+    mirror_upper,
     n_workers,
     product_into,
     resolve_budget,
@@ -105,9 +106,7 @@ def mirror(out: Array, block: tuple[slice, slice]) -> None:
     """Write the mirror image of a tile of :func:`symmetric_tiles`."""
     rows, columns = block
     if columns.start == rows.start:
-        xp = array_namespace(out)
-        upper = xp.triu(out[rows, rows])
-        out[rows, rows] = upper + xp.triu(upper, k=1).T
+        mirror_upper(out[rows, rows])
         columns = slice(rows.stop, columns.stop)
     out[columns, rows] = out[rows, columns].T
 
