@@ -225,6 +225,15 @@ def test_an_indefinite_matrix_is_refused(xp, dtype, H, overwrite):
     assert same_bits(given, H.astype(dtype))
 
 
+def test_no_jitter_is_less_than_the_rounding_of_the_entries(xp, dtype):
+    bounds = {"rounding": 1e-4, "largest": 1e-2}
+    steps = jitter_steps(array(xp, np.full(100, 3.0), dtype), **bounds)
+    assert steps[:2] == [0.0, pytest.approx(3e-4)]
+    H = np.diag([-1e-6] + [3.0] * 99)
+    jitter = cholesky_with_jitter(array(xp, H, dtype), **bounds).jitter
+    assert jitter == pytest.approx(3e-4, rel=0.02)
+
+
 def test_jitter_steps_grow_tenfold_up_to_the_largest(xp, dtype):
     steps = jitter_steps(array(xp, np.full(100, 3.0), dtype), largest=1e-4)
     assert steps[0] == 0.0

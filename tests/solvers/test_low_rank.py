@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus.backend import to_numpy, zero_gram
 from kaucus.kernels import Gaussian, Linear, Polynomial
 from kaucus.solvers import _low_rank, solve_on_representatives
 from tests.arrays import array, assert_close
@@ -204,3 +204,18 @@ def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
     assert solution.info.interrupted
     first = solve_on_representatives(KERNEL, p.X[:30], p.Y[:30], Z, C=1.0)
     assert_close(solution.dual_coef, first.dual_coef, rtol=1e-9, atol=1e-12)
+
+
+def test_the_mean_has_more_digits_than_a_long_float32_sum(xp, rng):
+    """Its square is taken off the Gram matrix, which would not be definite without."""
+    n, m = 100_000, 8
+    K = (1 + rng.random((n, m))).astype(np.float32)
+    Y = np.ones((n, 1))
+    nothing = _low_rank.NormalEquations(
+        zero_gram(m, array(xp, Y)), array(xp, np.zeros((m, 2))), array(xp, [0.0]), 0.0
+    )
+    equations = _low_rank.add_block(nothing, array(xp, K), array(xp, Y), None)
+    mean = to_numpy(equations.cross)[:, -1] / n
+    exact = K.mean(axis=0, dtype=np.float64)
+    # 2.5e-7 in one float32 product; NumPy's is of short ones, for its speed.
+    assert_close(mean, exact, rtol=1e-7 if xp.__name__.endswith("numpy") else 1e-13)

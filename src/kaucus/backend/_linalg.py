@@ -206,27 +206,36 @@ def diagonal(H: Array) -> Array:
     return xp.linalg.diagonal(H) * 1
 
 
-def jitter_steps(H_diagonal: Array, *, largest: float = 1e-4) -> list[float]:
+def jitter_steps(
+    H_diagonal: Array, *, largest: float = 1e-4, rounding: float = 0.0
+) -> list[float]:
     """Return the jitters to try in turn: 0, then growing tenfold.
 
-    The first is the rounding error of a factorisation, ``n eps mean(diag H)``; the
-    last is at most ``largest`` times the mean of the diagonal: a matrix that needs
-    more is not positive semidefinite up to rounding, and the caller must hear of it.
+    The first is the rounding error of a factorisation, ``n eps mean(diag H)``, or
+    ``rounding`` times the mean of the diagonal; the last is at most ``largest`` times
+    that: a matrix that needs more is not positive semidefinite up to rounding, and the
+    caller must hear of it.
     """
     n = H_diagonal.shape[0]
     scale = max(float(array_namespace(H_diagonal).mean(H_diagonal)), 1e-300)
-    first = min(epsilon(H_diagonal) * max(n, 8), largest / 10)
+    first = min(max(epsilon(H_diagonal) * max(n, 8), rounding), largest / 10)
     n_steps = int(np.floor(np.log10(largest / first) + 1e-9)) + 1
     return [0.0] + [scale * first * 10.0**k for k in range(n_steps)]
 
 
 def cholesky_with_jitter(
-    H: Array, *, largest: float = 1e-4, overwrite: bool = False
+    H: Array,
+    *,
+    largest: float = 1e-4,
+    rounding: float = 0.0,
+    overwrite: bool = False,
 ) -> CholeskyFactor:
     """Factor ``H + jitter I`` with the smallest jitter of a growing list that works.
 
     The caller must report a jitter above zero. ``H`` is left as it is unless
-    ``overwrite`` allows its memory to be used.
+    ``overwrite`` allows its memory to be used. ``rounding`` is that of the entries of
+    ``H``, relative to its diagonal, where it is more than that of their precision: a
+    jitter that barely outweighs it would leave a matrix that is nearly singular.
 
     Raises
     ------
@@ -235,7 +244,7 @@ def cholesky_with_jitter(
     """
     xp = array_namespace(H)
     on_diagonal = diagonal(H)
-    steps = jitter_steps(on_diagonal, largest=largest)
+    steps = jitter_steps(on_diagonal, largest=largest, rounding=rounding)
     for jitter in steps:
         A = add_to_diagonal(H if overwrite else xp.asarray(H, copy=True), jitter)
         if (L := cholesky(A, overwrite=True)) is not None:

@@ -188,8 +188,8 @@ class _Sums:
             add_cross_gram(border, part, K)
             for border, part in zip(self._border, earlier, strict=True)
         ]
-        cross = K.T @ astype(targets, dtype_name(K))
-        self._cross = self._cross + astype(cross, "float64")
+        # With the care of the Gram matrix, from which the mean's square is taken off.
+        self._cross = add_cross_gram(self._cross, K, astype(targets, dtype_name(K)))
         roots = targets[:, -1:]  # S^½
         weighted = self._xp.sum(targets * roots, axis=0)  # Σ s [y, 1]
         self._target_sum = self._target_sum + weighted[:-1]
