@@ -62,8 +62,8 @@ from kaucus.solvers._result import LSSVMSolution, SolveInfo
 # Blocks of K_nm: high enough that adding a Gram matrix costs little beside making it.
 _BLOCK_BYTES = 512 * 2**20
 # What the sums of kernel columns are off by, in roundings of an entry. A smaller jitter
-# does not outweigh it: in three fits of MNIST, before the sums were made with care, those
-# with 1e-8, 1e-7 and 1e-6 of the diagonal had 27, 2.8 and 1.6 % test error.
+# does not outweigh it: three fits of MNIST, before the sums were made with care, had
+# 27, 2.8 and 1.6 % test error with 1e-8, 1e-7 and 1e-6 of the diagonal.
 _ROUNDINGS = 8
 # Strips of m × m matrices that are still in cache when they are read again.
 _STRIP_BYTES = 2**20
