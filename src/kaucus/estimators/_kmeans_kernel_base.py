@@ -6,6 +6,8 @@ the targets are, and what is clustered with what, the subclasses say.
 
 import sys
 import warnings
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -59,6 +61,26 @@ INITS = ("random", "k-means++")
 _LENGTH_KERNELS = ("exponential", "laplacian")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
+
+
+class FitTask(NamedTuple):
+    """What kernel columns are fitted to, in whichever precision."""
+
+    Y: np.ndarray
+    weight: np.ndarray | None
+    """Of all rows, those held out included."""
+    growth: Growth
+    held: np.ndarray
+    """Rows that are held out while columns are added."""
+    judge: Callable[[np.ndarray], float]
+    """Judges the decision values of the rows held out; minus a loss."""
+    hardness: Mapping[str, Callable]
+    """What orders the rows, for each of the choices of ``growth``."""
+    shares: np.ndarray | None = None
+    """Of their weights, that leave-one-out leaves out."""
+    loo_rows: np.ndarray | None = None
+    first_fit: LSSVMSolution | None = None
+    """Of the representatives, by which the first rows to be added are chosen."""
 
 
 class RepresentativesBase(CompressMixin, LSSVMBase):
@@ -163,35 +185,11 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             return present[:0]
         return rng.permutation(present)[: growth.n_held_out]
 
-    def _least_squares(
-        self,
-        rows,
-        Y,
-        chosen,
-        weight,
-        shares,
-        loo_rows,
-        growth,
-        held,
-        judge,
-        hardness,
-        first_fit=None,
-    ):
+    def _least_squares(self, rows, points, task: FitTask):
         """Fit the columns of the representatives, and of rows added, to all rows.
 
         Where that is singular in float32, once more in float64, unless a precision was
         asked for; ``solve_info_`` tells which it was.
-
-        Parameters
-        ----------
-        weight : array
-            Of all rows, those held out included.
-        judge : callable
-            Judges the decision values of the rows held out; minus a loss.
-        hardness : dict
-            What orders the rows, for each of the choices of ``growth``.
-        first_fit : LSSVMSolution, default=None
-            Of the representatives, by which the first rows to be added are chosen.
 
         Returns
         -------
@@ -199,14 +197,13 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         """
 
         def fit(rows, points) -> GrownSolution:
-            given = (Y, weight, shares, loo_rows, growth, held, judge, hardness)
-            return self._fit_columns(rows, points, *given, first_fit)
+            return self._fit_columns(rows, points, task)
 
-        found = self._widened(fit, rows, chosen.points)
+        found = self._widened(fit, rows, points)
         if self.precision is None and _is_singular(found.solution.info):
-            found = fit(*_wide(rows, chosen.points))
+            found = fit(*_wide(rows, points))
         solution, added, choice, _ = found
-        self.refine_ = growth.choices[choice] if len(added) else None
+        self.refine_ = task.growth.choices[choice] if len(added) else None
         self._report_least_squares(solution.info)
         return solution, added
 
@@ -219,26 +216,14 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 raise
         return fit(*_wide(rows, points))
 
-    def _fit_columns(
-        self,
-        rows,
-        points,
-        Y,
-        weight,
-        shares,
-        loo_rows,
-        growth,
-        held,
-        judge,
-        hardness,
-        first_fit,
-    ) -> GrownSolution:
+    def _fit_columns(self, rows, points, task: FitTask) -> GrownSolution:
+        Y, weight, growth, held = task.Y, task.weight, task.growth, task.held
         problem = (self.kernel_, rows, beside(points, Y), points)
         options = {
             "C": self.C_,
             "sample_weight": beside(points, without_rows(weight, held, len(Y))),
-            "left_out": beside(points, shares),
-            "loo_rows": loo_rows,
+            "left_out": beside(points, task.shares),
+            "loo_rows": task.loo_rows,
             "memory_budget": self.memory_budget,
             "callback": share_reporter(self.verbose, "row"),
         }
@@ -250,11 +235,11 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 take_rows(rows, beside(rows, held)),
                 beside(points, Y[held]),
                 None if weight is None else beside(points, weight[held]),
-                judge,
+                task.judge,
                 growth.least_gain,
             )
-        options["first_fit"] = first_fit
-        choices = [hardness[choice] for choice in growth.choices]
+        options["first_fit"] = task.first_fit
+        choices = [task.hardness[choice] for choice in growth.choices]
         return solve_with_hard_rows(*problem, growth.additions, choices, **options)
 
     def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):

@@ -17,7 +17,11 @@ from kaucus.backend import (
 )
 from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
-from kaucus.estimators._kmeans_kernel_base import RepresentativesBase, without_rows
+from kaucus.estimators._kmeans_kernel_base import (
+    FitTask,
+    RepresentativesBase,
+    without_rows,
+)
 from kaucus.estimators._kmeans_kernel_growth import Growth, choose_allocation, most_rows
 from kaucus.estimators._kmeans_kernel_part import Part, Unseen
 from kaucus.estimators._predictions import ClassifierPredictions, all_classes
@@ -152,19 +156,18 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         order = rng.permutation(np.setdiff1d(np.arange(len(labels)), held))
         tested = order[: _TEMPERATURE_ROWS if self._wants_unseen else 0]
         inside = part.has(tested)
-        solution, added = self._least_squares(
-            part.take(rows),
+        task = FitTask(
             part.take(Y),
-            chosen,
             part.take(judged),
-            part.take(left_out_shares(weight)),
-            part.places(tested[inside]),
             growth,
             part.places(held),
             lambda values: self._judge(values, labels, judged, held),
             {"residual": margin_hardness, "random": random_hardness(rng)},
+            part.take(left_out_shares(weight)),
+            part.places(tested[inside]),
             rough,
         )
+        solution, added = self._least_squares(part.take(rows), chosen.points, task)
         hard_rows = part.rows_at(added)
         chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
         unseen = Unseen.of(solution.loo_decision, labels, judged, tested[inside])

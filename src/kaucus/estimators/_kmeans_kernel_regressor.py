@@ -16,7 +16,7 @@ from kaucus.estimators._kernel_input import (
     in_precision_of,
     map_rows,
 )
-from kaucus.estimators._kmeans_kernel_base import RepresentativesBase
+from kaucus.estimators._kmeans_kernel_base import FitTask, RepresentativesBase
 from kaucus.estimators._kmeans_kernel_growth import Growth
 from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import (
@@ -340,21 +340,20 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     def _solve_and_store(
         self, X, rows, Y, bins, weight, chosen, growth, held, rng
     ) -> None:
-        residual = _hardness(Y, weight, chosen)
+        task = FitTask(
+            Y,
+            weight,
+            growth,
+            held,
+            lambda values: self._score(values, Y, weight, held)[0],
+            {
+                "residual": _hardness(Y, weight, chosen),
+                "random": random_hardness(rng),
+            },
+        )
         try:
             with products_in(self.precision):
-                solution, hard_rows = self._least_squares(
-                    rows,
-                    Y,
-                    chosen,
-                    weight,
-                    None,
-                    None,
-                    growth,
-                    held,
-                    lambda values: self._score(values, Y, weight, held)[0],
-                    {"residual": residual, "random": random_hardness(rng)},
-                )
+                solution, hard_rows = self._least_squares(rows, chosen.points, task)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C_) from error
         chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)

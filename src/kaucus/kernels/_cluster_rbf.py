@@ -297,10 +297,9 @@ def _take(rows: Rows, numbers: Array | None) -> Rows:
     if numbers is None:
         return rows
     norms, given = rows.squared_norms, rows.given
-    xp = array_namespace(rows.values)
     return Rows(
         take_rows(rows.values, numbers),
-        None if norms is None else xp.take(norms, numbers),
+        None if norms is None else take_rows(norms, numbers),
         None if given is None else take_rows(given, numbers),
     )
 

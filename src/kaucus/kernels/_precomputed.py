@@ -9,6 +9,7 @@ from kaucus.backend import (
     device_of,
     diagonal,
     dtype_name,
+    take_rows,
 )
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._distances import Rows
@@ -55,12 +56,11 @@ class Precomputed(Kernel):
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         xp = array_namespace(self.matrix)
-        rows = xp.take(self.matrix, _as_index(X.values), axis=0)
+        rows = take_rows(self.matrix, _as_index(X.values))
         return astype(xp.take(rows, _as_index(Y.values), axis=1), dtype_name(X.values))
 
     def diag(self, X: Array) -> Array:
-        xp = array_namespace(self.matrix)
-        values = xp.take(diagonal(self.matrix), _as_index(X))
+        values = take_rows(diagonal(self.matrix), _as_index(X))
         return astype(values, dtype_name(X))
 
 

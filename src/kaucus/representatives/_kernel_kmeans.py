@@ -34,6 +34,7 @@ from kaucus.backend import (
     few_threads_for,
     resolve_budget,
     segment_sum,
+    take_rows,
     to_numpy,
 )
 from kaucus.representatives._gram import Gram
@@ -265,8 +266,8 @@ def _first_labels(problem: _Problem, init, rng: np.random.Generator) -> Array:
 
 def _costs_with(problem: _Problem, rows: np.ndarray) -> np.ndarray:
     """Return D(x, φ(x_r)) of every row with the given rows as centres, (n, m)."""
-    xp, index = array_namespace(problem.weight), as_like(rows, problem.weight)
-    norms = xp.take(problem.diagonal, index)
+    index = as_like(rows, problem.weight)
+    norms = take_rows(problem.diagonal, index)
     K = astype(problem.gram.columns(index), "float64")
     return to_numpy(distances_from_sums(K, problem.diagonal, norms))
 
@@ -361,10 +362,9 @@ def _moved_sums(problem: _Problem, runs: list[_Run], proposals) -> list[Array]:
 
 def _corrected(problem: _Problem, run: _Run, proposal: _Proposal, rows: Array) -> Array:
     """Return S after some rows have moved, from their columns of K."""
-    xp, k = array_namespace(problem.weight), problem.n_clusters
-    weight = xp.take(problem.weight, rows)
-    change = indicator(xp.take(proposal.labels, rows), weight, k)
-    change = change - indicator(xp.take(run.labels, rows), weight, k)
+    k, weight = problem.n_clusters, take_rows(problem.weight, rows)
+    change = indicator(take_rows(proposal.labels, rows), weight, k)
+    change = change - indicator(take_rows(run.labels, rows), weight, k)
     return run.sums + problem.gram.columns_product(rows, change)
 
 

@@ -26,6 +26,7 @@ from kaucus.backend import (
     dtype_name,
     epsilon,
     solve_triangular,
+    take_rows,
     to_numpy,
 )
 
@@ -127,8 +128,8 @@ def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> A
     index = as_like(pivots, K_diagonal)
     G = columns(index)  # (n, m)
     if F.shape[1]:
-        G = G - F @ xp.take(F, index, axis=0).T
-    square = astype(xp.take(G, index, axis=0), "float64")
+        G = G - F @ take_rows(F, index).T
+    square = astype(take_rows(G, index), "float64")
     # Pivots that nearly repeat each other leave this block singular, and what is left
     # of K in it may be no more than rounding, which is indefinite: so that rounding is
     # added. It only changes the preconditioner, never the solution.

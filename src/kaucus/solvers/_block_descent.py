@@ -37,6 +37,7 @@ from kaucus.backend import (
     cholesky_with_jitter,
     diagonal,
     random_normal,
+    take_rows,
 )
 from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._steps import State, StepResult, relative_norm
@@ -92,7 +93,7 @@ def block_descent_step(
     inverse = block_inverse(
         astype(xp.take(E, rows, axis=1), "float64"), C, rng, exact_rows=exact_rows
     )
-    d = inverse(xp.take(RZ, rows, axis=0))
+    d = inverse(take_rows(RZ, rows))
     Hd = transposed_product(E, d)
     W_new, R_new = add_to_rows(Z, rows, d), RZ - Hd
     V = add_to_rows(beta * V + (1 - beta) * Z, rows, gamma * d)

@@ -402,21 +402,20 @@ def _fit_cholesky(
     kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray, refine_tol: float
 ):
     """Solve directly, with the rows for leave-one-out moved to the end and back."""
-    xp = array_namespace(Y)
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
     order = np.concatenate([others, loo_rows])
     there, back = as_like(order, Y), as_like(np.argsort(order), Y)
     solution = solve_ls_svm(
         kernel(rows_in_order(X, order)),
-        xp.take(Y, there, axis=0),
+        take_rows(Y, there),
         C=C,
         n_leave_one_out=len(loo_rows),
         precision=plan.precision,
         refine_tol=refine_tol,
         overwrite_K=True,
-        **{k: None if w is None else xp.take(w, there) for k, w in weights.items()},
+        **{k: None if w is None else take_rows(w, there) for k, w in weights.items()},
     )
-    return solution._replace(dual_coef=xp.take(solution.dual_coef, back, axis=0))
+    return solution._replace(dual_coef=take_rows(solution.dual_coef, back))
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):

@@ -22,6 +22,7 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     row_blocks,
+    take_rows,
 )
 from kaucus.solvers._cg import conjugate_gradient
 from kaucus.solvers._history import Recorder
@@ -107,7 +108,7 @@ def solve_ls_svm_cg(
     unseen = None
     if held_out is not None:
         values = matvec(models[1].dual_coef) + models[1].intercept[None, :]
-        unseen = xp.take(values, held_out, axis=0)
+        unseen = take_rows(values, held_out)
     model = models[0]
     info = _info(result, max_iter)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
@@ -147,7 +148,7 @@ def _indicator(rows: Array, like: Array) -> Array:
     xp = array_namespace(like)
     all_rows = xp.arange(like.shape[0], dtype=rows.dtype, device=device_of(like))
     positions = xp.searchsorted(xp.sort(rows), all_rows)
-    found = xp.take(xp.sort(rows), xp.clip(positions, max=rows.shape[0] - 1))
+    found = take_rows(xp.sort(rows), xp.clip(positions, max=rows.shape[0] - 1))
     return xp.astype(found == all_rows, like.dtype)
 
 

@@ -6,7 +6,7 @@ The error ‖W − W*‖ never rises (eq. 44). The residual may: it is known onl
 of the block, before the step, which is what is told as the residual.
 """
 
-from kaucus.backend import Array, array_namespace
+from kaucus.backend import Array, take_rows
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
 from kaucus.solvers._theta import Block, gram, product, transposed_product
@@ -24,9 +24,8 @@ def kaczmarz_step(block: Block, Z: Array, state: State) -> StepResult:
     -----
     n J² multiplications for the Gram matrix, J³/3 for its factor, 2 n J t for the rest.
     """
-    xp = array_namespace(Z)
     W = state["W"]
-    Z_s = xp.take(Z, block.rows, axis=0)
+    Z_s = take_rows(Z, block.rows)
     R_s = Z_s - product(block.E, W)
     inverse = invert_gram(gram(block.E))
     W = W + transposed_product(block.E, inverse(R_s))

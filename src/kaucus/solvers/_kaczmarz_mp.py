@@ -15,7 +15,7 @@ n/J blocks, and matching pursuit alone is the better choice.
 
 from collections.abc import Callable
 
-from kaucus.backend import Array, array_namespace
+from kaucus.backend import Array, array_namespace, take_rows
 from kaucus.solvers._matching_pursuit import pursue
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
@@ -43,10 +43,9 @@ def kaczmarz_mp_step(
     safeguard : bool, default=True
         False takes the Kaczmarz step as printed, with the length 1.
     """
-    xp = array_namespace(Z)
     W, R = state["W"], state["R"]
     inverse = invert_gram(gram(block.E))
-    Delta = transposed_product(block.E, inverse(xp.take(R, block.rows, axis=0)))
+    Delta = transposed_product(block.E, inverse(take_rows(R, block.rows)))
     moved = theta(Delta)  # (n + 1, t)
     length = best_length(R, moved) if safeguard else 1.0
     W, R = W + length * Delta, R - length * moved

@@ -343,9 +343,9 @@ def some_rows(data: RowData, rows: np.ndarray):
     some = take_rows(X, rows if is_sparse(X) else as_like(rows, X))
     return (
         some if is_sparse(X) else as_like(some, Y),
-        astype(xp.take(Y, there, axis=0), "float64"),
-        ones if weight is None else astype(xp.take(weight, there), "float64"),
-        ones if left_out is None else astype(xp.take(left_out, there), "float64"),
+        astype(take_rows(Y, there), "float64"),
+        ones if weight is None else astype(take_rows(weight, there), "float64"),
+        ones if left_out is None else astype(take_rows(left_out, there), "float64"),
     )
 
 

@@ -10,7 +10,7 @@ sum that is printed (eq. 28) decides the same. It is complete when each row has 
 one member: n/J of them, 6 for the paper's J = 10,000.
 """
 
-from kaucus.backend import Array, array_namespace, astype
+from kaucus.backend import Array, array_namespace, astype, take_rows
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
 from kaucus.solvers._theta import Block, gram, product, transposed_product
@@ -31,7 +31,7 @@ def nystrom_step(block: Block, Z: Array, state: State) -> StepResult:
     """
     xp = array_namespace(Z)
     E, W, members = block.E, state["W"], state["members"]
-    Z_s = xp.take(Z, block.rows, axis=0)
+    Z_s = take_rows(Z, block.rows)
     R_s = Z_s - product(E, W)
     inverse = invert_gram(gram(E))
     corner = astype(xp.take(E, block.rows, axis=1), "float64")  # Θ_(J,J)

@@ -22,6 +22,7 @@ from kaucus.backend import (
     astype,
     n_workers,
     one_blas_thread,
+    take_rows,
 )
 from kaucus.kernels import Kernel
 from kaucus.solvers._block_memory import plan_blocks
@@ -413,9 +414,8 @@ def _mean(models: list[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 def _decide(kernel_rows: KernelRows, rows: np.ndarray, a: Array, b: Array) -> Array:
     """Return the decision values of some training rows, (m, t), in their order."""
-    xp = array_namespace(a)
     E, order = draw_block(kernel_rows, rows)
     values = product(E[1:, 1:], a) + b[None, :]
     place = np.empty(kernel_rows.n, dtype=np.intp)
     place[order] = np.arange(len(order))
-    return xp.take(values, as_like(place[rows], a), axis=0)
+    return take_rows(values, as_like(place[rows], a))

@@ -32,7 +32,14 @@ by which a row of weight 2 and two equal rows have the same leave-one-out values
 
 from typing import NamedTuple
 
-from kaucus.backend import Array, array_namespace, astype, device_of, dtype_name
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    astype,
+    device_of,
+    dtype_name,
+    take_rows,
+)
 
 
 class ScaledTargets(NamedTuple):
@@ -117,7 +124,7 @@ def loo_residuals(
     xp = array_namespace(eta)
 
     def pick(values: Array) -> Array:
-        return values if rows is None else xp.take(values, rows, axis=0)
+        return values if rows is None else take_rows(values, rows)
 
     g = inverse_diagonal - pick(eta)[:, 0] ** 2 / xp.sum(targets.u * eta)
     if left_out is not None:

@@ -112,9 +112,8 @@ class KernelRows:
             slots = self._slots[rows]
         kept, new = rows[slots >= 0], rows[slots < 0]
         there = slots[slots >= 0]
-        xp = array_namespace(out)
         for s in row_blocks(len(kept), itemsize(out) * self.n, _CHUNK_BYTES):
-            out[s, :] = xp.take(self._kept, self.index(there[s]), axis=0)
+            out[s, :] = take_rows(self._kept, self.index(there[s]))
         if len(new):
             block = out[len(kept) :, :]
             self._compute(block, new)
@@ -131,12 +130,12 @@ class KernelRows:
         parts = []
         if filled:
             product = self._kept[:filled, :] @ work
-            parts.append(xp.take(product, self.index(slots[known]), axis=0))
+            parts.append(take_rows(product, self.index(slots[known])))
         if len(new):
             product = self._product_by_tiles if self._travels else self._product_by_rows
             parts.append(product(new, work))
         back = self.index(np.argsort(np.concatenate([known, new])))
-        return astype(xp.take(xp.concat(parts, axis=0), back, axis=0), "float64")
+        return astype(take_rows(xp.concat(parts, axis=0), back), "float64")
 
     def _product_by_rows(self, rows: np.ndarray, V: Array) -> Array:
         """Return K[rows, :] @ V from whole rows, which are kept where there is room."""
@@ -182,9 +181,8 @@ class KernelRows:
                 return
             slots = slice(self._filled, self._filled + len(fresh))
             whole = len(fresh) == len(rows)
-            xp = array_namespace(block)
             self._kept[slots, :] = (
-                block if whole else xp.take(block, self.index(fresh), axis=0)
+                block if whole else take_rows(block, self.index(fresh))
             )
             self._slots[rows[fresh]] = np.arange(slots.start, slots.stop)
             self._filled = slots.stop
@@ -224,10 +222,10 @@ def theta_block(
     E = E if overwrite else xp.asarray(E, copy=True)
     if targets.root is not None:
         E[1:, 1:] *= u[None, :]
-        E[1:, 1:] *= xp.take(u, index)[:, None]
+        E[1:, 1:] *= take_rows(u, index)[:, None]
     E[0, 0] = 0.0
     E[0, 1:] = u
-    E[1:, 0] = xp.take(u, index)
+    E[1:, 0] = take_rows(u, index)
     i = xp.arange(len(rows), dtype=index.dtype, device=device_of(E)) + 1
     on_diagonal = _entries(E, i, index + 1)
     set_entries(E, i, index + 1, on_diagonal + 1 / C)
@@ -242,7 +240,7 @@ def _entries(E: Array, i: Array, j: Array) -> Array:
     try:
         return E[i, j]
     except IndexError:  # a library that has the standard and nothing more
-        return xp.take(xp.reshape(E, (-1,)), i * width + j)
+        return take_rows(xp.reshape(E, (-1,)), i * width + j)
 
 
 def _chunks(E: Array, n_bytes: int) -> list[slice]:
