@@ -25,7 +25,7 @@ from kaucus.estimators._kernel_input import (
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
-from kaucus.kernels import KernelOperator
+from kaucus.kernels import kernel_expansion
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
 # Of every estimator; those with blocks have more.
@@ -144,20 +144,19 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         return astype(values, dtype_name(X))
 
     def _values_on_device(self, rows):
-        """Return f(x), (n, t), of checked rows where they are."""
+        """Return f(x) of checked rows on their device, (n, t), in float64."""
         support = support_beside(
             self._support_rows(), rows, self.device, self.memory_budget
         )
-        operator = KernelOperator(
-            self.kernel_,
-            rows,
-            support,
-            memory_budget=self.memory_budget,
-            store=False,
-        )
         with products_in(self.precision):
-            products = operator.matmul(beside(rows, self.dual_coef_))
-        return products + beside(rows, self.intercept_)[None, :]
+            sums = kernel_expansion(
+                self.kernel_,
+                rows,
+                support,
+                beside(rows, self.dual_coef_),
+                memory_budget=self.memory_budget,
+            )
+        return sums + beside(rows, self.intercept_)[None, :]
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:

@@ -167,9 +167,9 @@ def in_precision_of(fitted, X):
 def support_beside(fitted, rows, device, memory_budget):
     """Bring training rows beside the rows to predict, or let them be seen from there.
 
-    They are as many as were fitted, and need not fit on the device.
+    They are as many as were fitted, and need not fit on the device. Their precision
+    stays: what they lose by rounding, large coefficients multiply.
     """
     if are_left_behind(fitted, device) and is_tensor(rows):
-        seen = rows_seen_from(fitted, device, memory_budget)
-        return astype(seen, dtype_name(rows))
-    return in_precision_of(fitted, rows)
+        return rows_seen_from(fitted, device, memory_budget)
+    return beside(rows, fitted)

@@ -352,10 +352,11 @@ default="k-means++"
 
     def _distances_of_rows(self, rows):
         """Return eq. (7) for checked rows, where they are."""
+        support = support_beside(self.X_fit_, rows, self.device, self.memory_budget)
         operator = KernelOperator(
             self.kernel_,
             rows,
-            support_beside(self.X_fit_, rows, self.device, self.memory_budget),
+            astype(support, dtype_name(rows)),
             memory_budget=self.memory_budget,
             store=False,
         )

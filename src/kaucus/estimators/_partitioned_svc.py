@@ -15,14 +15,17 @@ from kaucus._array_input import HostAccuracy, validate_data
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     as_like,
+    astype,
+    few_threads_for,
     format_bytes,
     generator_from,
     parse_bytes,
     resolve_budget,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from kaucus.estimators._kernel_input import map_rows
+from kaucus.estimators._kernel_input import beside, map_rows
 from kaucus.estimators._partitions import (
     SUPERVISED,
     PartitionedRows,
@@ -50,6 +53,8 @@ from kaucus.representatives import COVARIANCES, cell_covariances
 # Decision value of a class of which a support vector machine has seen no row: below
 # the least that scikit-learn's one-vs-rest values take, −1/3.
 _NEVER = -1.0
+# Bytes of one block of kernel values, with a column for each training row.
+_BLOCK_BYTES = 2**26
 
 
 class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
@@ -282,7 +287,26 @@ def _is_supervised(partition) -> bool:
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
-def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
+def values_of_machine(
+    model: Any, kernel: Kernel, X, support_vectors, n_classes: int
+) -> np.ndarray:
+    """Return decision values of one support vector machine, (n, n_classes).
+
+    The kernel is computed in float64 whatever the rows: coefficients as large as C
+    cancel, and would multiply what float32 rounds.
+    """
+    n = model.shape_fit_[0]
+    vectors = astype(beside(X, support_vectors), "float64")
+    parts = []
+    for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
+        with few_threads_for(X.shape[0]):
+            K = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
+        values = model.decision_function(_padded_kernel(K, model.support_, n))
+        parts.append(_columns_of_classes(model, values, n_classes))
+    return np.concatenate(parts)
+
+
+def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
     """Return decision values of one machine with a column for every class.
 
     A machine of two classes gives one value v, which becomes −v and v; a class of which
@@ -298,7 +322,7 @@ def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.nda
     return columns
 
 
-def padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
+def _padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
     """Return k(X, X_fit) with zeros where no support vector is.
 
     scikit-learn wants a column for each training row, and reads those of the support

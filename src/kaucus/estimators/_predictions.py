@@ -135,10 +135,14 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         A, b = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
         signs = np.array([[-1.0, 1.0]]) if A.shape[1] == 1 else 1.0
         coef, intercept = A * signs / 2, (b * signs + 1) / 2
-        support = None if self._precomputed else beside(X, self._support_rows())
+        support = None
+        if not self._precomputed:
+            support = astype(beside(X, self._support_rows()), "float64")
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
             block = X[rows, :]
+            # In float64: coefficients that cancel would show what float32 rounds.
+            block = astype(block, "float64")
             K = block if self._precomputed else self.kernel_(block, support)
             parts.append(sum_of_exponentials(to_numpy(K), coef, np.ravel(intercept)))
         return astype(as_like(np.concatenate(parts), X), dtype_name(X))

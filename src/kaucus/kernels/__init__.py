@@ -14,6 +14,7 @@ from kaucus.kernels._covariances import (
     regularise_covariances,
 )
 from kaucus.kernels._distances import inner_products, squared_norms
+from kaucus.kernels._expansion import kernel_expansion
 from kaucus.kernels._exponential import Exponential
 from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
 from kaucus.kernels._gaussian import Gaussian
@@ -59,6 +60,7 @@ __all__ = [
     "gamma_path",
     "inner_products",
     "kernel_diagonal",
+    "kernel_expansion",
     "kernel_names",
     "kernels_with_gamma",
     "matrices_of",

@@ -390,7 +390,7 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
         operator = KernelOperator(kernel, X_val, X, memory_budget=max(share, 1))
 
         def products(V: Array) -> Array:
-            return astype(operator.matmul(astype(V, operator.dtype)), "float64")
+            return operator.matmul(astype(V, "float64"))
 
     def validate(dual_coef: Array, intercept: Array) -> float:
         return validation.error(products(dual_coef) + intercept[None, :])
