@@ -17,8 +17,9 @@ class SolveInfo(NamedTuple):
     n_iter: int = 0
     """Steps of an iterative solver, or of refinement."""
     backward_error: float = math.nan
-    """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides. NaN where it was not
-    measured: a factorisation in float64 overwrites H."""
+    """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides.
+
+    NaN where it was not measured: a factorisation in float64 overwrites H."""
     jitter: float = 0.0
     """What had to be added to the diagonal of H to factor it."""
     relative_jitter: float = 0.0
