@@ -50,7 +50,7 @@ format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-bench ## speed and memory against other libraries
-	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/kaucus bench lssvm
+	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/python -m benchmarks lssvm
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
