@@ -17,6 +17,7 @@ from kaucus.backend import (
     as_like,
     format_bytes,
     generator_from,
+    interruptible,
     parse_bytes,
     resolve_budget,
     take_rows,
@@ -178,7 +179,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        return model.fit(K, indices, sample_weight=weight)
+        return interruptible(model.fit, K, indices, weight)
 
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
