@@ -299,7 +299,7 @@ def test_solvers_with_history_checkpoint_and_validation(solver, xp, iris, tmp_pa
             block_size=20,
             max_iter=200,
             random_state=0,
-            checkpoint=tmp_path / name,
+            checkpoint=None if solver == "cg" else tmp_path / name,
         )
         return model.fit(X, y, X_val=X[:20, :], y_val=y[:20])
 

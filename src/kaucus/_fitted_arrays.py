@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
+from kaucus._whole_fits import WholeFits
 from kaucus.backend import (
     Array,
     device_is_here,
@@ -35,7 +36,7 @@ class Packed(NamedTuple):
     place: str
 
 
-class FollowsX:
+class FollowsX(WholeFits):
     """Mixin of every estimator: fitted arrays are where the rows of ``fit`` were."""
 
     def __sklearn_tags__(self):

@@ -366,16 +366,14 @@ def test_more_starts_are_never_worse():
 
 def test_ctrl_c_keeps_the_centres_so_far():
     X = blobs()
-    steps = []
 
     def callback(step, _):
-        steps.append(step)
         if step == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        kmeans(X, 5, init=X[:5], rng=rng_of(), callback=callback)
-    # Inside a step it is caught: the result of the step before is returned.
+    after_a_step = kmeans(X, 5, init=X[:5], rng=rng_of(), callback=callback)
+    assert (after_a_step.interrupted, after_a_step.n_iter) == (True, 2)
+    # Inside a step: the result of the step before is returned.
     calls = []
     original = _assign.Assigner.assign
 
@@ -393,6 +391,32 @@ def test_ctrl_c_keeps_the_centres_so_far():
     one_step = kmeans(X, 5, init=X[:5], rng=rng_of(), max_iter=1)
     assert result.interrupted
     assert_array_equal(result.centers, one_step.centers)
+
+
+def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
+    X, calls = blobs(), []
+    whole = kmeans(X, 5, init="random", n_init=1, rng=rng_of())
+    real = _lloyd._step
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) > whole.n_iter:  # in the first step of the second start
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(_lloyd, "_step", interrupted)
+    result = kmeans(X, 5, init="random", n_init=4, rng=rng_of())
+    assert result.interrupted
+    assert_array_equal(result.centers, whole.centers)
+
+
+def test_ctrl_c_before_rows_are_assigned_is_raised(monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_lloyd, "_first_centers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kmeans(blobs(), 5, rng=rng_of())
 
 
 def test_the_callers_arrays_are_not_changed():

@@ -20,6 +20,7 @@ from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
 from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
 from kaucus.backend._host_rows import HostRows
+from kaucus.backend._interrupts import interruptible
 from kaucus.backend._labels import (
     best_one,
     best_two,
@@ -158,6 +159,8 @@ __all__ = [
     "times_split",
     "wide_product",
     "zero_gram",
+    # long calls that Ctrl-C can leave
+    "interruptible",
     # labels
     "best_one",
     "best_two",

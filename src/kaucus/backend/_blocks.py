@@ -148,17 +148,21 @@ def map_blocks(
     blocks: Iterable[Block],
     *,
     workers: int,
+    abandon: bool = False,
 ) -> Iterator[Result]:
     """Yield ``function(block)`` for each block, in order, computed in threads.
 
     At most ``workers + 1`` results exist at a time, so that slow consumers do not
-    make finished blocks pile up.
+    make finished blocks pile up. After an error or Ctrl-C no other block is begun, and
+    those that are being computed are waited for; with ``abandon`` they are left to end
+    by themselves, for long blocks that write into no memory of the caller's.
     """
     if workers <= 1:
         yield from map(function, blocks)
         return
     pending: deque[Future] = deque()
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    with one_blas_thread():
         try:
             for block in blocks:
                 pending.append(pool.submit(function, block))
@@ -167,8 +171,7 @@ def map_blocks(
             while pending:
                 yield pending.popleft().result()
         finally:
-            for future in pending:  # an error or Ctrl-C: do not begin the rest
-                future.cancel()
+            pool.shutdown(wait=not abandon, cancel_futures=True)
 
 
 def reduce_blocks(

@@ -18,7 +18,7 @@ import itertools
 import numpy as np
 import scipy.linalg
 
-from kaucus.backend._blocks import map_blocks, n_workers
+from kaucus.backend._blocks import map_blocks, n_workers, row_blocks
 from kaucus.backend._linalg import restore_lower
 from kaucus.backend._namespace import (
     Array,
@@ -31,6 +31,9 @@ from kaucus.backend._namespace import (
 
 # Rows of one float32 sum, and how many such sums are added in float32.
 _SHORT, _GROUP = 512, 4
+# Multiplications of one call of syrk, twice those that it needs: half a second on a
+# slow core.
+_CALL_WORK = 8 * 10**9
 # Columns of a tile at most, and at least so many tiles as keep all threads busy to the
 # end. ``benchmarks/gram.py`` tells what they are worth.
 _TILE, _LEAST_TASKS = 760, 48
@@ -70,7 +73,10 @@ def _blas_add_gram(G: np.ndarray, A: np.ndarray) -> np.ndarray:
     # A row-major A is a column-major Aᵀ. NumPy's own A.T @ A is the same routine, but
     # it then copies one triangle to the other, number by number.
     (syrk,) = scipy.linalg.get_blas_funcs(("syrk",), (A,))
-    return syrk(1.0, A.T, beta=1.0, c=G, overwrite_c=True, lower=True)
+    # Some rows at a time: SciPy holds Python's global lock, and Ctrl-C waits.
+    for s in row_blocks(A.shape[0], A.shape[1] ** 2, _CALL_WORK):
+        G = syrk(1.0, A[s].T, beta=1.0, c=G, overwrite_c=True, lower=True)
+    return G
 
 
 def _add_short_sums(G: np.ndarray, A: np.ndarray) -> np.ndarray:

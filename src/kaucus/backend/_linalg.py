@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from kaucus.backend._blocks import for_each_block, n_workers
+from kaucus.backend._blocks import for_each_block, n_workers, row_blocks
+from kaucus.backend._interrupts import interruptible
+from kaucus.backend._lapack import factor_in_place
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -22,12 +24,17 @@ from kaucus.backend._namespace import (
     epsilon,
     is_numpy,
     is_torch,
+    on_gpu,
 )
 
 # SciPy's LAPACK counts entries in 32 bits, and crashes above this many rows.
 _LAPACK_ROWS = 46_340
 # Columns factored at a time beyond it, and rows of a block below them.
 _PANEL, _PANEL_ROWS = 1024, 2048
+# Matrices of fewer rows are factored, or decomposed, in much less than a second.
+_LONG_ROWS = 1000
+# Multiplications of one call with a triangular matrix: half a second on a slow core.
+_CALL_WORK = 4 * 10**9
 # Squares on the diagonal of a triangular matrix that are read in full.
 _SQUARE = 128
 
@@ -72,12 +79,16 @@ def _lapack_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
     # LAPACK wants column-major storage: a row-major lower triangle is a
     # column-major upper one, so neither order needs a copy.
     row_major = H.flags.c_contiguous
-    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (H,))
     A = H.T if row_major else H
-    L, info = potrf(A, lower=not row_major, overwrite_a=overwrite, clean=False)
-    if info:
+    A = np.asfortranarray(A) if overwrite else A.copy(order="F")
+    if not _call(A.shape[0], lambda: factor_in_place(A, lower=not row_major)):
         return None
-    return L.T if row_major else L
+    return A.T if row_major else A
+
+
+def _call(n: int, function):
+    """Return ``function()`` of an n × n matrix, so that Ctrl-C need not wait for it."""
+    return function() if n < _LONG_ROWS else interruptible(function)
 
 
 def _blocked_cholesky(A: np.ndarray) -> np.ndarray | None:
@@ -123,10 +134,20 @@ def cho_solve(L: Array, B: Array) -> Array:
 
         return _torch.cho_solve(L, B)
     if is_numpy(L):
-        if L.flags.c_contiguous:  # see _scipy_cholesky: no copy of the factor
-            return scipy.linalg.cho_solve((L.T, False), B, check_finite=False)
-        return scipy.linalg.cho_solve((L, True), B, check_finite=False)
+        # See _lapack_cholesky: no copy of the factor.
+        factor = (L.T, False) if L.flags.c_contiguous else (L, True)
+        return _by_columns(
+            lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False), L, B
+        )
     return solve_triangular(L, solve_triangular(L, B), transpose=True)
+
+
+def _by_columns(solve, L: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return ``solve(B)``, some columns at a time, so that no call takes long."""
+    columns = list(row_blocks(B.shape[1], L.shape[0] ** 2, _CALL_WORK))
+    if len(columns) <= 1:
+        return solve(B)
+    return np.concatenate([solve(B[:, s]) for s in columns], axis=1)
 
 
 def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
@@ -136,13 +157,14 @@ def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
 
         return _torch.solve_triangular(L, B, transpose=transpose)
     if is_numpy(L):
-        if L.flags.c_contiguous:
-            return scipy.linalg.solve_triangular(
-                L.T, B, trans=0 if transpose else 1, lower=False, check_finite=False
-            )
-        return scipy.linalg.solve_triangular(
-            L, B, trans=1 if transpose else 0, lower=True, check_finite=False
-        )
+        row_major = bool(L.flags.c_contiguous)
+        options = {"trans": int(row_major != transpose), "lower": not row_major}
+        A = L.T if row_major else L
+
+        def solve(b: np.ndarray) -> np.ndarray:
+            return scipy.linalg.solve_triangular(A, b, check_finite=False, **options)
+
+        return solve(B) if B.ndim == 1 else _by_columns(solve, L, B)
     xp = array_namespace(L, B)
     L = xp.tril(L)
     return xp.linalg.solve(L.T if transpose else L, B)
@@ -178,9 +200,12 @@ def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
 
 def eigh(H: Array) -> tuple[Array, Array]:
     """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
-    if is_numpy(H):
-        return scipy.linalg.eigh(H, driver="evd", check_finite=False)
-    return array_namespace(H).linalg.eigh(H)
+    # Of NumPy, not of SciPy: the same routine, without Python's global lock.
+    decompose = np.linalg.eigh if is_numpy(H) else array_namespace(H).linalg.eigh
+    if on_gpu(H):  # its work belongs to the stream of this thread
+        return decompose(H)
+    values, vectors = _call(H.shape[0], lambda: decompose(H))
+    return values, vectors
 
 
 def add_to_diagonal(H: Array, value: Array | float) -> Array:

@@ -105,12 +105,7 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
                 stacklevel=4,
             )
         if info.interrupted:
-            warnings.warn(
-                f"Interrupted after {info.n_iter} steps; the best coefficients so "
-                f"far are kept (relative residual {info.backward_error:.1e}).",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            warnings.warn(_what_is_kept(info, C), ConvergenceWarning, stacklevel=4)
         elif not info.converged and info.stop != "callback":
             warnings.warn(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
@@ -157,6 +152,19 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
                 memory_budget=self.memory_budget,
             )
         return sums + beside(rows, self.intercept_)[None, :]
+
+
+def _what_is_kept(info: SolveInfo, C: float) -> str:
+    """Tell what is left of a fit after Ctrl-C."""
+    if info.solver == "eigh":
+        return (
+            f"Interrupted after {info.n_iter} pairs of gamma and C; the model with the "
+            f"best of them is kept, C={C:g}."
+        )
+    return (
+        f"Interrupted after {info.n_iter} steps; the best coefficients so far are kept "
+        f"(relative residual {info.backward_error:.1e})."
+    )
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:

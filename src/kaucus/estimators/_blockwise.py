@@ -55,6 +55,16 @@ class BlockwiseFit:
                 f"checkpoint={os.fspath(self.checkpoint)!r} is in a folder that does "
                 f"not exist; make {folder!r} first."
             )
+        if os.path.isdir(self.checkpoint):
+            raise ValueError(
+                f"checkpoint={os.fspath(self.checkpoint)!r} is a folder; name a file."
+            )
+        if self.solver not in RANDOMIZED:
+            raise ValueError(
+                f"checkpoint={os.fspath(self.checkpoint)!r} needs a solver that has "
+                f"checkpoints, one of {list(RANDOMIZED)}; solver={self.solver!r} has "
+                "none, or may choose one that has none."
+            )
         if not isinstance(self.random_state, int | np.integer):
             raise ValueError(
                 f"checkpoint={os.fspath(self.checkpoint)!r} needs a random_state that "

@@ -31,7 +31,7 @@ from kaucus.estimators._kernel_input import (
     map_rows,
     support_beside,
 )
-from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._progress import step_reporter, tell_stage
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
 from kaucus.estimators._validation import (
     check_choice,
@@ -255,6 +255,7 @@ default="k-means++"
         self.kernel_ = self._resolve_kernel(X, weight)
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         rng = generator_from(self.random_state)
+        tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         gram = self._gram(kernel, rows, rng)
         weight = beside(rows, weight)
         with products_in(self.precision):  # of a matrix that is computed again
@@ -273,8 +274,9 @@ default="k-means++"
                 ),
             )
         best = best_start(results)
-        self._report(best, interrupted=any(r.interrupted for r in results))
-        self._store(X, gram, best, weight)
+        interrupted = any(result.interrupted for result in results)
+        self._report(best, interrupted=interrupted)
+        self._store(X, gram, best, weight, interrupted=interrupted)
         return self
 
     def predict(self, X):
@@ -426,11 +428,15 @@ default="k-means++"
                 "approximation=None."
             ) from error
 
-    def _store(self, X, gram: Gram, best: KernelKMeansResult, weight) -> None:
+    def _store(
+        self, X, gram: Gram, best: KernelKMeansResult, weight, *, interrupted: bool
+    ) -> None:
         self.labels_ = astype(as_like(best.labels, X), "int32")
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded
-        self.exact_inertia_ = self._exact_inertia(gram, best, weight)
+        self.exact_inertia_ = None  # after Ctrl-C nobody waits for another matrix
+        if not interrupted or self.approximation is None:
+            self.exact_inertia_ = self._exact_inertia(gram, best, weight)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
         coef = gram.coefficients(mean_shares(best, weight))

@@ -100,6 +100,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 weight=weight,
                 shares=shares,
                 rng=rng,
+                callback=share_reporter(self.verbose, "kernel"),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
@@ -200,7 +201,8 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             return self._fit_columns(rows, points, task)
 
         found = self._widened(fit, rows, points)
-        if self.precision is None and _is_singular(found.solution.info):
+        info = found.solution.info
+        if self.precision is None and _is_singular(info) and not info.interrupted:
             found = fit(*_wide(rows, points))
         solution, added, choice, _ = found
         self.refine_ = task.growth.choices[choice] if len(added) else None
@@ -297,12 +299,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             check_count("n_refine", self.n_refine)
 
     def _report_clustering(self, chosen: Representatives) -> None:
-        if chosen.interrupted:
-            _warn_user(
-                "Interrupted while clustering; the representatives so far are kept.",
-                ConvergenceWarning,
-            )
-        elif not chosen.converged:
+        if not chosen.converged:
             _warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres came to rest; increase max_iter or tol.",

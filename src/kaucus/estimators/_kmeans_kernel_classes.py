@@ -294,7 +294,6 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
             n_iter=self.n_iter_,
             n_reseeded=0,
             converged=True,
-            interrupted=False,
         )
 
     def _numbers(self, sizes) -> list[int] | None:

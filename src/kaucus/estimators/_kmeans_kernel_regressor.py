@@ -328,7 +328,7 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         pull = (pull - coef.sum(axis=0) / weights.sum()) / self.C_
         points = in_precision_of(self.representatives_, X)
         no_bins = np.zeros(len(coef), dtype=np.int64)
-        chosen = Representatives(points, no_bins, weights, self.n_iter_, 0, True, False)
+        chosen = Representatives(points, no_bins, weights, self.n_iter_, 0, True)
         return chosen, to_numpy(now).astype(np.float64) + pull
 
     def _numbers_again(self, bins, weight, n_old: int) -> list[int]:

@@ -79,6 +79,7 @@ def tune(
     weight: np.ndarray | None,
     shares: np.ndarray | None,
     rng: np.random.Generator,
+    callback: Callable[[int, int], object] | None = None,
 ) -> Tuning:
     """Choose the kernel and C of the least leave-one-out loss.
 
@@ -96,6 +97,8 @@ def tune(
         Weights, and the share of them that is left out.
     rng : numpy.random.Generator
         Draws the rows.
+    callback : callable, default=None
+        ``callback(n_done, n_kernels)`` after each kernel of a round.
     """
     kernels = [kernel for path in paths for kernel in path]
     if len(kernels) == 1 and len(Cs) == 1:
@@ -117,6 +120,7 @@ def tune(
             sample_weight=None if weight is None else beside(Z, weight[some]),
             left_out=None if shares is None else beside(Z, shares[some]),
             first_rows=True,
+            callback=callback,
         )
         smooth = np.asarray([kernel.name == "rbf" for kernel in kernels])
         return found.losses * np.where(smooth, size.handicap, 1.0)[:, None]

@@ -15,6 +15,7 @@ from kaucus.estimators._predictions import (
     RegressorPredictions,
     all_classes,
 )
+from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -81,6 +82,7 @@ class _LeaveOneOut(LSSVMBase):
                 sample_weight=beside(rows, sample_weight),
                 left_out=beside(rows, left_out),
                 memory_budget=self.memory_budget,
+                callback=share_reporter(self.verbose, "pair of gamma and C"),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
@@ -90,7 +92,7 @@ class _LeaveOneOut(LSSVMBase):
         self.Cs_ = as_like(Cs, X)
         self.gammas_ = [getattr(kernel, "gamma", None) for kernel in kernels]
         self.loo_scores_ = as_like(search.scores, X)
-        self.best_score_ = float(search.scores.max())
+        self.best_score_ = float(np.nanmax(search.scores))
         return search
 
     def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
@@ -110,7 +112,8 @@ class _LeaveOneOut(LSSVMBase):
         some = take_rows(X, beside(X, rows))
         if self._precomputed:
             some = take_rows(some.T, beside(X, rows)).T
-        self._search(some, Cs=Cs, score=score, **part)
+        if self._search(some, Cs=Cs, score=score, **part).solution.info.interrupted:
+            raise KeyboardInterrupt  # the fit of all rows is still to come
         fitted = self._fit_core(
             X, C=self.C_, gamma=self.gamma_, leave_one_out=leave_one_out, **data
         )
@@ -195,7 +198,7 @@ default="accuracy"
     best_score_ : float
         Leave-one-out score of that choice.
     loo_scores_ : ndarray of shape (n_gammas, n_Cs)
-        Leave-one-out scores, the larger the better.
+        Leave-one-out scores, the larger the better; NaN where Ctrl-C came before.
     Cs_ : ndarray of shape (n_Cs,)
         The values of C that were tried.
     gammas_ : list
@@ -382,7 +385,7 @@ default="neg_mean_squared_error"
     best_score_ : float
         Leave-one-out score of that choice.
     loo_scores_ : ndarray of shape (n_gammas, n_Cs)
-        Leave-one-out scores, the larger the better.
+        Leave-one-out scores, the larger the better; NaN where Ctrl-C came before.
     Cs_ : ndarray of shape (n_Cs,)
         The values of C that were tried.
     gammas_ : list

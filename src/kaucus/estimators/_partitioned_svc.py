@@ -19,6 +19,7 @@ from kaucus.backend import (
     few_threads_for,
     format_bytes,
     generator_from,
+    interruptible,
     parse_bytes,
     resolve_budget,
     row_blocks,
@@ -183,7 +184,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        return model.fit(K, indices, sample_weight=weight)
+        return interruptible(model.fit, K, indices, weight)
 
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""

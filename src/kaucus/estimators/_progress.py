@@ -47,11 +47,18 @@ def share_reporter(verbose: int, what: str) -> Callable[[int, int], None] | None
         filled = _WIDTH * n_done // max(n_total, 1)
         bar = "█" * filled + "·" * (_WIDTH - filled)
         left = (time.monotonic() - start) * (n_total - n_done) / max(n_done, 1)
+        time_left = f", {left:.0f} s left" if n_done else ""
         print(
-            f"\r[kaucus] {bar} {what} {n_done} of {n_total}, {left:.0f} s left  ",
+            f"\r[kaucus] {bar} {what} {n_done} of {n_total}{time_left}  ",
             end="\n" if n_done >= n_total else "",
             file=sys.stderr,
             flush=True,
         )
 
     return report
+
+
+def tell_stage(verbose: int, text: str) -> None:
+    """Print what is computed now, where nobody can say how much of it is done."""
+    if verbose and sys.stderr.isatty():
+        print(f"[kaucus] {text}", file=sys.stderr, flush=True)

@@ -186,6 +186,7 @@ def _starts(
         runs, interrupted = _iterate(problem, runs, max_iter, tol, callback)
         results += [_result(run, interrupted) for run in runs]
         if interrupted:
+            results[-1] = results[-1]._replace(interrupted=True)
             break
     return results
 
@@ -301,12 +302,12 @@ def _iterate(problem: _Problem, runs: list[_Run], max_iter, tol, callback):
             break
         try:
             new, moved = _step(problem, [runs[i] for i in active], tol)
+            taken = dict(zip(active, new, strict=True))
+            runs = [taken.get(i, run) for i, run in enumerate(runs)]
+            if callback is not None and callback(step, moved):
+                break
         except KeyboardInterrupt:
             return runs, True
-        for i, run in zip(active, new, strict=True):
-            runs[i] = run
-        if callback is not None and callback(step, moved):
-            break
     return runs, False
 
 

@@ -99,4 +99,6 @@ def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:
         tol=1e-3,
         rng=rng,
     )
+    if result.interrupted:  # landmarks alone are no model
+        raise KeyboardInterrupt
     return result.centers

@@ -145,6 +145,8 @@ def kmeans(
     Returns
     -------
     KMeansResult
+        Ctrl-C ends the search for centres, once rows have been assigned to some, and is
+        told by ``interrupted``; before that there is nothing to keep, and it is raised.
 
     Notes
     -----
@@ -152,14 +154,34 @@ def kmeans(
     """
     norms = squared_norms(X)
     problem = _pose(X, n_clusters, metric, norms, sample_weight, memory_budget)
-    best: KMeansResult | None = None
-    for start_rng in rng.spawn(n_init):
+
+    def start(start_rng: np.random.Generator) -> KMeansResult:
         first = _first_centers(problem, n_clusters, init, start_rng)
-        result = _lloyd(problem, first, max_iter, tol, norms, callback)
+        return _lloyd(problem, first, max_iter, tol, norms, callback)
+
+    return best_of_starts(start, rng.spawn(n_init))
+
+
+def best_of_starts(
+    start: Callable[[np.random.Generator], KMeansResult],
+    generators: list[np.random.Generator],
+) -> KMeansResult:
+    """Return the result of least inertia; after Ctrl-C, of the starts so far.
+
+    Whichever start is the best, ``interrupted`` tells that Ctrl-C came.
+    """
+    best: KMeansResult | None = None
+    for rng in generators:
+        try:
+            result = start(rng)
+        except KeyboardInterrupt:
+            if best is None:
+                raise  # nothing to keep
+            return best._replace(interrupted=True)
         if best is None or result.inertia < best.inertia:
             best = result
         if result.interrupted:
-            break
+            return best._replace(interrupted=True)
     assert best is not None
     return best
 
@@ -207,13 +229,12 @@ def _lloyd(
     while n_iter < max_iter and not converged:
         try:
             new, reseeded, moved = _step(problem, state)
+            state, n_iter, n_reseeded = new, n_iter + 1, n_reseeded + reseeded
+            converged = moved <= tol
+            if callback is not None and callback(n_iter, moved):
+                break
         except KeyboardInterrupt:
             interrupted = True
-            break
-        n_iter += 1
-        n_reseeded += reseeded
-        state, converged = new, moved <= tol
-        if callback is not None and callback(n_iter, moved):
             break
     costs = _costs(problem, state)
     weighted = costs if problem.weight is None else problem.weight * costs

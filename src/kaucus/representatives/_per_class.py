@@ -11,7 +11,7 @@ rows, from where the old representatives are.
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +49,6 @@ class Representatives(NamedTuple):
     """Most steps that a class needed."""
     n_reseeded: int
     converged: bool
-    interrupted: bool
 
 
 class _OneClass(NamedTuple):
@@ -58,7 +57,6 @@ class _OneClass(NamedTuple):
     n_iter: int = 0
     n_reseeded: int = 0
     converged: bool = True
-    interrupted: bool = False
 
 
 class _Job(NamedTuple):
@@ -117,8 +115,8 @@ def represent_classes(
     Notes
     -----
     Classes are clustered in parallel where none of them is more than a thread's share
-    of the work; else one by one, with all threads on each. The result is the same. An
-    interrupt ends each class after its current step.
+    of the work; else one by one, with all threads on each. The result is the same.
+    Ctrl-C is raised after the current step: centres alone are no model.
     """
     budget = resolve_budget(memory_budget, X)
     on_host = device in (None, "cpu")
@@ -153,7 +151,7 @@ def represent_classes(
             callback(n_done, len(jobs))
         return result
 
-    return _join(_map_classes(represent, len(jobs), workers, stop), stop)
+    return _join(_map_classes(represent, len(jobs), workers, stop))
 
 
 def with_rows(
@@ -182,16 +180,17 @@ def _parallel_classes(jobs: list[_Job], workers: int) -> int:
 
 
 def _map_classes(function, n_classes: int, workers: int, stop: threading.Event):
-    """Call a function on every class; an interrupt lets each end early."""
+    """Call a function on every class; an interrupt lets those begun end early."""
     if workers <= 1:
         return [function(c) for c in range(n_classes)]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(function, c) for c in range(n_classes)]
         try:
-            wait(futures)
-        except KeyboardInterrupt:
+            futures = [pool.submit(function, c) for c in range(n_classes)]
+            return [future.result() for future in futures]
+        except BaseException:
             stop.set()
-        return [future.result() for future in futures]
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _class_rows(X, weight: np.ndarray, rows: np.ndarray, old, c: int):
@@ -220,6 +219,11 @@ def _represent(
     if n <= k:
         return _OneClass(rows.toarray() if is_sparse(rows) else rows, weight)
     like = rows[:1].toarray() if is_sparse(rows) else rows
+
+    def leave_if_stopped(step: int, moved: float) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt  # which came in another thread
+
     init = options.init if n_old == 0 else _grown_seeds(rows, n_old, k, rng)
     result = kmeans(
         rows,
@@ -233,10 +237,10 @@ def _represent(
         sample_weight=None if np.all(weight == 1) else as_like(weight, like),
         rng=rng,
         memory_budget=budget,
-        callback=lambda step, moved: stop.is_set(),
+        callback=leave_if_stopped,
     )
     if result.interrupted:
-        stop.set()
+        raise KeyboardInterrupt
     points, weights = _with_norms(result, as_like(weight, like), options.metric)
     return _OneClass(
         points,
@@ -244,7 +248,6 @@ def _represent(
         result.n_iter,
         result.n_reseeded,
         result.converged,
-        result.interrupted or stop.is_set(),
     )
 
 
@@ -278,7 +281,7 @@ def _with_norms(result, weight: Array, metric: str) -> tuple[Array, np.ndarray]:
     return points, to_numpy(weights)[alive]
 
 
-def _join(parts: list[_OneClass], stop: threading.Event) -> Representatives:
+def _join(parts: list[_OneClass]) -> Representatives:
     xp = array_namespace(*(part.points for part in parts))
     sizes = [part.points.shape[0] for part in parts]
     return Representatives(
@@ -288,5 +291,4 @@ def _join(parts: list[_OneClass], stop: threading.Event) -> Representatives:
         max(part.n_iter for part in parts),
         sum(part.n_reseeded for part in parts),
         all(part.converged for part in parts),
-        stop.is_set() or any(part.interrupted for part in parts),
     )

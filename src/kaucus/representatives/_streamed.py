@@ -33,7 +33,7 @@ from kaucus.representatives._geometry import (
     make_centers,
     prepare_rows,
 )
-from kaucus.representatives._lloyd import KMeansResult, reseed_empty
+from kaucus.representatives._lloyd import KMeansResult, best_of_starts, reseed_empty
 from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
 
 # Rows among which k-means++ chooses, for each centre and in all: it looks at every row
@@ -170,16 +170,12 @@ def streamed_kmeans(
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
     budget = resolve_budget(memory_budget, like)
     rows = StreamedRows(X, like, metric, weight, n_clusters, budget)
-    best: KMeansResult | None = None
-    for start_rng in rng.spawn(n_init):
+
+    def start(start_rng: np.random.Generator) -> KMeansResult:
         first = _first_centers(rows, init, start_rng)
-        result = _iterate(rows, first, max_iter, tol, callback)
-        if best is None or result.inertia < best.inertia:
-            best = result
-        if result.interrupted:
-            break
-    assert best is not None
-    return best
+        return _iterate(rows, first, max_iter, tol, callback)
+
+    return best_of_starts(start, rng.spawn(n_init))
 
 
 def _first_centers(rows: StreamedRows, init, rng) -> Centers:
@@ -211,12 +207,12 @@ def _iterate(
             new = centers_from_sums(seeded.sums, seeded.weights, centers, rows.metric)
             moved = deviation(new.values, centers.values, rows.metric, scale)
             found = rows.assign(new)
+            centers, last, n_iter = new, found, n_iter + 1
+            n_reseeded, converged = n_reseeded + reseeded, moved <= tol
+            if callback is not None and callback(n_iter, moved):
+                break
         except KeyboardInterrupt:
             interrupted = True
-            break
-        centers, last, converged = new, found, moved <= tol
-        n_iter, n_reseeded = n_iter + 1, n_reseeded + reseeded
-        if callback is not None and callback(n_iter, moved):
             break
     inertia = float(rows.weight @ costs_from_scores(last.scores, rows.squared))
     return KMeansResult(

@@ -340,18 +340,9 @@ def fit_ls_svm(
         recorder = Recorder(shown, 0)
         # What conjugate gradients hold beside K: measured, about a dozen blocks.
         room -= _CG_VECTORS * 8 * n * n_columns
-        operator, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
-        solution = solve_ls_svm_cg(
-            operator,
-            Y,
-            C=C,
-            sample_weight=sample_weight,
-            low_rank_factor=factor,
-            held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
-            tol=tol,
-            max_iter=max_iter,
-            recorder=recorder,
-        )
+        limits = {"tol": tol, "max_iter": max_iter, "recorder": recorder}
+        problem = (kernel, X, Y, C, sample_weight, loo_rows)
+        solution = _fit_cg(*problem, K_diagonal, room, rng, limits)
         history = history_of([recorder])
     else:
         with few_threads_for(n):
@@ -418,6 +409,23 @@ def _fit_cholesky(
     return solution._replace(dual_coef=take_rows(solution.dual_coef, back))
 
 
+def _fit_cg(
+    kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, room: int, rng, limits
+) -> LSSVMSolution:
+    """Solve by conjugate gradients, with as much of K kept as there is room for."""
+    matvec, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
+    return solve_ls_svm_cg(
+        matvec,
+        Y,
+        C=C,
+        sample_weight=sample_weight,
+        low_rank_factor=factor,
+        held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
+        rows_product=lambda rows, V: _rows_product(kernel, X, rows, V, room),
+        **limits,
+    )
+
+
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     """Return V -> K V and a low-rank factor, together within the budget."""
     n = X.shape[0]
@@ -440,6 +448,15 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
         return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
 
     return matvec, factor
+
+
+def _rows_product(kernel, X, rows: Array, V: Array, budget: int) -> Array:
+    """Return K[rows] @ V, (m, t), in the precision of ``V``."""
+    some = take_rows(X, rows)
+    operator = KernelOperator(
+        kernel, some, X, memory_budget=max(budget, 1), store=False
+    )
+    return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
 
 
 def preconditioner_rank(n: int) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kaucus.backend import Array
 
@@ -77,6 +77,7 @@ class Recorder:
         self.rows: list[tuple] = list(rows or [])
         self._seconds = self.rows[-1][2] if self.rows else 0.0
         self._clock = time.perf_counter()
+        self._coefficients: tuple[Any, Any] = (None, None)
 
     def record(
         self,
@@ -89,20 +90,29 @@ class Recorder:
 
         ``coefficients`` gives a and b, and is asked only where somebody looks at them.
         """
+        self.rows.append(self.row_of(step, residual, change, coefficients))
+        return self.show(self.rows[-1])
+
+    def row_of(self, step: int, residual: float, change: float, coefficients) -> tuple:
+        """Return the row of a step for the history, with its validation error."""
         self._seconds += time.perf_counter() - self._clock
-        error, stop = float("nan"), False
+        error, self._coefficients = float("nan"), (None, None)
+        if self._watch.watching:
+            self._coefficients = coefficients()
+            if self._watch.validate is not None:
+                error = self._watch.validate(*self._coefficients)
+        self._clock = time.perf_counter()
+        return (self._run, step, self._seconds, residual, change, error)
+
+    def show(self, row: tuple) -> bool:
+        """Show the last step to the watch; return whether it wants to stop."""
+        (run, step, seconds, residual, change, error), stop = row, False
         if self._watch.progress is not None:
             stop = bool(self._watch.progress(step, residual))
-        if self._watch.watching:
-            a, b = coefficients()
-            if self._watch.validate is not None:
-                error = self._watch.validate(a, b)
-            if self._watch.callback is not None:
-                state = StepState(
-                    step, self._run, residual, change, self._seconds, error, a, b
-                )
-                stop = bool(self._watch.callback(step, state)) or stop
-        self.rows.append((self._run, step, self._seconds, residual, change, error))
+        if self._watch.callback is not None:
+            numbers = (step, run, residual, change, seconds, error)
+            state = StepState(*numbers, *self._coefficients)
+            stop = bool(self._watch.callback(step, state)) or stop
         self._clock = time.perf_counter()
         return stop
 

@@ -50,6 +50,7 @@ def solve_ls_svm_cg(
     max_iter: int = 1000,
     callback: Callable[[int, float], object] | None = None,
     recorder: Recorder | None = None,
+    rows_product: Callable[[Array, Array], Array] | None = None,
 ) -> LSSVMSolution:
     """Solve the bordered LS-SVM system, given ``V -> K V``.
 
@@ -73,6 +74,8 @@ def solve_ls_svm_cg(
         ``callback(step, relative_residual)``; a true result ends the iteration.
     recorder : Recorder, default=None
         Is told of every step, with the coefficients; it may end the iteration too.
+    rows_product : callable, default=None
+        Returns ``K[rows] @ V``, for ``held_out``; None takes some rows of ``K @ V``.
 
     Returns
     -------
@@ -107,8 +110,12 @@ def solve_ls_svm_cg(
         models.append(eliminate_intercept(problem, Z[:, :1], Z[:, 1:]))
     unseen = None
     if held_out is not None:
-        values = matvec(models[1].dual_coef) + models[1].intercept[None, :]
-        unseen = take_rows(values, held_out)
+        coef, intercept = models[1].dual_coef, models[1].intercept
+        if rows_product is None:
+            values = take_rows(matvec(coef), held_out)
+        else:  # far less than a step, which after Ctrl-C would be waited for
+            values = rows_product(held_out, coef)
+        unseen = values + intercept[None, :]
     model = models[0]
     info = _info(result, max_iter)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)

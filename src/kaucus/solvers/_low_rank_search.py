@@ -71,6 +71,7 @@ def search_on_representatives(
     sample_weight: Array | None = None,
     left_out: Array | None = None,
     first_rows: bool = False,
+    callback: Callable[[int, int], object] | None = None,
 ) -> LowRankSearch:
     """Find the kernel and the C of the least leave-one-out loss.
 
@@ -90,6 +91,8 @@ def search_on_representatives(
     first_rows : bool, default=False
         Whether ``Z`` are the first rows of ``X``, whose kernel then need not be
         computed again.
+    callback : callable, default=None
+        ``callback(n_done, n_kernels)`` after each kernel.
 
     Notes
     -----
@@ -114,7 +117,11 @@ def search_on_representatives(
 
     # A kernel in each thread: matrices of this size gain little from threads of BLAS.
     workers = min(kernel.n_workers(X) for kernel in kernels)
-    losses = list(map_blocks(losses_of, kernels, workers=min(workers, _WORKERS)))
+    workers, losses = min(workers, _WORKERS), []
+    for found in map_blocks(losses_of, kernels, workers=workers, abandon=True):
+        losses.append(found)
+        if callback is not None:
+            callback(len(losses), len(kernels))
     table = np.stack(losses)
     kernel, c = np.unravel_index(np.argmin(table), table.shape)
     return LowRankSearch(table, int(kernel), float(Cs[int(c)]))

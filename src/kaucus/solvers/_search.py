@@ -3,7 +3,7 @@
 One eigendecomposition for each kernel; every C then costs n² t (see ``_path``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,12 @@ class LOOSearch(NamedTuple):
     """What was tried, and the best of it."""
 
     scores: np.ndarray
-    """The larger the better, (n_kernels, n_Cs)."""
+    """The larger the better, (n_kernels, n_Cs); NaN for what Ctrl-C left untried."""
     best_kernel: int
     best_C: float
     solution: LSSVMSolution
-    """With the best kernel and C; its ``loo_decision`` is for all rows."""
+    """With the best kernel and C; its ``loo_decision`` is for all rows. ``info`` tells
+    of Ctrl-C."""
 
 
 def search_by_leave_one_out(
@@ -45,6 +46,7 @@ def search_by_leave_one_out(
     sample_weight: Array | None = None,
     left_out: Array | None = None,
     memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> LOOSearch:
     """Solve for every kernel and C, and keep what scores best.
 
@@ -60,6 +62,13 @@ def search_by_leave_one_out(
     sample_weight, left_out : arrays of shape (n,), default=None
         See :func:`kaucus.solvers.solve_ls_svm`.
     memory_budget : int, str or None, default=None
+    callback : callable, default=None
+        ``callback(n_done, n_all)`` before the first kernel and C, and after each.
+
+    Returns
+    -------
+    LOOSearch
+        After Ctrl-C the best so far; before the first C is through it is raised.
 
     Raises
     ------
@@ -72,23 +81,46 @@ def search_by_leave_one_out(
     """
     _check_memory(X.shape[0], budget_beside(X, memory_budget))
     with few_threads_for(X.shape[0]):
-        return _search(kernels, X, Y, Cs, score, sample_weight, left_out)
+        pairs = _solutions(kernels, X, Y, Cs, sample_weight, left_out)
+        return _best(pairs, (len(kernels), len(Cs)), Cs, score, callback)
 
 
-def _search(kernels, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
-    scores = np.full((len(kernels), len(Cs)), -np.inf)
-    best: tuple[Score, int, float, LSSVMSolution] | None = None
+def _solutions(
+    kernels, X, Y, Cs, sample_weight, left_out
+) -> Iterator[tuple[int, int, LSSVMSolution]]:
+    """Yield the solution of every kernel and C, with their numbers."""
     for g, kernel in enumerate(kernels):
         spectrum = decompose_ls_svm(kernel(X), Y, sample_weight=sample_weight)
         for c, C in enumerate(Cs):
-            solution = solve_at(spectrum, float(C), left_out=left_out)
-            assert solution.loo_decision is not None
+            yield g, c, solve_at(spectrum, float(C), left_out=left_out)
+
+
+def _best(pairs, shape: tuple[int, int], Cs, score, callback) -> LOOSearch:
+    """Judge the solutions as they come, and keep the best."""
+    scores = np.full(shape, np.nan)
+    best: tuple[Score, LOOSearch] | None = None
+    tell = callback or (lambda n_done, n_all: None)
+    try:
+        tell(0, scores.size)
+        for g, c, solution in pairs:
             new = score(to_numpy(solution.loo_decision))
             scores[g, c] = new.value
             if best is None or new > best[0]:
-                best = (new, g, float(C), solution)
+                best = (new, LOOSearch(scores, g, float(Cs[c]), solution))
+            tell(g * shape[1] + c + 1, scores.size)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        return _cut_short(best[1], int(np.sum(~np.isnan(scores))))
     assert best is not None
-    return LOOSearch(scores, best[1], best[2], best[3])
+    return best[1]
+
+
+def _cut_short(found: LOOSearch, n_tried: int) -> LOOSearch:
+    info = found.solution.info._replace(
+        n_iter=n_tried, interrupted=True, converged=False, stop="interrupted"
+    )
+    return found._replace(solution=found.solution._replace(info=info))
 
 
 def _check_memory(n: int, budget: int) -> None:

@@ -286,11 +286,12 @@ def _first_pass(rows: _Rows, budget: int, tell) -> _FirstPass:
     for block in row_blocks(n, m * size, block_bytes):
         try:
             K = rows.columns(block)
-            seen = _add_block(seen, rows, block, K, embedding)
         except KeyboardInterrupt:
             if seen.n_seen == 0:
                 raise
             break
+        # Not to be left halfway: it works in the memory of the sketch.
+        seen = _add_block(seen, rows, block, K, embedding)
         room -= K.shape[0] * m * size
         if room >= 0:
             seen.kept.append((block, K))

@@ -61,7 +61,9 @@ class System(NamedTuple):
     start: Callable[[], State]
     step: Callable[[Block, State], StepResult]
     coefficients: Callable[[State], tuple[Array, Array]]
-    """a, (n, t), and b, (t,), from a state."""
+    """a, (n, t), and b, (t,), from a state's ``"W"``."""
+    shapes: dict[str, tuple[int, ...]]
+    """Of the arrays of a state."""
 
 
 def make_system(
@@ -104,7 +106,12 @@ def _bordered_system(solver, kernel_rows, targets, setting: Setting, start) -> S
         W = state["W"]
         return targets.u * W[1:, :], W[0, :]
 
-    return System(targets, begin, step, coefficients)
+    shapes = {"W": Z.shape, "R": Z.shape}
+    if solver in ("kaczmarz", "nystrom"):
+        del shapes["R"]
+    if solver == "nystrom":
+        shapes["members"] = (1,)
+    return System(targets, begin, step, coefficients, shapes)
 
 
 _STEPS = {
@@ -151,7 +158,8 @@ def _descent_system(solver, kernel_rows, targets, setting: Setting, start) -> Sy
         solved = eliminate_intercept(moved, W[:, :1], W[:, 1:])
         return solved.dual_coef, solved.intercept + b0
 
-    return System(targets, begin, step, coefficients)
+    shapes = {"W": B.shape, "R": B.shape, "V": B.shape, "RV": B.shape}
+    return System(targets, begin, step, coefficients, shapes)
 
 
 def _scaled(targets: ScaledTargets, dual_coef: Array) -> Array:

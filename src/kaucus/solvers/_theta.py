@@ -280,7 +280,9 @@ def gram(E: Array) -> Array:
         return mirror_lower(add_gram(zero_gram(E.shape[0], E), E.T))
     xp = array_namespace(E)
     G = xp.zeros((E.shape[0], E.shape[0]), dtype=xp.float64, device=device_of(E))
-    for s in _chunks(E, _GRAM_BYTES):
+    # Pieces also where nothing is copied: Ctrl-C need not wait for the whole product.
+    whole = _WHOLE_BYTES if on_gpu(E) else _GRAM_BYTES
+    for s in row_blocks(E.shape[1], 8 * E.shape[0], whole):
         piece = astype(E[:, s], "float64")
         G += piece @ piece.T
     return G

@@ -1,0 +1,208 @@
+"""One run of a randomized solver: draw blocks, step, watch, stop, keep.
+
+A run draws blocks of rows without replacement, pass after pass. Each block of the
+kernel is made once and serves every problem: the model, and, where decision values of
+unseen rows are wanted, a second one with the weight 0 for some rows (``_iterative``).
+"""
+
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from kaucus.backend import Array, array_namespace, as_like
+from kaucus.solvers._checkpoint import (
+    Layout,
+    Snapshot,
+    Taken,
+    load_checkpoint,
+    remove_leftovers,
+    save_checkpoint,
+)
+from kaucus.solvers._fingerprint import Fingerprint
+from kaucus.solvers._history import Recorder, Watch
+from kaucus.solvers._result import SolveInfo
+from kaucus.solvers._sampler import BlockSampler
+from kaucus.solvers._steps import State, StepResult
+from kaucus.solvers._systems import KNOW_RESIDUAL, Setting, System
+from kaucus.solvers._theta import KernelRows, draw_block, theta_block
+
+# Steps between two checkpoints.
+_CHECKPOINT_STEPS = 5
+
+
+class Rules(NamedTuple):
+    """How long a run goes on, and what it leaves on the way."""
+
+    solver: str
+    max_iter: int
+    tol: float
+    watch: Watch
+    checkpoint: Path | None = None
+    fingerprint: Fingerprint | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the solver knows the residual of all rows."""
+        return self.solver in KNOW_RESIDUAL
+
+
+class Run(NamedTuple):
+    """What came of one run."""
+
+    states: list[State]
+    systems: list[System]
+    recorder: Recorder
+    info: SolveInfo
+
+
+class _Job(NamedTuple):
+    """What stays the same from step to step."""
+
+    systems: list[System]
+    sampler: BlockSampler
+    kernel_rows: KernelRows
+    C: float
+    rules: Rules
+    layout: Layout
+    recorder: Recorder
+
+
+def run_blocks(
+    number: int,
+    systems: list[System],
+    kernel_rows: KernelRows,
+    setting: Setting,
+    rules: Rules,
+    stop: threading.Event,
+) -> Run:
+    """Step through blocks until a rule says stop.
+
+    Where the run stands is one object that is replaced as a whole: whenever Ctrl-C
+    comes, what is kept, and saved, is what some number of whole steps has left.
+    """
+    sampler = BlockSampler(kernel_rows.n, setting.block_size, setting.rng)
+    shapes = [system.shapes for system in systems]
+    layout = Layout(shapes, kernel_rows.n, sampler.blocks_per_pass, rules.exact)
+    here = _begin(systems, sampler, rules, layout)
+    recorder = Recorder(rules.watch, number, [taken.row for taken in here.log])
+    job = _Job(systems, sampler, kernel_rows, setting.C, rules, layout, recorder)
+    reason = _reason(job, here)
+    try:
+        while not reason:
+            if stop.is_set():
+                raise KeyboardInterrupt  # which came in another thread
+            here = _advance(job, here)
+            asked = recorder.show(here.log[-1].row)
+            reason = _reason(job, here) or ("callback" if asked else "")
+            if here.step % _CHECKPOINT_STEPS == 0 or reason:
+                _save(job, here)
+    except KeyboardInterrupt:
+        if here.step == 0:
+            raise  # nothing to keep
+        reason = "interrupted"
+        _save(job, here)
+    recorder.rows = [taken.row for taken in here.log]
+    return Run(here.best, systems, recorder, _info(job, here, reason))
+
+
+def _begin(systems, sampler: BlockSampler, rules: Rules, layout: Layout) -> Snapshot:
+    """Return where the run stands: as the checkpoint says, or at the start."""
+    snap = None
+    if rules.checkpoint is not None and rules.fingerprint is not None:
+        remove_leftovers(rules.checkpoint)
+        snap = load_checkpoint(rules.checkpoint, rules.fingerprint, layout)
+    if snap is None:
+        states = [system.start() for system in systems]
+        return Snapshot(0, states, states, sampler.state(), [])
+    sampler.restore(snap.sampler)
+    like = systems[0].targets.u
+    states, best = (
+        [{name: as_like(v, like) for name, v in state.items()} for state in some]
+        for some in (snap.states, snap.best)
+    )
+    return snap._replace(states=states, best=best)
+
+
+def _save(job: _Job, here: Snapshot) -> None:
+    rules = job.rules
+    if rules.checkpoint is not None and rules.fingerprint is not None:
+        save_checkpoint(rules.checkpoint, rules.fingerprint, job.layout, here)
+
+
+def _advance(job: _Job, here: Snapshot) -> Snapshot:
+    """Return where the run stands after one more step; ``here`` stays as it is."""
+    results = _step_all(job, here.states)
+    states, step = [result.state for result in results], here.step + 1
+    residual = max(result.residual for result in results)
+    row = job.recorder.row_of(
+        step,
+        results[0].residual,
+        _change(here.states[0]["W"], states[0]["W"]),
+        lambda: job.systems[0].coefficients(states[0]),
+    )
+    taken = Taken(row, residual, any(result.fallback for result in results))
+    log = [*here.log, taken]
+    best = states if job.layout.best_step(log) == step else here.best
+    return Snapshot(step, states, best, job.sampler.state(), log)
+
+
+def _step_all(job: _Job, states: list[State]) -> list[StepResult]:
+    """Take one step of each system with the same block of the kernel."""
+    E, rows = draw_block(job.kernel_rows, job.sampler.draw())
+    results = []
+    for k, (system, state) in enumerate(zip(job.systems, states, strict=True)):
+        last = k == len(job.systems) - 1
+        block = theta_block(E, rows, system.targets, job.C, overwrite=last)
+        results.append(system.step(block, state))
+    return results
+
+
+def _change(old: Array, new: Array) -> float:
+    xp = array_namespace(new)
+    size = float(xp.linalg.vector_norm(new))
+    return float(xp.linalg.vector_norm(new - old)) / size if size > 0 else 0.0
+
+
+# ---- when to stop --------------------------------------------------------------------
+
+
+def _reason(job: _Job, here: Snapshot) -> str:
+    """Return why to stop, or an empty text."""
+    rules, per_pass = job.rules, job.layout.blocks_per_pass
+    if here.log and rules.exact and _residual(job, here) <= rules.tol:
+        return "residual"
+    if rules.solver == "nystrom" and here.step >= per_pass:
+        return "complete"
+    if here.step > per_pass and _stalled(job, here):
+        return "no change"
+    return "max_iter" if here.step >= rules.max_iter else ""
+
+
+def _stalled(job: _Job, here: Snapshot) -> bool:
+    """Tell whether a whole pass has brought no significant change."""
+    tol, solver, per_pass = job.rules.tol, job.rules.solver, job.layout.blocks_per_pass
+    if solver in ("kaczmarz", "nystrom"):
+        return max(taken.row[4] for taken in here.log[-per_pass:]) <= tol
+    if solver == "block_descent":  # it may rise for a while
+        return False
+    before, now = here.log[-1 - per_pass].residual, here.log[-1].residual
+    return abs(before - now) <= tol * before
+
+
+def _residual(job: _Job, here: Snapshot) -> float:
+    """Return the residual of all rows: known, or the largest of the last pass."""
+    if job.rules.exact:
+        return min(taken.residual for taken in here.log)
+    return max(taken.residual for taken in here.log[-job.layout.blocks_per_pass :])
+
+
+def _info(job: _Job, here: Snapshot, reason: str) -> SolveInfo:
+    return SolveInfo(
+        job.rules.solver,
+        n_iter=here.step,
+        backward_error=_residual(job, here) if here.log else 1.0,
+        converged=reason in ("residual", "no change", "complete"),
+        interrupted=reason == "interrupted",
+        stop=reason,
+        n_fallbacks=sum(taken.fallback for taken in here.log),
+    )
