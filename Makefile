@@ -43,7 +43,7 @@ lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
-	$(BIN)/codespell src tests benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests benchmarks docs README.md CHANGELOG.md CONTRIBUTING.md
 
 format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
