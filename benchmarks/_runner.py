@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
+from kaucus.backend import format_bytes
 from kaucus.evaluation import (
     describe_machine,
-    format_bytes,
     format_seconds,
     markdown_table,
     peak_memory,

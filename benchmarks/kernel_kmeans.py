@@ -20,7 +20,8 @@ from benchmarks._runner import (
     ratio,
     skipped_row,
 )
-from kaucus.evaluation import format_bytes, format_seconds, peak_memory, timed
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, peak_memory, timed
 
 TITLE = "Kernel k-means and its peers"
 SIZES = (5000, 20000)

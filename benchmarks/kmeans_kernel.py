@@ -23,7 +23,8 @@ from benchmarks._runner import (
     result_cells,
     skipped_row,
 )
-from kaucus.evaluation import format_bytes, format_seconds, timed
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, timed
 from kaucus.experiments import _digit_methods, load_split
 from kaucus.experiments._figures import COLOURS, STYLE, new_figure
 from kaucus.experiments._optional import require

@@ -21,7 +21,8 @@ from benchmarks._runner import (
     skipped_row,
     unit_rows,
 )
-from kaucus.evaluation import format_bytes, format_seconds, peak_memory, timed
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, peak_memory, timed
 
 TITLE = "LS-SVM and its peers"
 SIZES = (5000, 20000)

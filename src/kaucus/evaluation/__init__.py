@@ -15,7 +15,6 @@ from kaucus.evaluation._grid_search import (
 )
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
-    format_bytes,
     format_seconds,
     format_table,
     markdown_table,
@@ -53,7 +52,6 @@ __all__ = [
     "compare_kernels",
     "default_kernels",
     "describe_machine",
-    "format_bytes",
     "format_seconds",
     "format_table",
     "grid_search_gamma_C",
