@@ -1,7 +1,5 @@
 """k-means in the feature space of a kernel, as a scikit-learn clusterer."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -24,6 +22,7 @@ from kaucus.backend import (
     is_sparse,
     products_in,
     to_numpy,
+    warn_user,
 )
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
@@ -455,11 +454,10 @@ default="k-means++"
         """Warn once where the user must know."""
         n_found = len(np.unique(to_numpy(best.labels)))
         if n_found < self.n_clusters:
-            warnings.warn(
+            warn_user(
                 f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
                 "few different rows. Lower n_clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if interrupted:
             text = (
@@ -480,7 +478,7 @@ default="k-means++"
             )
         else:
             return
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warn_user(text, ConvergenceWarning)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

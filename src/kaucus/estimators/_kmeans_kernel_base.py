@@ -4,8 +4,6 @@ Cluster the rows, fit the kernel columns of the centres by least squares, store;
 the targets are, and what is clustered with what, the subclasses say.
 """
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -22,6 +20,7 @@ from kaucus.backend import (
     dtype_name,
     resolve_budget,
     take_rows,
+    warn_user,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
@@ -298,12 +297,12 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
 
     def _report_clustering(self, chosen: Representatives) -> None:
         if chosen.interrupted:
-            _warn_user(
+            warn_user(
                 "Interrupted while clustering; the representatives so far are kept.",
                 ConvergenceWarning,
             )
         elif not chosen.converged:
-            _warn_user(
+            warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres came to rest; increase max_iter or tol.",
                 ConvergenceWarning,
@@ -311,19 +310,19 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
 
     def _report_least_squares(self, info) -> None:
         if info.interrupted:
-            _warn_user(
+            warn_user(
                 "Interrupted; the coefficients are those of the rows seen so far.",
                 ConvergenceWarning,
             )
         elif not info.converged:
-            _warn_user(
+            warn_user(
                 f"Conjugate gradients stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e}. Lower C, or use fewer "
                 "representatives, which are solved for directly.",
                 ConvergenceWarning,
             )
         if info.relative_jitter > _USUAL_JITTER[info.precision]:
-            _warn_user(
+            warn_user(
                 f"The normal equations are singular in {info.precision} at "
                 f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
@@ -348,11 +347,3 @@ def without_rows(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
     without = np.ones(n) if weight is None else weight.copy()
     without[held] = 0.0
     return without
-
-
-def _warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into this package, however deep we are."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals["__name__"].startswith("kaucus."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

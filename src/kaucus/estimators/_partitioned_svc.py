@@ -21,6 +21,7 @@ from kaucus.backend import (
     resolve_budget,
     take_rows,
     to_numpy,
+    warn_user,
 )
 from kaucus.estimators._kernel_input import map_rows
 from kaucus.estimators._partitions import (
@@ -150,11 +151,10 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
 
     def _report_cells(self, epsilons: np.ndarray) -> None:
         if (epsilons > 0).any():
-            warnings.warn(
+            warn_user(
                 f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
-                stacklevel=4,
             )
 
     def _gamma(self, expected_distance: float) -> float:
@@ -184,11 +184,10 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         """Store the steps, and warn once where they did not suffice."""
         self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
         if self.n_iter_ >= self.max_iter:
-            warnings.warn(
+            warn_user(
                 f"The support vector machine stopped after max_iter={self.max_iter} "
                 "steps; increase max_iter or tol, lower C, or scale the data.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def decision_function(self, X):

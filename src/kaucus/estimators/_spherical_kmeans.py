@@ -1,7 +1,5 @@
 """k-means on the sphere, as a scikit-learn clusterer."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -23,6 +21,7 @@ from kaucus.backend import (
     generator_from,
     parse_bytes,
     to_numpy,
+    warn_user,
     working_types,
 )
 from kaucus.estimators._kernel_input import (
@@ -317,22 +316,19 @@ def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn once where the user must know."""
     n_found = len(np.unique(to_numpy(result.labels)))
     if n_found < n_clusters:
-        warnings.warn(
+        warn_user(
             f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
             "different rows. Lower n_clusters.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if result.interrupted:
-        warnings.warn(
+        warn_user(
             f"Interrupted after {result.n_iter} steps; the centres so far are kept.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     elif not result.converged:
-        warnings.warn(
+        warn_user(
             f"k-means stopped after max_iter={max_iter} steps before the centres came "
             "to rest; increase max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )

@@ -85,7 +85,7 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If the labels are continuous, of mixed types, or all equal.
     """
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(y)
     if y.dtype == object:
         _check_label_types(y)
         y = y if isinstance(y[0], str) else np.array(y.tolist())
@@ -121,7 +121,7 @@ def check_known_labels(y, classes, known) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If the classes are missing, change, or do not have a label of ``y``.
     """
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(y)
     if known is None and classes is None:
         raise ValueError(
             "partial_fit needs classes=, all labels that will ever come, at its first "

@@ -21,7 +21,7 @@ from sklearn.model_selection import check_cv
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from kaucus.backend import one_blas_thread
+from kaucus.backend import one_blas_thread, warn_user
 from kaucus.estimators import unlabelled_kernels
 from kaucus.kernels import GammaPath, Kernel, gamma_path
 
@@ -277,19 +277,17 @@ def _run_fold(
 def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
     if interrupted:
         done = np.isfinite(scores[0]).sum()
-        warnings.warn(
+        warn_user(
             f"Interrupted: {done} of {scores[0].size} pairs of gamma and fold are "
             "done; scores of the others are NaN.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if capped.any():
-        warnings.warn(
+        warn_user(
             f"{capped.sum()} of {capped.size} machines stopped at max_iter={max_iter} "
             "steps before they converged; capped tells which. Their C is too large "
             "for their gamma; increase max_iter if the best one is among them.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 
