@@ -39,7 +39,12 @@ from kaucus.estimators._kmeans_kernel_tuning import (
 )
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import check_choice, check_count, check_positive
-from kaucus.kernels import kernels_with_gamma, resolve_gamma, resolve_kernel
+from kaucus.kernels import (
+    kernel_class,
+    kernels_with_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
 from kaucus.representatives import (
     METRICS,
     KMeansOptions,
@@ -56,8 +61,6 @@ from kaucus.solvers import (
 )
 
 INITS = ("random", "k-means++")
-# Kernels of a distance, not of its square: their gamma is an inverse length.
-_LENGTH_KERNELS = ("exponential", "laplacian")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -118,7 +121,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
         scale = resolve_gamma("scale", X, beside(X, weight))
         # "scale" is for a squared distance.
-        powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
+        powers = [0.5 if kernel_class(name).of_length else 1.0 for name in names]
         return [
             [
                 self._resolve_kernel(X, weight, float((scale * factor) ** power), name)

@@ -14,8 +14,10 @@ from kaucus.backend import (
 )
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import Rows, squared_norms
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Cosine(InnerProductKernel):
     """k(x, y) = ⟨x, y⟩ / (‖x‖ ‖y‖), and 0 where a row is zero.

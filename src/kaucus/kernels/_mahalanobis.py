@@ -42,7 +42,6 @@ class MahalanobisRBF(DistanceKernel):
     gamma: float = 1.0
 
     name = "mahalanobis"
-    known_by_name = False
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)

@@ -1,36 +1,12 @@
 """From what an estimator was given, name, object or function, to a kernel."""
 
-import difflib
 import math
-from collections.abc import Iterator
-from dataclasses import fields
 
 from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._median import median_gamma
-
-
-def kernel_names() -> list[str]:
-    """Return the names by which estimators know the kernels."""
-    return sorted(cls.name for cls in _named(Kernel))
-
-
-def kernels_with_gamma() -> list[str]:
-    """Return the names of the kernels that have a width ``gamma``."""
-    return sorted(cls.name for cls in _named(Kernel) if "gamma" in _parameters(cls))
-
-
-def _parameters(cls: type[Kernel]) -> set[str]:
-    return {field.name for field in fields(cls)}  # type: ignore[arg-type]
-
-
-def _named(cls: type[Kernel]) -> Iterator[type[Kernel]]:
-    """Yield the kernels that numbers alone define."""
-    for child in cls.__subclasses__():
-        if "name" in vars(child) and child.known_by_name:
-            yield child
-        yield from _named(child)
+from kaucus.kernels._names import kernel_class, kernel_names, parameters
 
 
 def resolve_kernel(kernel: object, **params: float) -> Kernel:
@@ -47,26 +23,14 @@ def resolve_kernel(kernel: object, **params: float) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        cls = _class_named(kernel)
-        known = _parameters(cls)
+        cls = kernel_class(kernel)
+        known = parameters(cls)
         return cls(**{name: params[name] for name in params if name in known})
     if callable(kernel):
         return CallableKernel(kernel)
     raise ValueError(
         f"kernel={kernel!r} is not a kernel; pass one of {kernel_names()}, "
         "'precomputed', a kernel object or a function k(X, Y)."
-    )
-
-
-def _class_named(name: str) -> type[Kernel]:
-    for cls in _named(Kernel):
-        if cls.name == name:
-            return cls
-    near = difflib.get_close_matches(name, [*kernel_names(), "precomputed"], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(
-        f"kernel={name!r} is not known; expected one of "
-        f"{[*kernel_names(), 'precomputed']}, a kernel object or a function.{hint}"
     )
 
 
