@@ -41,6 +41,12 @@ def known_device(device: str):
             f"device={device!r} is not a device that torch knows; "
             "expected None, 'cpu', 'cuda' or 'cuda:1'."
         ) from error
+    # "meta" holds no values, and stands in for a GPU where there is none.
+    if target.type not in ("cpu", "cuda", "meta"):
+        raise ValueError(
+            f"device={device!r} is not supported: float64 is needed, which not every "
+            "device has. Use None, 'cpu', 'cuda' or 'cuda:1'."
+        )
     if target.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "

@@ -24,6 +24,7 @@ from kaucus.estimators._kernel_input import (
     support_beside,
 )
 from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._ranges import check_coefficients
 from kaucus.estimators._validation import check_choice, check_count, check_positive
 from kaucus.kernels import KernelOperator
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
@@ -117,6 +118,7 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
             )
 
     def _store(self, X, solution: LSSVMSolution) -> None:
+        check_coefficients(solution.dual_coef, self.kernel)
         self.dual_coef_ = as_like(solution.dual_coef, X)
         self.intercept_ = as_like(solution.intercept, X)
         if not self._precomputed:

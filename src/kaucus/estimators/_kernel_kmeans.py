@@ -31,6 +31,7 @@ from kaucus.estimators._kernel_input import (
     support_beside,
 )
 from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._ranges import check_coefficients, check_results
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
 from kaucus.estimators._validation import (
     check_choice,
@@ -326,7 +327,7 @@ default="k-means++"
         """
         D = to_numpy(self._true_distances(X, "score"))
         costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, X)
+        weight = check_weights(sample_weight, costs)
         return -float(costs.sum() if weight is None else weight @ costs)
 
     def _true_distances(self, X, method: str):
@@ -345,9 +346,9 @@ default="k-means++"
         X = self._validate(X, reset=False)
         if self._precomputed:
             sums = astype(X, "float64") @ beside(X, self.center_coef_)
-            return beside(X, self.center_norms_)[None, :] - 2 * sums
+            return check_results(beside(X, self.center_norms_)[None, :] - 2 * sums)
         D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return astype(D, dtype_name(X))
+        return check_results(astype(D, dtype_name(X)))
 
     def _distances_of_rows(self, rows):
         """Return eq. (7) for checked rows, where they are."""
@@ -377,9 +378,11 @@ default="k-means++"
         check_choice("landmarks", self.landmarks, LANDMARKS)
         self._check_landmarks()
         if isinstance(self.init, str):
-            check_choice("init", self.init, INITS)
+            words = ", or the cluster of each row"
+            check_choice("init", self.init, INITS, words=words)
         if isinstance(self.n_init, str):
-            check_choice("n_init", self.n_init, ("auto",))
+            words = ", or a whole number"
+            check_choice("n_init", self.n_init, ("auto",), words=words)
             many = isinstance(self.init, str) and self.approximation is None
             return 10 if many else 1
         return check_count("n_init", self.n_init)
@@ -429,6 +432,7 @@ default="k-means++"
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded
         self.exact_inertia_ = self._exact_inertia(gram, best, weight)
+        check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
         coef = gram.coefficients(mean_shares(best, weight))

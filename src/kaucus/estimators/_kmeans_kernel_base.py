@@ -38,6 +38,7 @@ from kaucus.estimators._kmeans_kernel_tuning import (
     tune,
 )
 from kaucus.estimators._progress import share_reporter
+from kaucus.estimators._ranges import check_coefficients, check_kernel_values
 from kaucus.estimators._validation import check_choice, check_count, check_positive
 from kaucus.kernels import (
     kernel_class,
@@ -88,6 +89,9 @@ class FitTask(NamedTuple):
 class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
+    _kernel_words = ("auto",)
+    _gamma_words = ("tune", "scale", "auto", "median")
+
     def _choose_kernel(self, X, rows, Y, loss, weight, shares, rng) -> None:
         """Store kernel and C, by leave-one-out where they were not given."""
         paths = self._kernel_paths(X, weight)
@@ -137,9 +141,12 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
     def _resolve_kernel(self, X, weight, gamma, name=None):
         """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
         if name is None or name == self.kernel:
-            return super()._resolve_kernel(X, weight, gamma)
-        gamma = resolve_gamma(gamma, X, beside(X, weight), name)
-        return resolve_kernel(name, gamma=gamma)
+            kernel = super()._resolve_kernel(X, weight, gamma)
+        else:
+            gamma = resolve_gamma(gamma, X, beside(X, weight), name)
+            kernel = resolve_kernel(name, gamma=gamma)
+            check_kernel_values(kernel, X)
+        return kernel
 
     def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
         """Cluster each group of rows by itself, but for those held out."""
@@ -258,6 +265,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         self, X, chosen: Representatives, solution: LSSVMSolution, hard_rows
     ) -> None:
         """Store what was learned, in the kind of ``X``."""
+        check_coefficients(solution.dual_coef, self.kernel)
         self.hard_rows_ = as_like(hard_rows, X)
         self.representatives_ = as_like(chosen.points, X)
         self.representative_weights_ = as_like(chosen.weights, X)

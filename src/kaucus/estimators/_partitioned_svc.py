@@ -31,6 +31,7 @@ from kaucus.estimators._partitions import (
     fit_partition,
 )
 from kaucus.estimators._predictions import labels_at
+from kaucus.estimators._ranges import check_magnitude, check_results
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -51,6 +52,9 @@ from kaucus.representatives import COVARIANCES, cell_covariances
 # Decision value of a class of which a support vector machine has seen no row: below
 # the least that scikit-learn's one-vs-rest values take, −1/3.
 _NEVER = -1.0
+
+# Steps that libsvm counts in 32 bits.
+_MOST_STEPS = 2**31 - 1
 
 
 class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
@@ -75,13 +79,21 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_choice("covariance", self.covariance, COVARIANCES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
+        if self.max_iter > _MOST_STEPS:
+            raise ValueError(
+                f"max_iter={self.max_iter} must be at most {_MOST_STEPS}, what "
+                "scikit-learn's SVC can count."
+            )
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
             generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        return validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        rows = checked[0] if isinstance(checked, tuple) else checked
+        check_magnitude(rows, fitted=reset)
+        return checked
 
     def _validated(self, X, y, sample_weight, X_unlabeled):
         """Return rows of positive weight, class numbers, weights and unlabelled rows.
@@ -206,7 +218,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "decision_function")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        values = self._values(X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -223,11 +235,15 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "predict")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
-        values = to_numpy(values)
+        values = to_numpy(self._values(X))
         two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
         return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)
+
+    def _values(self, X):
+        """Return the decision values of checked rows, (n, n_classes)."""
+        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        return check_results(values)
 
 
 @contextlib.contextmanager

@@ -61,4 +61,10 @@ def median_gamma(
             "gamma='median' needs the distances between rows, and they overflow; "
             "scale X, for example with StandardScaler."
         )
-    return 1 / median if cls.of_length else 1 / (2 * median**2)
+    unit = median if cls.of_length else 2 * median**2
+    if unit < 1e-300:
+        raise ValueError(
+            f"gamma='median' needs the distances between rows, and their median, "
+            f"{median:.3g}, is too small; scale X, for example with StandardScaler."
+        )
+    return 1 / unit

@@ -5,6 +5,7 @@ does not ask for that, a user's own for instance, changes nothing here.
 """
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import fields
 
 from kaucus.kernels._base import Kernel
@@ -50,12 +51,14 @@ def parameters(cls: type[Kernel]) -> set[str]:
     return {field.name for field in fields(cls)}  # type: ignore[arg-type]
 
 
-def kernel_class(name: str) -> type[Kernel]:
+def kernel_class(name: str, *, also: Sequence[str] = ()) -> type[Kernel]:
     """Return the class of the kernel of that name.
 
     Parameters
     ----------
     name : str
+    also : sequence of str, default=()
+        Words that the caller takes in place of a kernel, for the message.
 
     Raises
     ------
@@ -64,7 +67,7 @@ def kernel_class(name: str) -> type[Kernel]:
     """
     if name in _KERNELS:
         return _KERNELS[name]
-    known = [*kernel_names(), "precomputed"]
+    known = [*kernel_names(), *also]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(

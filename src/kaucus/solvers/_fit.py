@@ -326,7 +326,7 @@ def fit_ls_svm(
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
-    n_unseen = _LOO_ROWS if direct else min(_HELD_OUT_ROWS, int(_HELD_OUT_SHARE * n))
+    n_unseen = _LOO_ROWS if direct else _n_held_out(n)
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
     shown, room = _watch(kernel, X, validation, watch, callback, budget)
     history: dict[str, list] = {}
@@ -371,6 +371,11 @@ def fit_ls_svm(
                 **options,
             )
     return FitResult(solution, loo_rows, plan, history)
+
+
+def _n_held_out(n: int) -> int:
+    """Return how many of n rows an iterative solver holds out: one at least."""
+    return min(_HELD_OUT_ROWS, max(int(_HELD_OUT_SHARE * n), 1))
 
 
 def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, int]:
