@@ -222,8 +222,8 @@ def test_the_remedy_of_float32_rows_out_of_range_works(name, scale):
 @pytest.mark.parametrize("name", ["cls", "cls_cv", "representatives", "kernel_kmeans"])
 def test_a_kernel_that_overflows_is_not_called_indefinite(name):
     params = {"kernel": "poly", "gamma": 1.0}
-    with pytest.raises(ValueError, match=r"some row with itself is inf.*Scale"):
-        fit(name, X * 1e110, **params)
+    with pytest.raises(ValueError, match=r"some row with itself is.*Scale"):
+        fit(name, X * 1e90, **params)
 
 
 def test_a_gamma_out_of_float32_is_refused():

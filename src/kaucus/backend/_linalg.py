@@ -179,7 +179,12 @@ def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
 def eigh(H: Array) -> tuple[Array, Array]:
     """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
     if is_numpy(H):
-        return scipy.linalg.eigh(H, driver="evd", check_finite=False)
+        try:
+            return scipy.linalg.eigh(H, driver="evd", check_finite=False)
+        except scipy.linalg.LinAlgError:
+            # The faster method gives up where entries differ by hundreds of orders of
+            # magnitude; the older one does not.
+            return scipy.linalg.eigh(H, driver="ev", check_finite=False)
     return array_namespace(H).linalg.eigh(H)
 
 

@@ -190,7 +190,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        return model.fit(K, indices, sample_weight=weight)
+        return model.fit(check_results(K), indices, sample_weight=weight)
 
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
@@ -320,5 +320,5 @@ def padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndar
     vectors only.
     """
     K = np.zeros((len(K_support), n))
-    K[:, support] = K_support
+    K[:, support] = check_results(K_support)
     return K

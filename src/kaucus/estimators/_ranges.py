@@ -13,7 +13,7 @@ from kaucus.backend import Array, array_namespace, dtype_name, is_sparse, to_num
 from kaucus.kernels import CallableKernel, Kernel
 
 # Sums of squares of numbers up to these stay far from overflow, in any dimension.
-_LARGEST = {"float32": 1e15, "float64": 1e150}
+_LARGEST = {"float32": 1e15, "float64": 1e100}
 # Solvers sum products of kernel values, in float64.
 _LARGEST_KERNEL = 1e100
 # Square roots of weights and their products with kernel values stay in float32.

@@ -313,13 +313,7 @@ def fit_ls_svm(
     """
     budget = budget_beside(X, memory_budget)
     K_diagonal = kernel_diagonal(kernel, X)
-    xp = array_namespace(K_diagonal)
-    K_largest = float(xp.max(xp.abs(K_diagonal)))
-    if not math.isfinite(K_largest):
-        raise ValueError(
-            f"The kernel of some row with itself is {K_largest} in {dtype_name(X)}; "
-            "scale the data, for example with StandardScaler, or use float64."
-        )
+    K_largest = _largest_entry(K_diagonal, sample_weight)
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
     plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
@@ -371,6 +365,21 @@ def fit_ls_svm(
                 **options,
             )
     return FitResult(solution, loo_rows, plan, history)
+
+
+def _largest_entry(K_diagonal: Array, sample_weight: Array | None) -> float:
+    """Return a bound on the entries of S^½ K S^½, from the diagonal of K."""
+    xp = array_namespace(K_diagonal)
+    largest = float(xp.max(xp.abs(K_diagonal)))
+    if not math.isfinite(largest):
+        raise ValueError(
+            f"The kernel of some row with itself is {largest} in "
+            f"{dtype_name(K_diagonal)}; scale the data, for example with "
+            "StandardScaler, or use float64."
+        )
+    if sample_weight is None:
+        return largest
+    return largest * max(1.0, float(xp.max(sample_weight)))
 
 
 def _n_held_out(n: int) -> int:
