@@ -52,6 +52,11 @@ def known_device(device: str):
             f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "
             "use device=None, or install a CUDA build of torch."
         )
+    if target.type == "cuda" and not is_here(device):
+        raise ValueError(
+            f"device={device!r}, but torch sees {torch.cuda.device_count()} CUDA "
+            "devices, counted from 0; use 'cuda:0'."
+        )
     return target
 
 

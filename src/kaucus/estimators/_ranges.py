@@ -136,7 +136,7 @@ def check_coefficients(coef: Array, kernel: object) -> None:
         raise ValueError(
             f"{n_bad} coefficients are not finite: products of the values of "
             f"kernel={kernel!r}, of y, C and the weights overflow. Scale X and y, for "
-            "example with StandardScaler, or lower C."
+            "example with StandardScaler, pass X as float64, or lower C."
         )
 
 
