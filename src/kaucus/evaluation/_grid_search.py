@@ -9,7 +9,7 @@ as well, and is not computed again.
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -194,7 +194,7 @@ def _parts(model: Any, X: np.ndarray) -> list[_Part]:
 def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
     shape = (len(options["Cs"]), len(gammas), len(folds))
     scores, capped = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    report = _reporter(verbose, len(gammas) * len(folds))
+    report = step_counter(verbose, len(gammas) * len(folds), "(gamma, fold)")
     n_fits = [0]
 
     def run(g: int, f: int, matrices: list[np.ndarray]) -> None:
@@ -291,7 +291,7 @@ def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
         )
 
 
-def _reporter(verbose: int, total: int):
+def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
     """Return a function that counts one step and draws a bar on a terminal."""
     done = [0]
 
@@ -301,7 +301,7 @@ def _reporter(verbose: int, total: int):
             filled = round(_WIDTH * done[0] / total)
             bar = "█" * filled + "·" * (_WIDTH - filled)
             end = "\n" if done[0] == total else ""
-            text = f"\r[kaucus] {bar} {done[0]} of {total} (gamma, fold)"
+            text = f"\r[kaucus] {bar} {done[0]} of {total} {what}"
             print(text, end=end, file=sys.stderr, flush=True)
 
     return report
