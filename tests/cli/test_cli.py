@@ -70,10 +70,25 @@ def test_help_imports_nothing_heavy():
 
 
 def test_the_module_runs_as_a_program():
-    command = [sys.executable, "-m", "kaucus.cli", "reproduce", "nope"]
+    command = [sys.executable, "-m", "kaucus", "reproduce", "nope"]
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "argv", [["reproduce", "lssvm"], ["bench", "kernel-kmeans"], ["bench", "gpu"]]
+)
+@pytest.mark.parametrize("device", ["cuda:99", "mps", "no-such"])
+def test_a_device_that_is_not_here_is_one_line_at_once(argv, device, capsys):
+    assert main([*argv, "--device", device]) == 2
+    assert re.search(f"device='{device}'.*(expected|use|Use|counted)", one_line(capsys))
+
+
+@pytest.mark.parametrize("budget", ["4 apples", "-1", "0", ""])
+def test_a_wrong_memory_budget_is_one_line_at_once(budget, capsys):
+    assert main(["reproduce", "lssvm", f"--memory-budget={budget}"]) == 2
+    assert f"memory_budget={budget!r} is not a size; pass" in one_line(capsys)
 
 
 def test_an_unknown_paper_lists_the_known_and_the_nearest(capsys):

@@ -3,6 +3,9 @@
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
+
+from kaucus.backend import parse_bytes, to_device
 from kaucus.evaluation import print_table
 from kaucus.experiments import (
     MissingPackageError,
@@ -14,8 +17,25 @@ from kaucus.experiments import (
     load_paper,
 )
 
-USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError)
+
+class MachineError(ValueError):
+    """A device or an amount of memory that this machine does not have."""
+
+
+USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError, MachineError)
 MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
+
+
+def check_machine(args: Namespace) -> None:
+    """Check device and memory budget at once, before data is looked for."""
+    try:
+        if getattr(args, "memory_budget", None) is not None:
+            parse_bytes(args.memory_budget)
+        gpu = args.command == "bench" and args.name == "gpu"
+        device = getattr(args, "device", None) or ("cuda" if gpu else None)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise MachineError(str(error)) from error
 
 
 def demo(args: Namespace) -> int:

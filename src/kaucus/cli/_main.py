@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command = getattr(_commands, args.command)
     try:
+        _commands.check_machine(args)
         return command(args)
     except _commands.USAGE_ERRORS as error:
         return _complain(error, 2)

@@ -25,6 +25,7 @@ from kaucus.backend import (
     row_blocks,
     take_rows,
     to_numpy,
+    warn_user,
 )
 from kaucus.estimators._kernel_input import beside, map_rows
 from kaucus.estimators._partitions import (
@@ -34,6 +35,7 @@ from kaucus.estimators._partitions import (
     fit_partition,
 )
 from kaucus.estimators._predictions import labels_at
+from kaucus.estimators._ranges import check_magnitude, check_results
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -56,6 +58,9 @@ from kaucus.representatives import COVARIANCES, cell_covariances
 _NEVER = -1.0
 # Bytes of one block of kernel values, with a column for each training row.
 _BLOCK_BYTES = 2**26
+
+# Steps that libsvm counts in 32 bits.
+_MOST_STEPS = 2**31 - 1
 
 
 class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
@@ -80,13 +85,21 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_choice("covariance", self.covariance, COVARIANCES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
+        if self.max_iter > _MOST_STEPS:
+            raise ValueError(
+                f"max_iter={self.max_iter} must be at most {_MOST_STEPS}, what "
+                "scikit-learn's SVC can count."
+            )
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
             generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        return validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        rows = checked[0] if isinstance(checked, tuple) else checked
+        check_magnitude(rows, fitted=reset)
+        return checked
 
     def _validated(self, X, y, sample_weight, X_unlabeled):
         """Return rows of positive weight, class numbers, weights and unlabelled rows.
@@ -156,11 +169,10 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
 
     def _report_cells(self, epsilons: np.ndarray) -> None:
         if (epsilons > 0).any():
-            warnings.warn(
+            warn_user(
                 f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
-                stacklevel=4,
             )
 
     def _gamma(self, expected_distance: float) -> float:
@@ -184,17 +196,16 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        return interruptible(model.fit, K, indices, weight)
+        return interruptible(model.fit, check_results(K), indices, weight)
 
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
         self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
         if self.n_iter_ >= self.max_iter:
-            warnings.warn(
+            warn_user(
                 f"The support vector machine stopped after max_iter={self.max_iter} "
                 "steps; increase max_iter or tol, lower C, or scale the data.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def decision_function(self, X):
@@ -213,7 +224,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "decision_function")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        values = self._values(X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -230,11 +241,15 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "predict")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
-        values = to_numpy(values)
+        values = to_numpy(self._values(X))
         two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
         return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)
+
+    def _values(self, X):
+        """Return the decision values of checked rows, (n, n_classes)."""
+        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        return check_results(values)
 
 
 @contextlib.contextmanager
@@ -330,5 +345,5 @@ def _padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.nda
     vectors only.
     """
     K = np.zeros((len(K_support), n))
-    K[:, support] = K_support
+    K[:, support] = check_results(K_support)
     return K
