@@ -336,7 +336,9 @@ class Squares:
 
 
 @pytest.mark.parametrize(
-    "function", [squares, Squares(), lambda X, Y: squares(X, Y)], ids=repr
+    "function",
+    [squares, Squares(), lambda X, Y: squares(X, Y)],
+    ids=["function", "object", "lambda"],
 )
 def test_a_function_is_described_without_its_address(function):
     text = describe(CallableKernel(function))

@@ -135,7 +135,7 @@ default="k-means++"
         of the landmarks, so that it is an upper bound of ``exact_inertia_``.
     exact_inertia_ : float or None
         The same with the exact means of these clusters; None for an approximate fit of
-        more than 20,000 rows, where it would take longer than the fit.
+        more than 20,000 rows, where it would take longer than the fit, or after Ctrl-C.
     n_iter_ : int
         Steps of the best start.
     n_reseeded_ : int

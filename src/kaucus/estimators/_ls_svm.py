@@ -86,9 +86,10 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
         ``intercept``. A true result ends the fit, and what was learned is kept.
     checkpoint : path, default=None
-        File in which a randomized solver keeps its state every few steps. A later fit
-        of the same data with the same parameters goes on from it, also towards
-        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
+        File in which a solver by random blocks keeps its state every few steps. A later
+        fit of the same data with the same parameters goes on from it, also towards
+        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
+        one of those solvers by name.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
@@ -327,9 +328,10 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
         ``intercept``. A true result ends the fit, and what was learned is kept.
     checkpoint : path, default=None
-        File in which a randomized solver keeps its state every few steps. A later fit
-        of the same data with the same parameters goes on from it, also towards
-        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``.
+        File in which a solver by random blocks keeps its state every few steps. A later
+        fit of the same data with the same parameters goes on from it, also towards
+        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
+        one of those solvers by name.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
