@@ -1,21 +1,67 @@
-"""The examples of the documentation run, on whatever there is."""
+"""Every Python block of every Markdown file runs as it is printed.
 
-import re
+The blocks of a file run in order, in one namespace and in a folder of their own. A
+block after ``<!-- needs a GPU -->`` runs on the host where there is no GPU, if torch is
+there, and not at all if it is not.
+"""
+
+import importlib.util
 from pathlib import Path
 
 import pytest
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
 
 import kaucus
 
-DOCS = Path(kaucus.__file__).parents[2] / "docs"
+ROOT = Path(kaucus.__file__).parents[2]
+FILES = [*ROOT.glob("README.md"), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in FILES if "```py" in page.read_text("utf-8")]
+GPU_MARK = "<!-- needs a GPU -->\n"
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="installed without its documents")
 
 
-@pytest.mark.skipif(not DOCS.is_dir(), reason="installed without its documentation")
-def test_the_examples_for_a_gpu():
-    torch = pytest.importorskip("torch")
-    text = (DOCS / "gpu.md").read_text(encoding="utf-8")
-    program = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    assert "to_device" in program
-    if not torch.cuda.is_available():
-        program = program.replace('"cuda"', '"cpu"')
-    exec(compile(program, "docs/gpu.md", "exec"), {})
+def has_torch():
+    return importlib.util.find_spec("torch") is not None
+
+
+def has_gpu():
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def for_this_machine(text):
+    """Return the text of a page in which marked blocks can run here."""
+    parts = text.split(GPU_MARK)
+    for i, part in enumerate(parts[1:], 1):
+        block, _, rest = part.partition("\n```\n")
+        if not has_torch():
+            block = block.replace("```python", "```text")
+        elif not has_gpu():
+            block = block.replace('"cuda"', '"cpu"')
+        parts[i] = f"{block}\n```\n{rest}"
+    return "\n".join(parts)  # the mark was a line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = for_this_machine(page.read_text("utf-8"))
+    copy = tmp_path / page.name
+    copy.write_text(text, "utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    blocks = list(Sybil(parsers=[PythonCodeBlockParser()]).parse(copy).examples())
+    assert len(blocks) == text.count("```py")
+    for block in blocks:
+        block.evaluate()
+
+
+def test_no_two_blocks_share_a_checkpoint():
+    texts = [page.read_text("utf-8") for page in PAGES]
+    names = [part.split('"')[0] for t in texts for part in t.split('checkpoint="')[1:]]
+    assert len(names) > 1
+    assert len(set(names)) == len(names)
