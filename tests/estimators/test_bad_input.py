@@ -214,7 +214,7 @@ COUNT = "must be a whole number, 1 or more"
 BAD_PARAMETERS = [
     *[("C", value, POSITIVE) for value in (-1, 0, np.inf, np.nan, "1", True, None)],
     *[("gamma", value, POSITIVE) for value in (-1, 0, np.nan, True, None)],
-    ("gamma", "scael", "'scale', 'auto'.* or a positive number"),
+    ("gamma", "scael", "a positive, finite number, or one of .*'scale', 'auto'"),
     *[("tol", value, POSITIVE) for value in (0, -1e-3, np.nan, "a")],
     *[("max_iter", value, COUNT) for value in (0, -1, 1.5, None)],
     *[("max_samples", v, "whole number, 2 or more") for v in (0, -1, 1, 1.5, "a")],

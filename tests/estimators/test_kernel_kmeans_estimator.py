@@ -250,7 +250,7 @@ def test_no_exact_objective_beyond_the_bound(X, monkeypatch):
         ({"init": np.full(200, 9)}, r"init has values such as \[9.*n_clusters - 1 = 3"),
         ({"init": np.full(200, 0.5)}, r"init has values such as \[0.5.*whole numbers"),
         ({"n_init": 0}, r"n_init=0"),
-        ({"tol": -1e-3}, r"tol=-0.001 must be zero or more"),
+        ({"tol": -1e-3}, r"tol=-0.001 must be a finite number, zero or more"),
         ({"max_iter": 0}, r"max_iter=0"),
         ({"approximation": "rff"}, r"approximation='rff' must be one of"),
         ({"landmarks": "best"}, r"landmarks='best' must be one of"),

@@ -127,7 +127,7 @@ def test_several_outputs_share_one_choice(waves):
             {"max_samples": 1},
             "max_samples=1 must be .*, 2 or more, or None",
         ),
-        ({"gammas": "many"}, "gammas='many' must be .*, 'auto' or None"),
+        ({"gammas": "many"}, "gammas='many' must be one of .*'auto'.*, or None"),
     ],
 )
 def test_bad_parameters_are_named(iris, cls, params, text):

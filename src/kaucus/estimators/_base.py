@@ -1,6 +1,7 @@
 """What every LS-SVM estimator shares: rows in, core called, attributes stored."""
 
 import sys
+from typing import ClassVar
 
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
@@ -23,9 +24,9 @@ from kaucus.estimators._kernel_input import (
     map_rows,
     support_beside,
 )
+from kaucus.estimators._parameters import POSITIVE, count, one_of
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._ranges import check_coefficients
-from kaucus.estimators._validation import check_choice, check_count, check_positive
 from kaucus.kernels import kernel_expansion
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
@@ -36,14 +37,11 @@ SOLVERS = ("auto", "cholesky", "cg")
 class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are."""
 
-    _solvers = SOLVERS
-
-    def _check_parameters(self) -> None:
-        """Check everything that can be wrong before the data is looked at."""
-        self._check_kernel_parameters()
-        check_positive("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_choice("solver", self.solver, self._solvers)
+    _parameters: ClassVar = {
+        "tol": POSITIVE,
+        "max_iter": count(),
+        "solver": one_of(*SOLVERS),
+    }
 
     def _fit_core(
         self,

@@ -2,6 +2,7 @@
 
 import math
 import os
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -11,7 +12,15 @@ from kaucus._array_input import on_host
 from kaucus.backend import budget_beside, to_numpy
 from kaucus.estimators._base import SOLVERS
 from kaucus.estimators._kernel_input import kernel_rows, on_device
-from kaucus.estimators._validation import check_count, check_positive
+from kaucus.estimators._parameters import (
+    BOOLEAN,
+    NONE,
+    POSITIVE,
+    Constraint,
+    count,
+    instance_of,
+    one_of,
+)
 from kaucus.kernels import kernel_diagonal
 from kaucus.solvers import (
     RANDOMIZED,
@@ -26,29 +35,23 @@ from kaucus.solvers import (
 class BlockwiseFit:
     """Parameters of the randomized solvers: checked, handed on, reported."""
 
-    _solvers = (*SOLVERS, *RANDOMIZED)
+    _parameters: ClassVar = {
+        "C": POSITIVE.advise("Try 1.0; larger fits closer."),
+        "solver": one_of(*SOLVERS, *RANDOMIZED),
+        "block_size": count() | NONE,
+        "n_runs": count(),
+        "warm_start": BOOLEAN,
+        "callback": Constraint(callable, "a function of step and state") | NONE,
+        "checkpoint": instance_of(str | os.PathLike, "the path of a file") | NONE,
+    }
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.block_size is not None:
-            check_count("block_size", self.block_size)
-        check_count("n_runs", self.n_runs)
-        if not isinstance(self.warm_start, bool | np.bool_):
-            raise ValueError(f"warm_start={self.warm_start!r} must be True or False.")
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(
-                f"callback={self.callback!r} must be a function of step and state, "
-                "or None."
-            )
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
         if self.checkpoint is not None:
             self._check_checkpoint()
 
     def _check_checkpoint(self) -> None:
         """Check what a fit needs to be able to go on later."""
-        if not isinstance(self.checkpoint, str | os.PathLike):
-            raise ValueError(
-                f"checkpoint={self.checkpoint!r} must be the path of a file, or None."
-            )
         folder = os.path.dirname(os.path.abspath(self.checkpoint))
         if not os.path.isdir(folder):
             raise ValueError(
@@ -124,7 +127,7 @@ class BlockwiseFit:
         plan = plan_ls_svm(
             rows,
             float(np.max(np.abs(to_numpy(kernel_diagonal(kernel, rows))))),
-            check_positive("C", self.C),
+            float(self.C),
             self.solver,
             budget_beside(rows, self.memory_budget),
             n_columns=self._n_columns(y),

@@ -1,15 +1,17 @@
 """A support vector classifier whose kernel has the shape of the clusters."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
 from kaucus.estimators._kernel_input import on_device
+from kaucus.estimators._parameters import one_of
 from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
     told_later,
     values_of_machine,
 )
-from kaucus.estimators._validation import check_choice
 from kaucus.kernels import ClusterRBF
 
 NORMALIZATIONS = ("unit", "determinant", "density")
@@ -112,6 +114,8 @@ default="kmeans"
     (2, 4, 4)
     """
 
+    _parameters: ClassVar = {"normalization": one_of(*NORMALIZATIONS)}
+
     def __init__(
         self,
         C=1.0,
@@ -161,7 +165,6 @@ default="kmeans"
         self : ClusterRBFSVC
         """
         self._check_parameters()
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
         X, indices, row_weight, weight, others = self._validated(
             X, y, sample_weight, X_unlabeled
         )

@@ -1,60 +1,56 @@
 """What every kernel estimator shares: rows in, kernel and device arrays out."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kaucus._array_input import validate_data
 from kaucus.backend import (
-    PRECISIONS,
     array_namespace,
     as_like,
     astype,
     device_parts,
     dtype_name,
-    generator_from,
     is_numpy,
     is_sparse,
     is_tensor,
-    parse_bytes,
     rows_on_device,
     rows_seen_from,
     to_device,
     working_types,
 )
 from kaucus.estimators._given_matrix import check_precomputed
-from kaucus.estimators._ranges import check_kernel_values, check_magnitude
-from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
-    check_finite,
-    check_positive,
+from kaucus.estimators._parameters import (
+    FINITE,
+    MEMORY_BUDGET,
+    POSITIVE,
+    PRECISION,
+    RANDOM_STATE,
+    ChecksParameters,
+    count,
+    one_of,
 )
+from kaucus.estimators._ranges import check_kernel_values, check_magnitude
 from kaucus.kernels import Precomputed, kernel_class, resolve_gamma, resolve_kernel
 
 
-class KernelInputMixin:
+class KernelInputMixin(ChecksParameters):
     """For estimators with kernel, gamma, degree, coef0, device and memory_budget."""
 
-    # Words that the parameters take beside the kernels' names and numbers.
+    # Words that the kernel may be beside the names of kernels.
     _kernel_words = ("precomputed",)
-    _gamma_words = ("scale", "auto", "median")
+    _parameters: ClassVar = {
+        "gamma": POSITIVE | one_of("scale", "auto", "median"),
+        "degree": count(),
+        "coef0": FINITE,
+        "precision": PRECISION,
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
 
-    def _check_kernel_parameters(self) -> None:
-        """Check what can be wrong before the data is looked at."""
+    def _check_combinations(self) -> None:
         if isinstance(self.kernel, str) and self.kernel not in self._kernel_words:
             kernel_class(self.kernel, also=self._kernel_words)
-        if isinstance(self.gamma, str):
-            words = " or a positive number"
-            check_choice("gamma", self.gamma, self._gamma_words, words=words)
-        else:
-            remedy = f"Or pass one of {list(self._gamma_words)}."
-            check_positive("gamma", self.gamma, remedy=remedy)
-        check_count("degree", self.degree)
-        check_finite("coef0", self.coef0)
-        check_choice("precision", self.precision, PRECISIONS)
-        if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
-        if not isinstance(self.random_state, np.random.RandomState):
-            generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return ``X`` as floats of its own kind (and ``y`` as a NumPy array)."""

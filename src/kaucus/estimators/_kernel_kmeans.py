@@ -1,5 +1,7 @@
 """k-means in the feature space of a kernel, as a scikit-learn clusterer."""
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -30,13 +32,17 @@ from kaucus.estimators._kernel_input import (
     map_rows,
     support_beside,
 )
+from kaucus.estimators._parameters import (
+    NOT_NEGATIVE,
+    count,
+    is_whole,
+    not_text,
+    one_of,
+)
 from kaucus.estimators._progress import step_reporter, tell_stage
 from kaucus.estimators._ranges import check_coefficients, check_results
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
-    check_not_negative,
     check_start_labels,
     check_weights,
 )
@@ -192,6 +198,17 @@ default="k-means++"
     1.0
     """
 
+    _parameters: ClassVar = {
+        "n_clusters": count(),
+        "init": one_of(*INITS) | not_text("the cluster of each row"),
+        "n_init": count() | one_of("auto"),
+        "max_iter": count(),
+        "tol": NOT_NEGATIVE,
+        "approximation": one_of(None, "nystrom"),
+        "n_landmarks": count(),
+        "landmarks": one_of(*LANDMARKS),
+    }
+
     def __init__(
         self,
         n_clusters=8,
@@ -247,7 +264,8 @@ default="k-means++"
         -------
         self : KernelKMeans
         """
-        n_init = self._check_parameters()
+        self._check_parameters()
+        n_init = self._n_starts()
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
@@ -370,27 +388,14 @@ default="k-means++"
             beside(rows, self.center_norms_),
         )
 
-    def _check_parameters(self) -> int:
-        """Check the parameters, and return the number of starts."""
-        self._check_kernel_parameters()
-        check_count("n_clusters", self.n_clusters)
-        check_count("max_iter", self.max_iter)
-        check_not_negative("tol", self.tol)
-        check_choice("approximation", self.approximation, (None, "nystrom"))
-        check_count("n_landmarks", self.n_landmarks)
-        check_choice("landmarks", self.landmarks, LANDMARKS)
-        self._check_landmarks()
-        if isinstance(self.init, str):
-            words = ", or the cluster of each row"
-            check_choice("init", self.init, INITS, words=words)
-        if isinstance(self.n_init, str):
-            words = ", or a whole number"
-            check_choice("n_init", self.n_init, ("auto",), words=words)
-            many = isinstance(self.init, str) and self.approximation is None
-            return 10 if many else 1
-        return check_count("n_init", self.n_init)
+    def _n_starts(self) -> int:
+        """Return the number of starts, by default ten where they are exact."""
+        if is_whole(self.n_init):
+            return int(self.n_init)
+        return 10 if isinstance(self.init, str) and self.approximation is None else 1
 
-    def _check_landmarks(self) -> None:
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
         if self.approximation is None:
             return
         if self._precomputed and self.landmarks == "k-means":

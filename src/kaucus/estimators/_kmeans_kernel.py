@@ -1,16 +1,14 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
-import numbers
+from typing import ClassVar
 
 import numpy as np
 
 from kaucus.backend import concat_rows, generator_from
 from kaucus.estimators._kernel_input import beside, fitting_rows
 from kaucus.estimators._kmeans_kernel_classes import RepresentedClasses
-from kaucus.estimators._predictions import PROBABILITIES
+from kaucus.estimators._parameters import count, instance_of, one_of
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
     check_known_labels,
     check_one_label_type,
     check_weights,
@@ -197,6 +195,14 @@ class KMeansKernelClassifier(RepresentedClasses):
 
     _what_is_clustered, _takes_matrices = "class", "LSSVMClassifier"
 
+    _parameters: ClassVar = {
+        "n_representatives": count()
+        | one_of("auto")
+        | instance_of(dict, "a dict {class: number}"),
+        "fit_on": one_of(*FIT_ON),
+        "allocation": one_of(*ALLOCATIONS, "auto"),
+    }
+
     def __init__(
         self,
         n_representatives="auto",
@@ -327,26 +333,10 @@ class KMeansKernelClassifier(RepresentedClasses):
         self._solve_and_store(*fit, stream=not refine)
         return self
 
-    def _check_parameters(self) -> None:
-        """Check everything that can be wrong before the data is looked at."""
-        super()._check_parameters()
-        check_choice("fit_on", self.fit_on, FIT_ON)
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
         if self.refine is not None and self.fit_on == "representatives":
             raise ValueError(
                 f"refine={self.refine!r} adds the rows that a fit of rows finds hard; "
                 f"fit_on={self.fit_on!r} is no such fit. Use fit_on='all'."
             )
-        check_choice("probability", self.probability, PROBABILITIES)
-        check_choice("allocation", self.allocation, (*ALLOCATIONS, "auto"))
-        is_open = isinstance(self.n_representatives, str)
-        if is_open:
-            words = ", a whole number for every class, or a dict {class: number}"
-            wanted = self.n_representatives
-            check_choice("n_representatives", wanted, ("auto",), words=words)
-        elif not isinstance(self.n_representatives, dict | numbers.Integral):
-            raise ValueError(
-                f"n_representatives={self.n_representatives!r} must be 'auto', a whole "
-                "number for every class, or a dict {class: number}."
-            )
-        if isinstance(self.n_representatives, numbers.Integral):
-            check_count("n_representatives", self.n_representatives)

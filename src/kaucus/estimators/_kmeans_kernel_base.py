@@ -5,7 +5,7 @@ the targets are, and what is clustered with what, the subclasses say.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -37,9 +37,9 @@ from kaucus.estimators._kmeans_kernel_tuning import (
     GAMMA_FACTORS,
     tune,
 )
+from kaucus.estimators._parameters import NONE, POSITIVE, count, one_of
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._ranges import check_coefficients, check_kernel_values
-from kaucus.estimators._validation import check_choice, check_count, check_positive
 from kaucus.kernels import (
     kernel_class,
     kernels_with_gamma,
@@ -90,7 +90,17 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
 
     _kernel_words = ("auto",)
-    _gamma_words = ("tune", "scale", "auto", "median")
+    _parameters: ClassVar = {
+        "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
+        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
+        "metric": one_of(*METRICS),
+        "init": one_of(*INITS),
+        "n_init": count(),
+        "refine": one_of(*REFINEMENTS),
+        "target": one_of(*TARGETS),
+        "refine_rounds": count(),
+        "n_refine": count() | NONE,
+    }
 
     def _choose_kernel(self, X, rows, Y, loss, weight, shares, rng) -> None:
         """Store kernel and C, by leave-one-out where they were not given."""
@@ -286,27 +296,13 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         tags.input_tags.pairwise = False  # there must be rows to cluster
         return tags
 
-    def _check_parameters(self) -> None:
-        """Check everything that can be wrong before the data is looked at."""
+    def _check_combinations(self) -> None:
         if self._precomputed:
             raise ValueError(
                 "kernel='precomputed' has no rows to cluster; pass the rows and a "
                 f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
             )
-        self._check_kernel_parameters()
-        if not isinstance(self.C, str) or self.C != "auto":
-            remedy = "Try 1.0, or 'auto'; larger fits closer."
-            check_positive("C", self.C, remedy=remedy)
-        check_choice("metric", self.metric, METRICS)
-        check_choice("init", self.init, INITS)
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
-        check_choice("refine", self.refine, REFINEMENTS)
-        check_choice("target", self.target, TARGETS)
-        check_count("refine_rounds", self.refine_rounds)
-        if self.n_refine is not None:
-            check_count("n_refine", self.n_refine)
+        super()._check_combinations()
 
     def _report_clustering(self, chosen: Representatives) -> None:
         if not chosen.converged:

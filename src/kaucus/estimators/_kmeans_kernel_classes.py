@@ -24,9 +24,9 @@ from kaucus.estimators._kmeans_kernel_base import (
 )
 from kaucus.estimators._kmeans_kernel_growth import Growth, choose_allocation, most_rows
 from kaucus.estimators._kmeans_kernel_part import Part, Unseen
+from kaucus.estimators._parameters import count
 from kaucus.estimators._predictions import ClassifierPredictions, all_classes
 from kaucus.estimators._validation import (
-    check_count,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
@@ -311,7 +311,9 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
                 f"n_representatives has the keys {sorted(wanted, key=str)}; expected "
                 f"one for each class of y, {classes}."
             )
-        return [check_count(f"n_representatives[{c!r}]", wanted[c]) for c in classes]
+        for c in classes:
+            count().check(f"n_representatives[{c!r}]", wanted[c])
+        return [int(wanted[c]) for c in classes]
 
 
 def _with_shift(fitted: _Fitted) -> _Fitted:

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import as_like, take_rows, to_numpy
 from kaucus.estimators._kernel_input import beside
-from kaucus.estimators._validation import check_positive
+from kaucus.estimators._parameters import POSITIVE
 from kaucus.solvers import compress_columns
 
 
@@ -40,7 +40,7 @@ class CompressMixin:
         2 n m² multiplications for n rows and m representatives, in float64.
         """
         check_is_fitted(self, "representatives_")
-        check_positive("tol", tol, remedy="Try 0.01.")
+        POSITIVE.advise("Try 0.01.").check("tol", tol)
         rows = self.representatives_
         if X is not None:
             rows = self._validate(X, reset=False)

@@ -1,5 +1,7 @@
 """The k-means kernel regressor: representatives, and least squares of all rows."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kaucus.backend import (
@@ -18,10 +20,9 @@ from kaucus.estimators._kernel_input import (
 )
 from kaucus.estimators._kmeans_kernel_base import FitTask, RepresentativesBase
 from kaucus.estimators._kmeans_kernel_growth import Growth
+from kaucus.estimators._parameters import count, one_of
 from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
     check_weights,
     left_out_shares,
 )
@@ -167,6 +168,11 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     """
 
     _what_is_clustered, _takes_matrices = "bin", "LSSVMRegressor"
+
+    _parameters: ClassVar = {
+        "n_representatives": count() | one_of("auto"),
+        "n_bins": count(),
+    }
 
     def __init__(
         self,
@@ -384,18 +390,6 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         # Later rows make up for what there are too few rows for now.
         self._n_first = sum(growth.numbers) if isinstance(wanted, str) else wanted
         return Growth(growth.numbers, []) if stream else growth
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if isinstance(self.n_representatives, str):
-            words = ", or a whole number"
-            wanted = self.n_representatives
-            check_choice("n_representatives", wanted, ("auto",), words=words)
-        else:
-            check_count(
-                "n_representatives", self.n_representatives, words=", or 'auto'"
-            )
-        check_count("n_bins", self.n_bins)
 
 
 def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):

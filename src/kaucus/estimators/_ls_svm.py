@@ -7,14 +7,11 @@ from kaucus.backend import to_numpy
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
 from kaucus.estimators._predictions import (
-    PROBABILITIES,
     ClassifierPredictions,
     RegressorPredictions,
     all_classes,
 )
 from kaucus.estimators._validation import (
-    check_choice,
-    check_positive,
     check_weights,
     left_out_shares,
     numeric_targets,
@@ -227,8 +224,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
         self : LSSVMClassifier
         """
         self._check_parameters()
-        C = check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
-        check_choice("probability", self.probability, PROBABILITIES)
+        C = float(self.C)
         X, indices = self._validate_labels(X, y)
         sample_weight = check_weights(sample_weight, X)
         weight = weights_with_classes(
@@ -455,7 +451,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         self : LSSVMRegressor
         """
         self._check_parameters()
-        C = check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
+        C = float(self.C)
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)

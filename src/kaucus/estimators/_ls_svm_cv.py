@@ -1,5 +1,7 @@
 """Least-squares SVMs that choose C, and gamma if asked, by leave-one-out."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kaucus.backend import (
@@ -9,17 +11,14 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
+from kaucus.estimators._parameters import NONE, SEQUENCE, count, one_of
 from kaucus.estimators._predictions import (
-    PROBABILITIES,
     ClassifierPredictions,
     RegressorPredictions,
     all_classes,
 )
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
-    check_grid,
     check_weights,
     left_out_shares,
     one_vs_rest_targets,
@@ -42,21 +41,23 @@ _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 class _LeaveOneOut(LSSVMBase):
     """The search that classifier and regressor share."""
 
-    def _check_search(self, scores) -> np.ndarray:
-        """Check the parameters of the search, and return the Cs."""
-        self._check_parameters()
-        check_choice("scoring", self.scoring, scores)
+    _parameters: ClassVar = {
+        "Cs": SEQUENCE | NONE,
+        "gammas": one_of("auto") | SEQUENCE | NONE,
+        # One row left out must leave one.
+        "max_samples": count(least=2) | NONE,
+    }
+
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
         if self.gammas is not None and self.kernel not in kernels_with_gamma():
             raise ValueError(
                 f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
                 f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
             )
-        if self.max_samples is not None:
-            # One row left out must leave one.
-            check_count("max_samples", self.max_samples, least=2, words=", or None")
-        return (
-            _DEFAULT_CS if self.Cs is None else check_grid("Cs", self.Cs, ", or None")
-        )
+
+    def _grid_of_C(self) -> np.ndarray:
+        return _DEFAULT_CS if self.Cs is None else np.ravel(self.Cs).astype(float)
 
     def _gammas(self, X, sample_weight) -> list:
         """Return the gammas to try, as numbers."""
@@ -66,7 +67,7 @@ class _LeaveOneOut(LSSVMBase):
             weight = beside(X, sample_weight)
             middle = resolve_gamma(self.gamma, X, weight, self.kernel)
             return [float(g) for g in middle * _AUTO_GAMMAS]
-        return check_grid("gammas", self.gammas, ", 'auto' or None").tolist()
+        return np.ravel(self.gammas).astype(float).tolist()
 
     def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
         """Try every gamma and C, and store what was found."""
@@ -250,6 +251,8 @@ default="accuracy"
     (7, 10)
     """
 
+    _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
+
     def __init__(
         self,
         Cs=None,
@@ -307,8 +310,8 @@ default="accuracy"
         -------
         self : LSSVMClassifierCV
         """
-        Cs = self._check_search(CLASSIFIER_SCORES)
-        check_choice("probability", self.probability, PROBABILITIES)
+        self._check_parameters()
+        Cs = self._grid_of_C()
         X, indices = self._validate_labels(X, y)
         repeats = check_weights(sample_weight, X)
         weight = weights_with_classes(
@@ -433,6 +436,8 @@ default="neg_mean_squared_error"
     0.1
     """
 
+    _parameters: ClassVar = {"scoring": one_of(*REGRESSOR_SCORES)}
+
     def __init__(
         self,
         Cs=None,
@@ -486,7 +491,8 @@ default="neg_mean_squared_error"
         -------
         self : LSSVMRegressorCV
         """
-        Cs = self._check_search(REGRESSOR_SCORES)
+        self._check_parameters()
+        Cs = self._grid_of_C()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
         left_out = left_out_shares(weight)

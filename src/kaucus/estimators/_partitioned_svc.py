@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -20,7 +20,6 @@ from kaucus.backend import (
     format_bytes,
     generator_from,
     interruptible,
-    parse_bytes,
     resolve_budget,
     row_blocks,
     take_rows,
@@ -28,6 +27,14 @@ from kaucus.backend import (
     warn_user,
 )
 from kaucus.estimators._kernel_input import beside, map_rows
+from kaucus.estimators._parameters import (
+    MEMORY_BUDGET,
+    POSITIVE,
+    RANDOM_STATE,
+    ChecksParameters,
+    count,
+    one_of,
+)
 from kaucus.estimators._partitions import (
     SUPERVISED,
     PartitionedRows,
@@ -37,10 +44,7 @@ from kaucus.estimators._partitions import (
 from kaucus.estimators._predictions import labels_at
 from kaucus.estimators._ranges import check_magnitude, check_results
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
     check_one_label_type,
-    check_positive,
     check_weights,
     encode_labels,
     weights_with_classes,
@@ -59,41 +63,29 @@ _NEVER = -1.0
 # Bytes of one block of kernel values, with a column for each training row.
 _BLOCK_BYTES = 2**26
 
-# Steps that libsvm counts in 32 bits.
-_MOST_STEPS = 2**31 - 1
 
-
-class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
+class PartitionedSVC(
+    FollowsX, HostAccuracy, ClassifierMixin, ChecksParameters, BaseEstimator
+):
     """Rows, labels, weights and cells; subclasses fit the support vector machines.
 
     Kernels are computed where the rows are, or on ``device``; the partition and the
     machines, which are scikit-learn's, on the host.
     """
 
-    def _check_parameters(self) -> None:
-        check_positive("C", self.C, remedy="Try 1.0; larger fits closer.")
-        if isinstance(self.gamma, str):
-            if self.gamma not in ("scale", "auto"):
-                raise ValueError(
-                    f"gamma={self.gamma!r} is not known; expected 'scale', 'auto' or "
-                    "a positive number."
-                )
-        else:
-            check_positive("gamma", self.gamma, remedy="Or pass 'scale' or 'auto'.")
-        check_count("n_clusters", self.n_clusters)
+    _parameters: ClassVar = {
+        "C": POSITIVE.advise("Try 1.0; larger fits closer."),
+        "gamma": POSITIVE | one_of("scale", "auto"),
+        "n_clusters": count(),
+        "covariance": one_of(*COVARIANCES),
+        "tol": POSITIVE,
+        "max_iter": count(most=2**31 - 1),  # libsvm counts steps in 32 bits
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
+
+    def _check_combinations(self) -> None:
         check_partition_parameter(self.partition)
-        check_choice("covariance", self.covariance, COVARIANCES)
-        check_positive("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        if self.max_iter > _MOST_STEPS:
-            raise ValueError(
-                f"max_iter={self.max_iter} must be at most {_MOST_STEPS}, what "
-                "scikit-learn's SVC can count."
-            )
-        if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
-        if not isinstance(self.random_state, np.random.RandomState):
-            generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)

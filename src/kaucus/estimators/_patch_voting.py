@@ -1,6 +1,7 @@
 """Classify pictures by a vote of their patches."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -18,14 +19,13 @@ from kaucus.backend import (
     dtype_name,
     format_bytes,
     itemsize,
-    parse_bytes,
     resolve_budget,
 )
 from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators._parameters import MEMORY_BUDGET, ChecksParameters, one_of
 from kaucus.estimators._predictions import all_classes, labels_at
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
-    check_choice,
     check_one_label_type,
     check_weights,
     encode_labels,
@@ -49,7 +49,12 @@ def _can_give_probabilities(self) -> bool:
 
 
 class PatchVotingClassifier(
-    FollowsX, HostAccuracy, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    FollowsX,
+    HostAccuracy,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    ChecksParameters,
+    BaseEstimator,
 ):
     """Any classifier on the patches of pictures, and a vote of the patches.
 
@@ -119,6 +124,11 @@ class PatchVotingClassifier(
     True
     """
 
+    _parameters: ClassVar = {
+        "voting": one_of(*VOTINGS),
+        "memory_budget": MEMORY_BUDGET,
+    }
+
     def __init__(
         self,
         estimator=None,
@@ -152,9 +162,7 @@ class PatchVotingClassifier(
         -------
         self : PatchVotingClassifier
         """
-        check_choice("voting", self.voting, VOTINGS)
-        if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
+        self._check_parameters()
         check_one_label_type(y)
         X, y = self._validate(X, y, reset=True)
         self.classes_, indices = encode_labels(y)

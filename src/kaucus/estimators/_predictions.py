@@ -1,5 +1,7 @@
 """From decision values to classes and probabilities."""
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
@@ -18,6 +20,7 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._parameters import one_of
 from kaucus.estimators._ranges import check_results
 from kaucus.estimators._validation import (
     check_one_label_type,
@@ -30,8 +33,6 @@ from kaucus.solvers import (
     sum_of_exponentials,
     two_columns,
 )
-
-PROBABILITIES = ("softmax", "sum_exp", False)
 
 
 def _has_probabilities(estimator) -> bool:
@@ -52,6 +53,8 @@ def labels_at(classes, numbers, X):
 
 class ClassifierPredictions(HostAccuracy, ClassifierMixin):
     """From decision values to classes and probabilities."""
+
+    _parameters: ClassVar = {"probability": one_of("softmax", "sum_exp", False)}
 
     def _validate_labels(self, X, y):
         """Return ``X`` and the number of each row's class; store the classes."""

@@ -1,5 +1,7 @@
 """k-means on the sphere, as a scikit-learn clusterer."""
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -13,13 +15,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kaucus._array_input import on_host, validate_data
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
-    PRECISIONS,
     array_namespace,
     as_like,
     astype,
     dtype_name,
     generator_from,
-    parse_bytes,
     to_numpy,
     warn_user,
     working_types,
@@ -32,12 +32,20 @@ from kaucus.estimators._kernel_input import (
     map_rows,
     on_device,
 )
+from kaucus.estimators._parameters import (
+    MEMORY_BUDGET,
+    POSITIVE,
+    PRECISION,
+    RANDOM_STATE,
+    ChecksParameters,
+    count,
+    is_whole,
+    not_text,
+    one_of,
+)
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._ranges import check_magnitude
 from kaucus.estimators._validation import (
-    check_choice,
-    check_count,
-    check_positive,
     check_weights,
 )
 from kaucus.kernels import inner_products, unit_rows
@@ -51,6 +59,7 @@ class SphericalKMeans(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClusterMixin,
+    ChecksParameters,
     BaseEstimator,
 ):
     """k-means by the angle between rows.
@@ -130,6 +139,17 @@ default="k-means++"
     array([1, 1, 0, 0], dtype=int32)
     """
 
+    _parameters: ClassVar = {
+        "n_clusters": count(),
+        "init": one_of(*INITS) | not_text("the first centres"),
+        "n_init": count() | one_of("auto"),
+        "max_iter": count(),
+        "tol": POSITIVE,
+        "precision": PRECISION,
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
+
     def __init__(
         self,
         n_clusters=8,
@@ -170,7 +190,8 @@ default="k-means++"
         -------
         self : SphericalKMeans
         """
-        n_init = self._check_parameters()
+        self._check_parameters()
+        n_init = self._n_starts()
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
@@ -270,22 +291,11 @@ default="k-means++"
         check_magnitude(X, fitted=reset)
         return X
 
-    def _check_parameters(self) -> int:
-        """Check the parameters, and return the number of starts."""
-        check_count("n_clusters", self.n_clusters)
-        check_count("max_iter", self.max_iter)
-        check_positive("tol", self.tol)
-        check_choice("precision", self.precision, PRECISIONS)
-        if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
-        if isinstance(self.init, str):
-            check_choice("init", self.init, INITS, words=", or the first centres")
-        if isinstance(self.n_init, str):
-            words = ", or a whole number"
-            check_choice("n_init", self.n_init, ("auto",), words=words)
-            random = isinstance(self.init, str) and self.init == "random"
-            return 10 if random else 1
-        return check_count("n_init", self.n_init)
+    def _n_starts(self) -> int:
+        """Return the number of starts, by default ten where they are random."""
+        if is_whole(self.n_init):
+            return int(self.n_init)
+        return 10 if isinstance(self.init, str) and self.init == "random" else 1
 
     def _first_centers(self, X, rows):
         if isinstance(self.init, str):

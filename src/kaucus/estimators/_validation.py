@@ -1,9 +1,8 @@
-"""Checks of parameters, labels, weights and kernel matrices, before any long work.
+"""Checks of labels, weights and kernel matrices, before any long work.
 
 Each error names the value it got, what was expected, and what to do.
 """
 
-import math
 import numbers
 from collections.abc import Iterable
 
@@ -14,99 +13,6 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from kaucus._array_input import on_host
 from kaucus.estimators._ranges import check_targets, check_weight_range
-
-# The inverse of a smaller number overflows.
-_SMALLEST = 1e-300
-# What arrays and libraries can count.
-_LARGEST_COUNT = 2**63 - 1
-
-
-def check_positive(name: str, value: object, *, remedy: str = "") -> float:
-    """Return a parameter that must be a positive, finite number."""
-    number = _as_float(value)
-    if not _SMALLEST <= number < math.inf:
-        small = f", {_SMALLEST:g} or more" if 0 < number < _SMALLEST else ""
-        raise ValueError(
-            f"{name}={shortened(value)} must be a positive, finite number{small}. "
-            f"{remedy}".rstrip()
-        )
-    return number
-
-
-def check_finite(name: str, value: object) -> float:
-    """Return a parameter that must be a finite number."""
-    number = _as_float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{name}={shortened(value)} must be a finite number.")
-    return number
-
-
-def _as_float(value: object) -> float:
-    """Return a number as a float: NaN for what is none, infinity for a larger one."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:  # a whole number such as 10**400
-        return math.inf
-
-
-def shortened(value: object) -> str:
-    """Return how a value is written, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
-
-
-def check_not_negative(name: str, value: object) -> float:
-    """Return a parameter that must be a finite number, zero or more."""
-    if (number := check_finite(name, value)) < 0:
-        raise ValueError(f"{name}={value!r} must be zero or more.")
-    return number
-
-
-def check_count(name: str, value: object, *, least: int = 1, words: str = "") -> int:
-    """Return a parameter that must be a whole number from ``least`` to 2⁶³ − 1.
-
-    ``words`` tells what else the parameter takes, for the message.
-    """
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not least <= int(value) <= _LARGEST_COUNT:  # type: ignore[arg-type]
-        expected = f"a whole number, {least} or more{words}"
-        if whole and int(value) > _LARGEST_COUNT:  # type: ignore[arg-type]
-            expected = f"a whole number, at most {_LARGEST_COUNT}"
-        raise ValueError(f"{name}={shortened(value)} must be {expected}.")
-    return int(value)  # type: ignore[arg-type]
-
-
-def check_choice(
-    name: str, value: object, choices: Iterable, *, words: str = ""
-) -> None:
-    """Check a parameter that must be one of some values.
-
-    ``words`` tells what else the parameter takes, for the message.
-    """
-    choices = list(choices)
-    # `in` compares with ==, which arrays answer with arrays.
-    if not any(value is c or (type(value) is type(c) and value == c) for c in choices):
-        raise ValueError(f"{name}={shortened(value)} must be one of {choices}{words}.")
-
-
-def check_grid(name: str, values: object, words: str) -> np.ndarray:
-    """Return a sequence of positive numbers to choose from.
-
-    ``words`` tells what else the parameter takes, for the message.
-    """
-    try:
-        grid = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError):
-        grid = np.empty(0)
-    in_range = np.isfinite(grid) & (grid >= _SMALLEST)
-    if grid.ndim != 1 or grid.size == 0 or not in_range.all():
-        raise ValueError(
-            f"{name}={shortened(values)} must be a non-empty sequence of positive, "
-            f"finite numbers{words}."
-        )
-    return grid
 
 
 def check_one_label_type(y) -> None:
