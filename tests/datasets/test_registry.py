@@ -34,13 +34,18 @@ def test_no_two_files_can_be_confused(attribute):
     assert len(set(values)) == len(values)
 
 
-def test_only_mnist_and_cifar10_can_be_downloaded():
-    downloadable = {
-        dataset.name
-        for dataset in DATASETS.values()
-        if all(file.downloadable for file in dataset.files)
-    }
-    assert downloadable == {"mnist", "cifar10"}
+@pytest.mark.parametrize("dataset", DATASETS.values(), ids=DATASETS)
+def test_every_set_can_be_got_by_anybody(dataset):
+    if all(file.downloadable for file in dataset.files):
+        return
+    origin = dataset.origin
+    assert re.fullmatch("[0-9a-f]{64}", origin.content)
+    if origin.form in ("text", "libsvm"):
+        assert len(origin.urls) >= len(dataset.n_samples)
+        assert all(url.startswith("https://") for url in origin.urls)
+    else:
+        assert origin.form == "covtype" or origin.data_id > 0
+    assert len(origin.feature_names) in (0, dataset.n_features)
 
 
 def test_registry_cannot_be_changed():

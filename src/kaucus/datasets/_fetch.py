@@ -174,7 +174,7 @@ def _remedy(file: DataFile, dataset: Dataset, *, with_pooch: bool) -> list[str]:
         ]
     else:
         lines = [
-            "It cannot be downloaded in this form; it was made from "
+            "The web does not have it in this form; it was made from "
             f"{dataset.source}, {dataset.homepage}"
         ]
     return [

@@ -1,20 +1,31 @@
 """Names in, arrays out: the public functions that load data sets.
 
 Each looks for its files in ``data_home``, in the folder that the environment variable
-``KAUCUS_DATA`` names, and in the cache, and checks them by their sha256. MNIST and
-CIFAR-10 are downloaded into the cache where they are missing (``pip install
-kaucus[data]``); for the others an error says where they come from.
+``KAUCUS_DATA`` names, and in the cache, and checks them by their sha256. Where they are
+missing, MNIST and CIFAR-10 are downloaded into the cache (``pip install
+kaucus[data]``), and the others are fetched from where they were first published, in the
+form that they have there, and checked by their rows. Those addresses could not be tried
+where this was written, without a network; a checksum tells if a source has changed.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import Bunch
 
 from kaucus.datasets._fetch import fetch
-from kaucus.datasets._readers import read_cifar10, read_csv, read_idx, read_libsvm
+from kaucus.datasets._origin import fetch_origin
+from kaucus.datasets._readers import (
+    Table,
+    read_cifar10,
+    read_csv,
+    read_idx,
+    read_libsvm,
+)
 from kaucus.datasets._registry import DATASETS, Dataset, find
 
 PathLike = str | os.PathLike[str]
@@ -205,11 +216,14 @@ def load_a9a(
     """
     _check_dtype(dtype, FLOATS)
     dataset = DATASETS["a9a"]
-    parts = [
-        read_libsvm(path, dataset.n_features, dtype)
-        for path in fetch(dataset, data_home=data_home)
-    ]
-    return _pack(dataset, [array for part in parts for array in part], return_X_y)
+
+    def read(paths: list[Path]) -> list[Table]:
+        pairs = (read_libsvm(path, dataset.n_features, dtype) for path in paths)
+        return [Table(X, y, []) for X, y in pairs]
+
+    parts = _from_files_or_origin(dataset, data_home, dtype, read)
+    arrays = [a for part in parts for a in (sparse.csr_matrix(part.X), part.y)]
+    return _pack(dataset, arrays, return_X_y)
 
 
 def load_uci(
@@ -281,10 +295,32 @@ def _load_table(
 ) -> Bunch | tuple:
     """Load a set whose parts are one CSV file each."""
     _check_dtype(dtype, FLOATS)
-    tables = [read_csv(path, dtype) for path in fetch(dataset, data_home=data_home)]
+
+    def read(paths: list[Path]) -> list[Table]:
+        return [read_csv(path, dtype) for path in paths]
+
+    tables = _from_files_or_origin(dataset, data_home, dtype, read)
     arrays = [array for table in tables for array in (table.X, table.y)]
     names = tables[0].feature_names
     return _pack(dataset, arrays, return_X_y, feature_names=names)
+
+
+def _from_files_or_origin(
+    dataset: Dataset,
+    data_home: PathLike | None,
+    dtype: str,
+    read: Callable[[list[Path]], list[Table]],
+) -> list[Table]:
+    """Return the parts of a set, from its source where its files are missing."""
+    try:
+        paths = fetch(dataset, data_home=data_home)
+    except FileNotFoundError as missing:
+        try:
+            return fetch_origin(dataset, dtype)
+        except OSError as error:
+            text = f"{missing}\nIts source could not be reached either: {error}"
+            raise FileNotFoundError(text) from error
+    return read(paths)
 
 
 def _pack(

@@ -116,7 +116,42 @@ def read_csv(path: Path, dtype: str = "float64") -> Table:
             X[start:stop] = _parse_numbers(path, text, len(block))
         labels += [label for _, _, label in block]
     _check_finite(path, X, dtype)
-    return Table(X, _parse_labels(path, labels), names[:-1])
+    return Table(X, parse_labels(path, labels), names[:-1])
+
+
+def read_text(path: Path, *, drop: tuple[int, ...] = ()) -> Table:
+    """Read numbers separated by blanks or commas, without a header, the label last.
+
+    The form of most files of UCI, and of ARFF. Lines that are empty, that begin with
+    ``@`` or ``%``, or that have a missing value (``?``) are passed over, and so is a
+    first line of names.
+
+    Parameters
+    ----------
+    path : Path
+    drop : tuple of int, default=()
+        Columns that are no features, such as a number of the sample.
+
+    Returns
+    -------
+    Table
+        Features in float64, labels, and ``x1``, ``x2``, ... as names.
+    """
+    lines = [line.strip() for line in _read_bytes(path).splitlines()]
+    rows = [re.split(rb"[,\s]+", line) for line in lines if line[:1] not in b"@%"]
+    rows = [row for row in rows if b"?" not in row]
+    if rows and re.fullmatch(rb"[A-Za-z_]\w*", rows[0][0]):
+        rows = rows[1:]
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or widths == {1}:
+        found = f"lines of {sorted(widths)} fields"
+        raise _damaged(path, found, "as many fields in every line, two or more")
+    kept = [i for i in range(widths.pop() - 1) if i not in drop]
+    text = b",".join([row[i] for row in rows for i in kept])
+    X = _parse_numbers(path, text, len(rows)).astype(np.float64)
+    _check_finite(path, X, "float64")
+    labels = parse_labels(path, [row[-1].strip(b"'\"") for row in rows])
+    return Table(X, labels, [f"x{i + 1}" for i in range(len(kept))])
 
 
 def read_libsvm(
@@ -211,7 +246,7 @@ def _parse_numbers(path: Path, text: bytes, n_rows: int) -> np.ndarray:
     return values.reshape(n_rows, -1)
 
 
-def _parse_labels(path: Path, labels: list[bytes]) -> np.ndarray:
+def parse_labels(path: Path, labels: list[bytes]) -> np.ndarray:
     """Turn labels into int64 if all are integers of that type, else into str.
 
     Different labels stay different: "1" and "01" are texts.

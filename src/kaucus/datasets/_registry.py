@@ -6,7 +6,7 @@ here reads or fetches a data file.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import PurePosixPath
@@ -43,6 +43,21 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a data set was first published, and how to recognise what is there."""
+
+    form: str
+    content: str
+    """Checksum of the rows, :func:`~kaucus.datasets._origin.content_sha256`."""
+    urls: tuple[str, ...] = ()
+    data_id: int | None = None
+    drop: tuple[int, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the source calls the classes: what the registry calls them."""
+    feature_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """One data set: its files, its sizes, where it comes from, what it allows."""
 
@@ -58,6 +73,7 @@ class Dataset:
     licence: str
     notes: str = ""
     target_names: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     @property
     def call(self) -> str:
@@ -112,10 +128,9 @@ def find(name: str, loader: str) -> Dataset:
 
 def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
     """Return one table of the registry with its types."""
-    facts: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.items()
-    }
+    facts = _tuples(entry)
+    if "origin" in facts:
+        facts["origin"] = Origin(**_tuples(facts["origin"]))
     mirrors, archive = facts.pop("mirrors", ()), facts.pop("archive", None)
     files = tuple(
         DataFile(
@@ -127,6 +142,11 @@ def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
         for path, sha256 in facts.pop("files").items()
     )
     return Dataset(name=name, files=files, **facts)
+
+
+def _tuples(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with tuples for lists: nothing of the registry can be changed."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
 
 
 DATASETS = read_registry(

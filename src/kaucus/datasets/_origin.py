@@ -1,0 +1,147 @@
+"""Data sets from where they were first published, checked by what was read.
+
+The files that the registry knows by their checksums are tables in one form. Where they
+are missing, a set is fetched from its source, in the source's own form, and what was
+parsed is compared with a checksum of the rows: another version is refused. The checksum
+does not depend on the order of the rows.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kaucus.datasets._fetch import cache_folder
+from kaucus.datasets._readers import Table, parse_labels, read_libsvm, read_text
+from kaucus.datasets._registry import Dataset, Origin
+
+
+def fetch_origin(dataset: Dataset, dtype: str) -> list[Table]:
+    """Return the parts of a data set, fetched from its source.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With an ``origin``.
+    dtype : str
+        Type of the features.
+
+    Raises
+    ------
+    OSError
+        If the source cannot be reached.
+    ValueError
+        If what it has is not what the registry knows.
+    """
+    origin = dataset.origin
+    assert origin is not None
+    tables = _FORMS[origin.form](dataset, origin)
+    checked = [_with_names(table, dataset, origin) for table in tables]
+    found = content_sha256(checked)
+    if found != origin.content:
+        shapes = [table.X.shape for table in checked]
+        raise ValueError(
+            f"{dataset.title}: what {_where(origin)} has, of shape {shapes}, is not "
+            f"the version that is known: the sha256 of its rows is {found}, expected "
+            f"{origin.content}. Get the known version: {dataset.source}, "
+            f"{dataset.homepage}."
+        )
+    return [table._replace(X=table.X.astype(dtype)) for table in checked]
+
+
+def content_sha256(tables: list[Table]) -> str:
+    """Return a checksum of rows and labels, the same for any order of the rows.
+
+    Parameters
+    ----------
+    tables : list of Table
+        The parts of a data set.
+    """
+    digest = hashlib.sha256()
+    for table in tables:
+        X = np.ascontiguousarray(table.X, dtype="<f8") + 0.0  # no -0
+        rows = (
+            hashlib.sha256(row.tobytes() + str(label).encode()).digest()
+            for row, label in zip(X, table.y.tolist(), strict=True)
+        )
+        digest.update(b"".join(sorted(rows)))
+    return digest.hexdigest()
+
+
+def _with_names(table: Table, dataset: Dataset, origin: Origin) -> Table:
+    """Give labels and columns the names that the registry has for them."""
+    labels = [origin.labels.get(label, label) for label in map(str, table.y.tolist())]
+    y = parse_labels(Path(dataset.name), [label.encode() for label in labels])
+    names = list(origin.feature_names) or table.feature_names
+    return Table(table.X, y, names)
+
+
+def _from_text(dataset: Dataset, origin: Origin) -> list[Table]:
+    """Read numbers separated by blanks or commas, the label last."""
+    tables = [read_text(path, drop=origin.drop) for path in _download(dataset, origin)]
+    if len(dataset.n_samples) == len(tables):
+        return tables
+    X = np.concatenate([table.X for table in tables])
+    return [Table(X, np.concatenate([t.y for t in tables]), tables[0].feature_names)]
+
+
+def _from_libsvm(dataset: Dataset, origin: Origin) -> list[Table]:
+    paths = _download(dataset, origin)
+    pairs = [read_libsvm(path, dataset.n_features) for path in paths]
+    names = [f"x{i + 1}" for i in range(dataset.n_features)]
+    return [Table(X.toarray(), y, names) for X, y in pairs]
+
+
+def _from_openml(dataset: Dataset, origin: Origin) -> list[Table]:
+    from sklearn.datasets import fetch_openml
+
+    found: Any = fetch_openml(
+        data_id=origin.data_id,
+        as_frame=False,
+        parser="liac-arff",
+        data_home=_sklearn_home(),
+    )
+    return [Table(found.data, found.target, list(found.feature_names))]
+
+
+def _from_covtype(dataset: Dataset, origin: Origin) -> list[Table]:
+    from sklearn.datasets import fetch_covtype
+
+    found: Any = fetch_covtype(data_home=_sklearn_home())
+    return [Table(found.data, found.target, list(found.feature_names))]
+
+
+_FORMS: dict[str, Callable[[Dataset, Origin], list[Table]]] = {
+    "text": _from_text,
+    "libsvm": _from_libsvm,
+    "openml": _from_openml,
+    "covtype": _from_covtype,
+}
+
+
+def _where(origin: Origin) -> str:
+    by_form = {"openml": f"OpenML {origin.data_id}", "covtype": "fetch_covtype"}
+    return by_form.get(origin.form, ", ".join(origin.urls))
+
+
+def _sklearn_home() -> str | None:
+    cache = cache_folder()
+    return None if cache is None else str(cache / "scikit-learn")
+
+
+def _download(dataset: Dataset, origin: Origin) -> list[Path]:
+    """Return the source's files, from the cache where they were fetched before."""
+    cache = cache_folder()
+    if cache is None:
+        raise OSError("downloads need pooch: pip install kaucus[data]")
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")  # no advice on checksums: rows are checked
+    folder = cache / "origin" / dataset.name
+    return [
+        Path(pooch.retrieve(url, None, fname=re.sub(r".*/", "", url), path=folder))
+        for url in origin.urls
+    ]
