@@ -31,9 +31,7 @@ def check_machine(args: Namespace) -> None:
     try:
         if getattr(args, "memory_budget", None) is not None:
             parse_bytes(args.memory_budget)
-        gpu = args.command == "bench" and args.name == "gpu"
-        device = getattr(args, "device", None) or ("cuda" if gpu else None)
-        to_device(np.empty(0), device)
+        to_device(np.empty(0), getattr(args, "device", None))
     except (ValueError, ModuleNotFoundError) as error:
         raise MachineError(str(error)) from error
 
