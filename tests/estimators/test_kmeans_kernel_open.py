@@ -205,7 +205,10 @@ def test_a_trial_gives_representatives_to_the_classes_that_need_them():
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"n_representatives": "all"}, r"n_representatives='all' must be a whole number"),
+        (
+            {"n_representatives": "all"},
+            r"n_representatives='all' must be a whole number",
+        ),
         ({"target": "cheap"}, r"target='cheap' must be one of \['fastest'"),
         ({"allocation": "fair"}, r"allocation='fair' must be one of"),
         ({"refine": "best"}, r"refine='best' must be one of"),

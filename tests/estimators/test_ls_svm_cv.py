@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from kaucus import (
@@ -14,6 +15,7 @@ from kaucus import (
 )
 
 CS = [0.1, 10.0, 1000.0]
+pytestmark = pytest.mark.filterwarnings("ignore:The best of")  # few were tried
 
 
 @pytest.fixture
@@ -35,8 +37,8 @@ def test_classifier_scores_are_those_of_n_refits(iris):
         cross_val_predict(LSSVMClassifier(C, gamma=0.3), X, y, cv=LeaveOneOut())
         for C in CS
     ]
-    assert_allclose(model.loo_scores_[0], [np.mean(p == y) for p in refits])
-    assert model.best_score_ == model.loo_scores_.max()
+    assert_allclose(model.search_results_["score"], [np.mean(p == y) for p in refits])
+    assert model.best_score_ == model.search_results_["score"].max()
 
 
 def test_regressor_scores_are_those_of_n_refits(waves):
@@ -47,7 +49,7 @@ def test_regressor_scores_are_those_of_n_refits(waves):
         for C in CS
     ]
     errors = [np.mean((p - y) ** 2) for p in refits]
-    assert_allclose(-model.loo_scores_[0], errors, rtol=1e-6)
+    assert_allclose(-model.search_results_["score"], errors, rtol=1e-6)
     assert CS[int(np.argmin(errors))] == model.C_
 
 
@@ -55,7 +57,10 @@ def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
     X, y = iris
     chosen = LSSVMClassifierCV(CS, gammas=[0.01, 0.3, 5.0], random_state=0).fit(X, y)
     given = LSSVMClassifier(chosen.C_, gamma=chosen.gamma_, random_state=0).fit(X, y)
-    assert chosen.loo_scores_.shape == (3, 3)
+    table = chosen.search_results_
+    assert {key: len(column) for key, column in table.items()} == dict.fromkeys(
+        ("kernel", "gamma", "C", "score"), 9
+    )
     assert chosen.gamma_ in (0.01, 0.3, 5.0)
     assert chosen.solver_ == "eigh"
     assert_allclose(chosen.decision_function(X), given.decision_function(X), atol=1e-7)
@@ -65,7 +70,8 @@ def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
 def test_gammas_auto_are_multiples_of_gamma(iris):
     X, y = iris
     model = LSSVMClassifierCV([1.0], gammas="auto", gamma=0.5).fit(X, y)
-    assert_allclose(model.gammas_, 0.5 * 4.0 ** np.arange(-3, 4))
+    tried = model.search_results_["gamma"]
+    assert_allclose(tried, 0.5 * 4.0 ** np.arange(-3, 4))
 
 
 def test_a_useless_width_is_not_chosen(rng):
@@ -82,7 +88,7 @@ def test_a_weight_of_two_is_a_repeated_row_for_the_choice_too(iris, scoring):
     repeated = np.repeat(np.arange(len(y)), weight.astype(int))
     a = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X, y, weight)
     b = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X[repeated], y[repeated])
-    assert_allclose(a.loo_scores_, b.loo_scores_, rtol=1e-6)
+    assert_allclose(a.search_results_["score"], b.search_results_["score"], rtol=1e-6)
     assert_allclose(a.temperature_, b.temperature_, rtol=1e-4)
 
 
@@ -94,7 +100,7 @@ def test_more_rows_than_max_samples_choose_on_some_and_fit_all(iris):
     same = LSSVMClassifier(model.C_, gamma=model.gamma_).fit(X, y)
     assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-9)
     again = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
-    assert_array_equal(model.loo_scores_, again.loo_scores_)
+    assert_array_equal(model.search_results_["score"], again.search_results_["score"])
 
 
 def test_every_class_is_among_the_rows_that_choose(rng):
@@ -140,3 +146,26 @@ def test_a_decomposition_that_does_not_fit_is_refused(iris):
     X, y = iris
     with pytest.raises(MemoryError, match="max_samples="):
         LSSVMClassifierCV(memory_budget="10KiB").fit(X, y)
+
+
+def test_the_choice_is_explained(waves):
+    X, y = waves
+    model = LSSVMRegressorCV(CS, gammas=[0.1, 1.0, 10.0]).fit(X, y)
+    told = model.explain()
+    assert told.startswith(f"C={model.C_:g} and gamma={model.gamma_:g} of 3 Cs and 3 ")
+    assert "neg_mean_squared_error of 40 rows left out" in told
+    with pytest.raises(NotFittedError):
+        LSSVMRegressorCV().explain()
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"Cs": [1e-3, 1e-2]}, r"best of Cs, 0\.01, is the largest .* go on to 0\.1"),
+        ({"gammas": [30.0, 100.0]}, "best of gammas, 30, is the least"),
+    ],
+)
+def test_a_choice_at_the_end_of_its_grid_is_told(waves, params, text):
+    X, y = waves
+    with pytest.warns(UserWarning, match=text):
+        LSSVMRegressorCV(**params).fit(X, y)

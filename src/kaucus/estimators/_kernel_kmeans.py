@@ -9,7 +9,6 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
@@ -24,8 +23,8 @@ from kaucus.backend import (
     is_sparse,
     products_in,
     to_numpy,
-    warn_user,
 )
+from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     beside,
@@ -41,7 +40,6 @@ from kaucus.estimators._parameters import (
 )
 from kaucus.estimators._progress import step_reporter, tell_stage
 from kaucus.estimators._ranges import check_coefficients, check_results
-from kaucus.estimators._spherical_kmeans import INITS, check_rows
 from kaucus.estimators._validation import (
     check_start_labels,
     check_weights,
@@ -293,7 +291,9 @@ default="k-means++"
             )
         best = best_start(results)
         interrupted = any(result.interrupted for result in results)
-        self._report(best, interrupted=interrupted)
+        report_kernel_kmeans(
+            best, self.n_clusters, self.max_iter, self.kernel, interrupted
+        )
         self._store(X, gram, best, weight, interrupted=interrupted)
         return self
 
@@ -465,36 +465,6 @@ default="k-means++"
             return None
         exact = make_gram(gram.kernel, gram.X, memory_budget=self.memory_budget)
         return labels_objective(exact, best.labels, self.n_clusters, weight)
-
-    def _report(self, best: KernelKMeansResult, *, interrupted: bool) -> None:
-        """Warn once where the user must know."""
-        n_found = len(np.unique(to_numpy(best.labels)))
-        if n_found < self.n_clusters:
-            warn_user(
-                f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
-                "few different rows. Lower n_clusters.",
-                ConvergenceWarning,
-            )
-        if interrupted:
-            text = (
-                f"Interrupted after {best.n_iter} steps; the best clusters so far are "
-                "kept."
-            )
-        elif best.rose:
-            text = (
-                f"Stopped after {best.n_iter} steps, because the next one would have "
-                f"raised the objective: kernel={self.kernel!r} is not positive "
-                "semidefinite on this data. The clusters before it are kept; use "
-                "another kernel for more."
-            )
-        elif not best.converged:
-            text = (
-                f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
-                "rows still moved; increase max_iter or tol."
-            )
-        else:
-            return
-        warn_user(text, ConvergenceWarning)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -107,7 +107,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         paths = self._kernel_paths(X, weight)
         Cs = CS if isinstance(self.C, str) else [self.C]
         try:
-            self.kernel_, self.C_ = tune(
+            chosen = tune(
                 paths,
                 Cs,
                 rows,
@@ -120,6 +120,30 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
+        self.kernel_, self.C_, self.search_results_ = chosen
+        self.gamma_ = getattr(self.kernel_, "gamma", None)
+
+    def explain(self):
+        """Say in words what the last fit has chosen, and what it is made of.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self, "representatives_")
+        n_tried = len(self.search_results_["score"])
+        width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
+        name = getattr(self.kernel_, "name", repr(self.kernel_))
+        how = "as given"
+        if n_tried:
+            best = np.max(self.search_results_["score"])
+            how = f"of {n_tried} pairs tried by leave-one-out (loss {-best:.4g})"
+        n_points = self.representatives_.shape[0]
+        return (
+            f"kernel={name!r}{width}, C={self.C_:g}: {how}. {n_points} "
+            f"representatives, {len(self.hard_rows_)} of them training rows. "
+            f"solver={self.solver_!r}."
+        )
 
     def _kernel_paths(self, X, weight) -> list[list]:
         """Return the kernels to choose from, those of a name in the order of gamma."""

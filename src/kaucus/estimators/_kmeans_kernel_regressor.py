@@ -129,6 +129,12 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         The kernel, with its parameters as numbers.
     C_ : float
         The C that was used.
+    gamma_ : float or None
+        The gamma that was used; None for a kernel without one.
+    search_results_ : dict of ndarrays
+        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
+        ``C`` and ``score``, minus the leave-one-out loss; empty where all were given.
+        For ``pandas.DataFrame(model.search_results_)``.
     n_iter_ : int
         Steps of k-means.
     solver_ : str

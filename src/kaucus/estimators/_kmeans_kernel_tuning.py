@@ -13,12 +13,14 @@ than 1. What else was tried: ``benchmarks/pick_defaults.py``, docs/kmeans-kernel
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._search_table import join_tables, search_table
 from kaucus.kernels import Kernel
 from kaucus.solvers import search_on_representatives
 
@@ -34,6 +36,8 @@ _FINALISTS = 2
 # The least and the largest gamma are tried where the one next to them has less than
 # this share of the loss of the one in the middle.
 _OUTWARDS = 0.9
+# Steps beyond the end of a grid, at most.
+_MOST_BEYOND = 4
 
 
 class _Size(NamedTuple):
@@ -63,10 +67,13 @@ _SIZES = (
 
 
 class Tuning(NamedTuple):
-    """What was chosen."""
+    """What was chosen, and what was tried."""
 
     kernel: Kernel
     C: float
+    results: dict[str, np.ndarray]
+    """A row for every kernel and C (see ``_search_table``); the score is minus the
+    leave-one-out loss, in which the Gaussian has its handicap."""
 
 
 def tune(
@@ -102,14 +109,16 @@ def tune(
     """
     kernels = [kernel for path in paths for kernel in path]
     if len(kernels) == 1 and len(Cs) == 1:
-        return Tuning(kernels[0], float(Cs[0]))
+        return Tuning(kernels[0], float(Cs[0]), join_tables([]))
     present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
     size = next(size for size in _SIZES if len(present) < size.below)
     some = rng.permutation(present)[: size.rows]
     Z = dense_rows(rows, some[: size.columns])
     part = take_rows(rows, beside(rows, some))
 
-    def search(kernels: Sequence[Kernel], n_columns: int) -> np.ndarray:
+    tables = []
+
+    def search(kernels: Sequence[Kernel], n_columns: int, Cs=Cs) -> np.ndarray:
         found = search_on_representatives(
             kernels,
             part,
@@ -123,7 +132,10 @@ def tune(
             callback=callback,
         )
         smooth = np.asarray([kernel.name == "rbf" for kernel in kernels])
-        return found.losses * np.where(smooth, size.handicap, 1.0)[:, None]
+        losses = found.losses * np.where(smooth, size.handicap, 1.0)[:, None]
+        if n_columns == Z.shape[0]:  # by fewer columns other losses are found
+            tables.append(search_table(kernels, Cs, -losses))
+        return losses
 
     if len(kernels) > _FINALISTS:
         # Where all rows are columns, a row of weight 2 is to be as good as two rows.
@@ -132,7 +144,44 @@ def tune(
         kernels = _finalists(paths, lambda k: search(k, first).min(axis=1))
     losses = search(kernels, Z.shape[0])
     k, c = np.unravel_index(np.argmin(losses), losses.shape)
-    return Tuning(kernels[int(k)], float(Cs[c]))
+    best = _Best(kernels[int(k)], float(Cs[c]), float(losses[k, c]))
+    best = _widened(best, paths, Cs, lambda one, C: search([one], Z.shape[0], [C]))
+    return Tuning(best.kernel, best.C, join_tables(tables))
+
+
+class _Best(NamedTuple):
+    kernel: Any
+    C: float
+    loss: float
+
+
+def _widened(best: _Best, paths, Cs, search) -> _Best:
+    """Go on beyond the ends of the grid, as long as the loss falls.
+
+    ``search(kernel, C)`` returns the loss.
+    """
+    for path in paths:
+        if len(path) > 1 and best.kernel in (path[0], path[-1]):
+            step = path[1].gamma / path[0].gamma
+            by = step if best.kernel == path[-1] else 1 / step
+            best = _further(best, search, gamma_by=by)
+    if len(Cs) > 1 and best.C in (Cs[0], Cs[-1]):
+        step = Cs[1] / Cs[0]
+        best = _further(best, search, C_by=step if Cs[-1] == best.C else 1 / step)
+    return best
+
+
+def _further(best: _Best, search, *, gamma_by=1.0, C_by=1.0) -> _Best:
+    """Take steps from the best, while they lessen the loss."""
+    for _ in range(_MOST_BEYOND):
+        kernel, C = best.kernel, C_by * best.C
+        if gamma_by != 1:
+            kernel = replace(kernel, gamma=gamma_by * kernel.gamma)
+        loss = float(search(kernel, C)[0, 0])
+        if not loss < best.loss:
+            break
+        best = _Best(kernel, C, loss)
+    return best
 
 
 def _finalists(

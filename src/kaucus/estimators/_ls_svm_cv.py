@@ -2,147 +2,26 @@
 
 from typing import ClassVar
 
-import numpy as np
-
-from kaucus.backend import (
-    NotPositiveDefiniteError,
-    as_like,
-    generator_from,
-    take_rows,
-)
-from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
-from kaucus.estimators._parameters import NONE, SEQUENCE, count, one_of
+from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
+from kaucus.estimators._parameters import one_of
 from kaucus.estimators._predictions import (
     ClassifierPredictions,
     RegressorPredictions,
     all_classes,
 )
-from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._validation import (
     check_weights,
     left_out_shares,
     one_vs_rest_targets,
     weights_with_classes,
 )
-from kaucus.kernels import kernels_with_gamma, resolve_gamma
-from kaucus.solvers import (
-    LOOSearch,
-    classification_score,
-    regression_score,
-    search_by_leave_one_out,
-)
+from kaucus.solvers import classification_score, regression_score
 
 CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
 REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
-_DEFAULT_CS = 10.0 ** np.arange(-3, 7)
-_AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
 
-class _LeaveOneOut(LSSVMBase):
-    """The search that classifier and regressor share."""
-
-    _parameters: ClassVar = {
-        "Cs": SEQUENCE | NONE,
-        "gammas": one_of("auto") | SEQUENCE | NONE,
-        # One row left out must leave one.
-        "max_samples": count(least=2) | NONE,
-    }
-
-    def _check_combinations(self) -> None:
-        super()._check_combinations()
-        if self.gammas is not None and self.kernel not in kernels_with_gamma():
-            raise ValueError(
-                f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
-                f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
-            )
-
-    def _grid_of_C(self) -> np.ndarray:
-        return _DEFAULT_CS if self.Cs is None else np.ravel(self.Cs).astype(float)
-
-    def _gammas(self, X, sample_weight) -> list:
-        """Return the gammas to try, as numbers."""
-        if self.gammas is None:
-            return [self.gamma]
-        if isinstance(self.gammas, str) and self.gammas == "auto":
-            weight = beside(X, sample_weight)
-            middle = resolve_gamma(self.gamma, X, weight, self.kernel)
-            return [float(g) for g in middle * _AUTO_GAMMAS]
-        return np.ravel(self.gammas).astype(float).tolist()
-
-    def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
-        """Try every gamma and C, and store what was found."""
-        gammas = self._gammas(X, sample_weight)
-        kernels = [self._resolve_kernel(X, sample_weight, gamma) for gamma in gammas]
-        pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
-        rows = pairs[0][1]
-        try:
-            # Not in tf32: the eigenvalues of K decide, down to 1/C.
-            search = search_by_leave_one_out(
-                [kernel for kernel, _ in pairs],
-                rows,
-                beside(rows, Y),
-                Cs,
-                score,
-                sample_weight=beside(rows, sample_weight),
-                left_out=beside(rows, left_out),
-                memory_budget=self.memory_budget,
-                callback=share_reporter(self.verbose, "pair of gamma and C"),
-            )
-        except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, max(Cs)) from error
-        self.kernel_ = kernels[search.best_kernel]
-        self.C_ = search.best_C
-        self.gamma_ = getattr(self.kernel_, "gamma", None)
-        self.Cs_ = as_like(Cs, X)
-        self.gammas_ = [getattr(kernel, "gamma", None) for kernel in kernels]
-        self.loo_scores_ = as_like(search.scores, X)
-        self.best_score_ = float(np.nanmax(search.scores))
-        return search
-
-    def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
-        """Search on ``rows`` (None: all), fit on all, and return unseen values.
-
-        Returns
-        -------
-        loo_decision, loo_rows
-            Decision values of models fitted without the row, and which rows.
-        """
-        if rows is None:
-            solution = self._search(X, Cs=Cs, score=score, **data).solution
-            self._report(solution.info, self.C_)
-            self._store(X, solution)
-            return solution.loo_decision, np.arange(X.shape[0])
-        part = {name: _picked(values, rows) for name, values in data.items()}
-        some = take_rows(X, beside(X, rows))
-        if self._precomputed:
-            some = take_rows(some.T, beside(X, rows)).T
-        if self._search(some, Cs=Cs, score=score, **part).solution.info.interrupted:
-            raise KeyboardInterrupt  # the fit of all rows is still to come
-        fitted = self._fit_core(
-            X, C=self.C_, gamma=self.gamma_, leave_one_out=leave_one_out, **data
-        )
-        self._store(X, fitted.solution)
-        return fitted.solution.loo_decision, fitted.loo_rows
-
-    def _rows_for_search(self, n_samples: int, groups=None) -> np.ndarray | None:
-        """Return some rows, of every group, or None for all of them."""
-        if self.max_samples is None or n_samples <= self.max_samples:
-            return None
-        order = generator_from(self.random_state).permutation(n_samples)
-        if groups is None:
-            return np.sort(order[: self.max_samples])
-        # As many of each class as its share, but at least two.
-        share = self.max_samples / n_samples
-        members = [order[groups[order] == g] for g in np.unique(groups)]
-        chosen = [m[: max(2, round(share * len(m)))] for m in members]
-        return np.sort(np.concatenate(chosen))
-
-
-def _picked(values, rows):
-    return values if values is None or rows is None else values[rows]
-
-
-class LSSVMClassifierCV(ClassifierPredictions, _LeaveOneOut):
+class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
     """Least-squares support vector classifier that chooses C by leave-one-out.
 
     One eigendecomposition of the kernel matrix gives the model for every C, and with it
@@ -201,12 +80,10 @@ default="accuracy"
         The gamma that was chosen; None for a kernel without one.
     best_score_ : float
         Leave-one-out score of that choice.
-    loo_scores_ : ndarray of shape (n_gammas, n_Cs)
-        Leave-one-out scores, the larger the better; NaN where Ctrl-C came before.
-    Cs_ : ndarray of shape (n_Cs,)
-        The values of C that were tried.
-    gammas_ : list
-        The values of gamma that were tried.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C`` and ``score``,
+        the larger the better; NaN where Ctrl-C came before. For
+        ``pandas.DataFrame(model.search_results_)``.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -247,8 +124,8 @@ default="accuracy"
     >>> model = LSSVMClassifierCV(gammas="auto").fit(X, y)
     >>> round(model.best_score_, 2)
     0.98
-    >>> model.loo_scores_.shape
-    (7, 10)
+    >>> len(model.search_results_["score"])  # 7 gammas, 10 Cs
+    70
     """
 
     _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
@@ -325,7 +202,7 @@ default="accuracy"
         rows = self._rows_for_search(X.shape[0], indices)
 
         def score(loo_decision):
-            labels, judged = _picked(indices, rows), _picked(weight, rows)
+            labels, judged = picked(indices, rows), picked(weight, rows)
             values = all_classes(loo_decision)
             return classification_score(values, labels, self.scoring, judged)
 
@@ -333,11 +210,11 @@ default="accuracy"
             X, data, Cs, score, rows, leave_one_out=self.probability == "softmax"
         )
         if self.probability == "softmax":
-            self._calibrate(loo, indices[loo_rows], _picked(weight, loo_rows))
+            self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
         return self
 
 
-class LSSVMRegressorCV(RegressorPredictions, _LeaveOneOut):
+class LSSVMRegressorCV(RegressorPredictions, LeaveOneOutSearch):
     """Least-squares support vector regressor that chooses C by leave-one-out.
 
     One eigendecomposition of the kernel matrix gives the model for every C, and with it
@@ -390,12 +267,10 @@ default="neg_mean_squared_error"
         The gamma that was chosen; None for a kernel without one.
     best_score_ : float
         Leave-one-out score of that choice.
-    loo_scores_ : ndarray of shape (n_gammas, n_Cs)
-        Leave-one-out scores, the larger the better; NaN where Ctrl-C came before.
-    Cs_ : ndarray of shape (n_Cs,)
-        The values of C that were tried.
-    gammas_ : list
-        The values of gamma that were tried.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C`` and ``score``,
+        the larger the better; NaN where Ctrl-C came before. For
+        ``pandas.DataFrame(model.search_results_)``.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         a.
     intercept_ : ndarray of shape (n_targets,)
@@ -500,7 +375,7 @@ default="neg_mean_squared_error"
         rows = self._rows_for_search(X.shape[0])
 
         def score(loo_decision):
-            targets, judged = _picked(Y, rows), _picked(weight, rows)
+            targets, judged = picked(Y, rows), picked(weight, rows)
             return regression_score(loo_decision, targets, self.scoring, judged)
 
         self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)

@@ -9,7 +9,6 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array_input import on_host, validate_data
@@ -21,9 +20,9 @@ from kaucus.backend import (
     dtype_name,
     generator_from,
     to_numpy,
-    warn_user,
     working_types,
 )
+from kaucus.estimators._clusters import INITS, check_rows, report_kmeans
 from kaucus.estimators._kernel_input import (
     are_left_behind,
     beside,
@@ -50,8 +49,6 @@ from kaucus.estimators._validation import (
 )
 from kaucus.kernels import inner_products, unit_rows
 from kaucus.representatives import KMeansResult, kmeans, streamed_kmeans
-
-INITS = ("k-means++", "random")
 
 
 class SphericalKMeans(
@@ -315,34 +312,3 @@ default="k-means++"
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def check_rows(X, n_clusters: int) -> None:
-    """Check that there are as many rows as clusters."""
-    if X.shape[0] < n_clusters:
-        raise ValueError(
-            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}; lower "
-            "n_clusters or pass more rows."
-        )
-
-
-def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
-    """Warn once where the user must know."""
-    n_found = len(np.unique(to_numpy(result.labels)))
-    if n_found < n_clusters:
-        warn_user(
-            f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
-            "different rows. Lower n_clusters.",
-            ConvergenceWarning,
-        )
-    if result.interrupted:
-        warn_user(
-            f"Interrupted after {result.n_iter} steps; the centres so far are kept.",
-            ConvergenceWarning,
-        )
-    elif not result.converged:
-        warn_user(
-            f"k-means stopped after max_iter={max_iter} steps before the centres came "
-            "to rest; increase max_iter or tol.",
-            ConvergenceWarning,
-        )

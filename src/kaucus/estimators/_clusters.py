@@ -1,0 +1,66 @@
+"""What the clusterers share: checks before a fit, warnings after it."""
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kaucus.backend import to_numpy, warn_user
+from kaucus.representatives import KernelKMeansResult, KMeansResult
+
+INITS = ("k-means++", "random")
+
+
+def check_rows(X, n_clusters: int) -> None:
+    """Check that there are as many rows as clusters."""
+    if X.shape[0] < n_clusters:
+        raise ValueError(
+            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}; lower "
+            "n_clusters or pass more rows."
+        )
+
+
+def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
+    """Warn where k-means has ended early or found fewer clusters."""
+    _warn_of_empty_clusters(result.labels, n_clusters)
+    if result.interrupted:
+        text = f"Interrupted after {result.n_iter} steps; the centres so far are kept."
+    elif not result.converged:
+        text = (
+            f"k-means stopped after max_iter={max_iter} steps before the centres came "
+            "to rest; increase max_iter or tol."
+        )
+    else:
+        return
+    warn_user(text, ConvergenceWarning)
+
+
+def report_kernel_kmeans(
+    best: KernelKMeansResult, n_clusters: int, max_iter: int, kernel, interrupted: bool
+) -> None:
+    """Warn where kernel k-means has ended early or found fewer clusters."""
+    _warn_of_empty_clusters(best.labels, n_clusters)
+    if interrupted:
+        text = f"Interrupted after {best.n_iter} steps; the best clusters are kept."
+    elif best.rose:
+        text = (
+            f"Stopped after {best.n_iter} steps, because the next one would have "
+            f"raised the objective: kernel={kernel!r} is not positive semidefinite on "
+            "this data. The clusters before it are kept; use another kernel for more."
+        )
+    elif not best.converged:
+        text = (
+            f"Kernel k-means stopped after max_iter={max_iter} steps while rows still "
+            "moved; increase max_iter or tol."
+        )
+    else:
+        return
+    warn_user(text, ConvergenceWarning)
+
+
+def _warn_of_empty_clusters(labels, n_clusters: int) -> None:
+    n_found = len(np.unique(to_numpy(labels)))
+    if n_found < n_clusters:
+        warn_user(
+            f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
+            "different rows. Lower n_clusters.",
+            ConvergenceWarning,
+        )

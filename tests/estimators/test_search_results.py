@@ -1,0 +1,77 @@
+"""Searches for kernel, gamma and C: what they leave behind, and ends of their grids."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from kaucus import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+    LSSVMClassifierCV,
+    LSSVMRegressorCV,
+)
+from kaucus.estimators import _kmeans_kernel_tuning as tuning
+from kaucus.kernels import Gaussian
+from tests.discovery import name_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:The best of")
+SEARCHING = [
+    KMeansKernelClassifier(random_state=0),
+    KMeansKernelRegressor(random_state=0),
+    LSSVMClassifierCV(gammas="auto"),
+    LSSVMRegressorCV(gammas="auto"),
+]
+each_search = pytest.mark.parametrize("model", SEARCHING, ids=name_of)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    return X, (X[:, 0] + 0.3 * rng.normal(size=120) > 0).astype(int)
+
+
+@each_search
+def test_the_table_holds_the_choice(model, rows):
+    model = clone(model).fit(*rows)
+    table = pd.DataFrame(model.search_results_)
+    assert list(table.columns) == ["kernel", "gamma", "C", "score"]
+    best = table[table["score"] == table["score"].max()]
+    assert (model.C_, model.gamma_) in set(zip(best["C"], best["gamma"], strict=True))
+    assert model.kernel_.name in set(best["kernel"])
+
+
+@each_search
+def test_the_choice_is_explained(model, rows):
+    with pytest.raises(NotFittedError):
+        clone(model).explain()
+    told = clone(model).fit(*rows).explain()
+    assert "C=" in told
+    assert "gamma=" in told
+    assert "solver=" in told
+
+
+@pytest.mark.parametrize("model", SEARCHING[:2], ids=name_of)
+def test_what_is_given_is_not_searched(model, rows):
+    given = clone(model).set_params(C=2.0, gamma=0.5, kernel="rbf").fit(*rows)
+    assert len(given.search_results_["score"]) == 0
+    assert (given.C_, given.gamma_) == (2.0, 0.5)
+    assert "as given" in given.explain()
+
+
+def test_a_search_goes_on_beyond_the_end_of_its_grid():
+    """The loss is least at gamma = 100 and C = 1000, beyond both grids."""
+
+    def loss(kernel, C):
+        far = np.log(kernel.gamma / 100) ** 2 + np.log(C / 1000) ** 2
+        return np.full((1, 1), 1.0 + far)
+
+    path = [Gaussian(g) for g in (1.0, 5.0, 25.0)]
+    first = tuning._Best(path[-1], 10.0, float(loss(path[-1], 10.0)[0, 0]))
+    found = tuning._widened(first, [path], [1.0, 10.0], loss)
+    assert found.kernel.gamma == pytest.approx(125.0)
+    assert pytest.approx(1000.0) == found.C
+    inside = tuning._Best(path[1], 1.5, 9.0)
+    assert tuning._widened(inside, [path], [1.0, 1.5, 10.0], loss) == inside
