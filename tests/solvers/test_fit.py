@@ -6,7 +6,14 @@ import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from kaucus.backend import NotPositiveDefiniteError, dtype_name, to_numpy
-from kaucus.kernels import Gaussian, Linear, Polynomial, Precomputed, Sigmoid
+from kaucus.kernels import (
+    CallableKernel,
+    Gaussian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
+)
 from kaucus.solvers import _fit, fit_ls_svm, plan_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
@@ -263,3 +270,26 @@ def test_mixed_precision_needs_room_for_a_copy():
     assert plan(1000, budget=matrix).precision == "float64"
     assert plan(1000, budget=matrix * 3 // 2).precision == "auto"
     assert plan(1000, dtype="float32", budget=matrix * 3 // 2).precision == "auto"
+
+
+def test_a_kernel_that_float32_makes_indefinite_is_computed_in_float64(rng):
+    """Rounding that is worse than its estimate, as on a GPU, is not the kernel's."""
+
+    def rounded(X, Y):
+        K = X @ Y.T
+        if X.dtype == np.float32:  # 1e-3 off where a row meets itself
+            K = K - np.float32(1e-3) * (X[:, None] == Y[None]).all(axis=2)
+        return K
+
+    X = rng.normal(size=(60, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = rng.choice([-1.0, 1.0], size=(60, 1))
+    X = X.astype(np.float32)
+    result = fit(X, Y, CallableKernel(rounded), C=1e4)
+    K = X.astype(float) @ X.T.astype(float)
+    expected = reference.solve_bordered(K, Y, 1e4)
+    assert_close(result.solution.dual_coef, expected.dual_coef, rtol=1e-5)
+    assert result.plan.kernel_dtype == "float64"
+    assert "computed again in float64" in result.plan.reason
+    with pytest.raises(NotPositiveDefiniteError):
+        fit(X, Y, CallableKernel(lambda X, Y: -(X @ Y.T)), C=1e4)

@@ -29,6 +29,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    NotPositiveDefiniteError,
     array_namespace,
     as_like,
     astype,
@@ -327,8 +328,8 @@ def fit_ls_svm(
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
         with few_threads_for(n):
-            solution = _fit_cholesky(
-                kernel, X, Y, C, weights, plan, loo_rows, refine_tol
+            solution, plan = _fit_cholesky_safely(
+                kernel, X, Y, C, weights, plan, loo_rows, refine_tol, budget
             )
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
@@ -401,6 +402,29 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
         return validation.error(products(dual_coef) + intercept[None, :])
 
     return Watch(watch, validate, progress), budget - share
+
+
+def _fit_cholesky_safely(
+    kernel, X, Y, C, weights, plan: Plan, loo_rows, refine_tol: float, budget: int
+) -> tuple[LSSVMSolution, Plan]:
+    """Solve directly; in float64 where float32 rounds the kernel to an indefinite one.
+
+    :func:`_float32_is_enough` estimates the rounding; that of long inner products on a
+    GPU, of a matrix of low rank, was seen to be larger.
+    """
+    try:
+        return _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows, refine_tol), plan
+    except NotPositiveDefiniteError:
+        wide = astype(X, "float64")
+        matrices = _matrices_held(wide, "float64")
+        if plan.kernel_dtype == "float64" or matrices * 8 * X.shape[0] ** 2 > budget:
+            raise
+    plan = plan._replace(
+        kernel_dtype="float64",
+        reason=f"{plan.reason} Rounded to float32 it is indefinite: it was computed "
+        "again in float64.",
+    )
+    return _fit_cholesky(kernel, wide, Y, C, weights, plan, loo_rows, refine_tol), plan
 
 
 def _fit_cholesky(
