@@ -4,11 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DATA := $(if $(KAUCUS_DATA),$(KAUCUS_DATA),$(wildcard ../shared/data))
 
-.PHONY: help demo test lint format bench clean
+# One test process for each core, and one BLAS thread for each process.
+PYTEST := $(if $(DATA),KAUCUS_DATA=$(DATA)) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
+.PHONY: help demo test test-all test-poor lint format bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -21,22 +25,32 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed-demo ## fit a model, compare it with SVC, draw a picture
 	$(BIN)/kaucus demo
 
-test: $(VENV)/.installed-test ## run the whole test suite
-	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/python -m pytest
+test: $(VENV)/.installed-test ## run the test suite, about four minutes on two cores
+	$(PYTEST)
+
+test-all: $(VENV)/.installed-test ## the same, and the long tests
+	$(PYTEST) -m ""
+
+NUMERICAL := $(addprefix tests/,backend kernels preprocessing representatives solvers \
+	estimators evaluation)
+
+test-poor: $(VENV)/.installed-test ## the numerical tests with old instructions alone
+	OPENBLAS_CORETYPE=Sandybridge \
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python tests/cpu_features.py)" $(PYTEST) $(NUMERICAL)
 
 lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
-	$(BIN)/codespell src tests benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests benchmarks docs README.md CHANGELOG.md CONTRIBUTING.md
 
 format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-bench ## speed and memory against other libraries
-	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/kaucus bench lssvm
+	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/python -m benchmarks lssvm
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,12 +2,27 @@
 
 import importlib.util
 import os
+import re
+from pathlib import Path
 
 # scikit-learn's array API checks are skipped without it. The package itself never
 # needs it: it hands SciPy no arrays but NumPy's.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+ROOT = Path(__file__).parent
+
+
+def modules_that_import(library):
+    """Return the modules of the package that cannot be imported without a library."""
+    at_the_top = re.compile(rf"^(import|from) {library}\b", re.MULTILINE)
+    return [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "src").rglob("*.py")
+        if at_the_top.search(path.read_text(encoding="utf-8"))
+    ]
+
+
 # Doctests of a module that needs torch are collected only where torch is.
 collect_ignore = []
 if importlib.util.find_spec("torch") is None:
-    collect_ignore.append("src/kaucus/backend/_torch.py")
+    collect_ignore += modules_that_import("torch")

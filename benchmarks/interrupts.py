@@ -1,6 +1,6 @@
 """Ctrl-C in every estimator's fit, and kills of every solver that has checkpoints.
 
-    python benchmarks/interrupts.py [N] [--only NAME ...] [--write]
+    python -m benchmarks.interrupts [N] [--only NAME ...] [--write]
 
 Each estimator is fitted in a process of its own, to which this one sends SIGINT at a
 random moment, N times (100 by default); every second fit is of a model that was fitted
@@ -322,24 +322,17 @@ def difference(result, whole):
 # ---- tables --------------------------------------------------------------------------
 
 
-def table(rows):
-    names = list(rows[0])
-    lines = [
-        names,
-        ["---"] * len(names),
-        *([str(row[k]) for k in names] for row in rows),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def report(interrupts, kills, n):
-    from kaucus.evaluation import describe_machine
+    from kaucus.evaluation import describe_machine, markdown_table
+
+    def table(rows):
+        return markdown_table(list(rows[0]), [list(row.values()) for row in rows])
 
     machine = describe_machine()
     lines = [f"- {name}: {value}" for name, value in machine.items() if value]
     return f"""# Ctrl-C and kills
 
-`python benchmarks/interrupts.py {n} --write`, one BLAS thread. Moments are drawn
+`python -m benchmarks.interrupts {n} --write`, one BLAS thread. Moments are drawn
 uniformly over the time of an undisturbed fit; every second fit is of a model that was
 fitted before. The rule: docs/interrupts.md.
 

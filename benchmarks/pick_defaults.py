@@ -1,10 +1,10 @@
 """What the defaults of ``KMeansKernelClassifier`` were picked on, and by.
 
 Fits it without an argument, and with other rules of its search for C and gamma, on
-repeated splits of sets none of which judges it in ``kaucus bench defaults``; beside
-them an ``SVC`` tuned over a grid of 25. Prints accuracies in %.
+repeated splits of sets none of which judges it in ``python -m benchmarks defaults``;
+beside them an ``SVC`` tuned over a grid of 25. Prints accuracies in %.
 
-    KAUCUS_DATA=... python benchmarks/pick_defaults.py [--quick | --large]
+    KAUCUS_DATA=... python -m benchmarks.pick_defaults [--quick | --large]
 """
 
 import argparse
@@ -18,10 +18,10 @@ from sklearn import datasets as bundled
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.defaults import CONTENDERS
 from kaucus import KMeansKernelClassifier, datasets
 from kaucus.estimators import _kmeans_kernel_classes as classes
 from kaucus.estimators import _kmeans_kernel_tuning as tuning
-from kaucus.experiments._bench_defaults import CONTENDERS
 
 UCI = ("australian", "banknote", "diabetes_pima", "heart_statlog", "glass", "seeds")
 N_SPLITS, N_PARTS = 10, 4

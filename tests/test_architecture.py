@@ -4,6 +4,7 @@ import-linter checks the layers as well; this file needs nothing but pytest.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -38,9 +39,23 @@ def relative(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-each_module = pytest.mark.parametrize("path", MODULES, ids=relative)
+def each_module(rule):
+    """Turn a rule about one module into one test of all; every breach is told."""
+
+    def test():
+        breaches = []
+        for path in MODULES:
+            try:
+                rule(path)
+            except AssertionError as breach:
+                breaches.append(f"{relative(path)}: {breach}")
+        assert not breaches, "\n".join(breaches)
+
+    test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+    return test
 
 
+@functools.cache
 def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 

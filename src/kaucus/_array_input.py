@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data as _validate_data
 
 from kaucus.backend import (
@@ -23,6 +24,7 @@ from kaucus.backend import (
     dtype_name,
     is_tensor,
     to_numpy,
+    warn_user,
     without_history,
 )
 
@@ -58,6 +60,8 @@ def validate_data(
     X or (X, y)
     """
     y = on_host(y)
+    if not options.get("multi_output"):
+        y = _one_column(y)
     if not is_tensor(X):
         return _validate_data(estimator, X, y, dtype=dtype, **options)
     X = _as_dtype(without_history(X), dtype)
@@ -70,6 +74,18 @@ def validate_data(
     )
     _check_finite(X, type(estimator).__name__)
     return (X, *checked[1:]) if isinstance(checked, tuple) else X
+
+
+def _one_column(y: Any) -> Any:
+    """Return a single column of labels with one axis, and say so; others as given."""
+    if not hasattr(y, "shape") or len(y.shape) != 2 or y.shape[1] != 1:
+        return y
+    warn_user(
+        "A column-vector y was passed when a 1d array was expected. Please change the "
+        "shape of y to (n_samples,), for example using ravel().",
+        DataConversionWarning,
+    )
+    return np.asarray(y).reshape(-1)
 
 
 def _as_dtype(X: Array, dtype: Any) -> Array:

@@ -5,7 +5,6 @@ to where they are asked; labels stay NumPy arrays as well. All other arrays of a
 estimator follow X.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from kaucus.backend import (
     tensor_near,
     to_device,
     to_numpy,
+    warn_user,
 )
 
 
@@ -78,11 +78,10 @@ class FollowsX(WholeFits):
         state = {name: _mapped(value, _unpack) for name, value in state.items()}
         device = state.get("device")
         if isinstance(device, str) and not device_is_here(device):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} was made with device={device!r}, which is not "
                 "here; device=None from now on: rows are worked on where they are.",
                 UserWarning,
-                stacklevel=2,
             )
             state["device"] = None
         super().__setstate__(state)  # type: ignore[misc]

@@ -10,8 +10,8 @@ answered within about a second, in one of two ways:
 - *The estimator is not fitted*, also if it was before, and ``KeyboardInterrupt``
   reaches the caller. So everywhere else. docs/interrupts.md has a table.
 
-``partial_fit`` that is interrupted keeps a model in the same way, or leaves the one from
-before the call, and raises. An error in either leaves everything as it was.
+``partial_fit`` that is interrupted keeps a model in the same way, or leaves the one
+from before the call, and raises. An error in either leaves everything as it was.
 
 How it is kept: the functions of the core return what they have, with
 ``interrupted=True``, or raise; an estimator tells of the first by a warning, and

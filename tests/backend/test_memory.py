@@ -49,6 +49,8 @@ def test_what_is_no_size(size):
         (3 * 2**29, "1.5 GiB"),
         (5 * 2**40, "5.0 TiB"),
         (5000 * 2**40, "5000.0 TiB"),
+        (-(2**21), "-2.0 MiB"),
+        (None, "–"),
     ],
 )
 def test_format_bytes(n_bytes, text):

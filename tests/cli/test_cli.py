@@ -44,10 +44,10 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(command in text for command in ("demo", "reproduce", "bench"))
+    assert all(command in text for command in ("demo", "reproduce"))
 
 
-@pytest.mark.parametrize("argv", [[], ["dance"], ["bench", "nothing"]])
+@pytest.mark.parametrize("argv", [[], ["dance"]])
 def test_wrong_usage_is_exit_code_2(capsys, argv):
     assert main(argv) == 2
     assert "usage: kaucus" in capsys.readouterr().err
@@ -70,10 +70,25 @@ def test_help_imports_nothing_heavy():
 
 
 def test_the_module_runs_as_a_program():
-    command = [sys.executable, "-m", "kaucus.cli", "reproduce", "nope"]
+    command = [sys.executable, "-m", "kaucus", "reproduce", "nope"]
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "argv", [["reproduce", "lssvm"], ["bench", "kernel-kmeans"], ["bench", "gpu"]]
+)
+@pytest.mark.parametrize("device", ["cuda:99", "mps", "no-such"])
+def test_a_device_that_is_not_here_is_one_line_at_once(argv, device, capsys):
+    assert main([*argv, "--device", device]) == 2
+    assert re.search(f"device='{device}'.*(expected|use|Use|counted)", one_line(capsys))
+
+
+@pytest.mark.parametrize("budget", ["4 apples", "-1", "0", ""])
+def test_a_wrong_memory_budget_is_one_line_at_once(budget, capsys):
+    assert main(["reproduce", "lssvm", f"--memory-budget={budget}"]) == 2
+    assert f"memory_budget={budget!r} is not a size; pass" in one_line(capsys)
 
 
 def test_an_unknown_paper_lists_the_known_and_the_nearest(capsys):
@@ -152,64 +167,6 @@ def test_a_strange_results_file_is_one_line(paper, capsys, tmp_path):
     (tmp_path / "results.json").write_text("{")
     assert main(["reproduce", "tiny", "--output", str(tmp_path)]) == 2
     assert "move it away" in one_line(capsys)
-
-
-def test_bench_without_data_is_one_line(capsys, monkeypatch, tmp_path):
-    from kaucus.experiments import _bench_lssvm
-
-    def no_data(*args, **kwargs):
-        raise FileNotFoundError("no mnist; set KAUCUS_DATA")
-
-    monkeypatch.setattr(_bench_lssvm, "load_split", no_data)
-    assert main(["bench", "lssvm", "--quick", "--output", str(tmp_path)]) == 3
-    assert one_line(capsys) == "kaucus: no mnist; set KAUCUS_DATA"
-
-
-@pytest.mark.parametrize(
-    ("argv", "sizes"),
-    [([], (5000, 20000)), (["--quick"], (2000,)), (["--sizes", "7", "8"], [7, 8])],
-)
-def test_bench_passes_its_arguments(monkeypatch, tmp_path, argv, sizes):
-    from kaucus.experiments import _bench_lssvm
-
-    seen = {}
-
-    def fake(output, **arguments):
-        seen.update(arguments)
-        return {"about": "", "contenders": [], "kernels": []}
-
-    monkeypatch.setattr(_bench_lssvm, "bench_lssvm", fake)
-    assert main(["bench", "lssvm", "--output", str(tmp_path), *argv]) == 0
-    assert seen["sizes"] == sizes
-    assert seen["memory"] is False
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        ([], {"sizes": (5000, 20000), "memory": False, "device": None}),
-        (["--quick"], {"sizes": (2000,), "memory": False, "device": None}),
-        (
-            ["--sizes", "7", "--memory", "--device", "cuda"],
-            {"sizes": [7], "memory": True, "device": "cuda"},
-        ),
-    ],
-)
-def test_bench_kernel_kmeans_passes_its_arguments(
-    monkeypatch, capsys, tmp_path, argv, expected
-):
-    from kaucus.experiments import _bench_kernel_kmeans as bench
-
-    seen = {}
-
-    def fake(output, **arguments):
-        seen.update(arguments)
-        return {"about": "what it is", "contenders": [], "approximate": []}
-
-    monkeypatch.setattr(bench, "bench_kernel_kmeans", fake)
-    assert main(["bench", "kernel-kmeans", "--output", str(tmp_path), *argv]) == 0
-    assert seen == expected
-    assert "what it is" in capsys.readouterr().out
 
 
 def test_demo_without_matplotlib_shows_the_table_and_the_remedy(

@@ -6,6 +6,8 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from kaucus.datasets import _readers
@@ -117,10 +119,63 @@ def test_csv_does_not_depend_on_its_blocks(tmp_path, rng, monkeypatch, n_rows, k
         (b"u,v,y\n1,?,0\n", "a field that is no number"),
         (b"u,v,y\n1,,0\n", "a field that is no number"),
         (b"u,v,y\n1,2.5x,0\n", "a field that is no number"),
+        (b"u,v,y\n1,nan,0\n", "the value nan"),
+        (b"u,v,y\n1,-inf,0\n", "the value -inf"),
+        (b"u,v,y\n1,1e400,0\n", "the value inf"),
+        (b"u,v,y\n1,2,\n1,2,1\n", "the label ''"),
+        (b"u,v,y\n1,2,NaN\n1,2,1\n", "the label 'NaN'"),
     ],
 )
 def test_csv_damaged(tmp_path, content, found):
     assert_damaged(read_csv, write(tmp_path / "a.csv", content), found)
+
+
+def test_integers_beyond_int64_are_read_as_floats(tmp_path):
+    path = write(tmp_path / "a.csv", b"u,v,y\n1,99999999999999999999,0\n2,-3,1\n")
+    assert_array_equal(read_csv(path).X, [[1, 1e20], [2, -3]])
+
+
+def test_numbers_beyond_float32_are_refused_as_such(tmp_path):
+    path = write(tmp_path / "a.csv", b"u,v,y\n1,1e39,0\n")
+    assert read_csv(path).X[0, 1] == 1e39
+    assert_damaged(lambda p: read_csv(p, "float32"), path, "the value inf")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["1", "-2", "+3", "0"], [1, -2, 3, 0]),
+        (["1", "01"], ["1", "01"]),
+        (["1_000", "5"], ["1_000", "5"]),
+        (["9" * 30, "5"], ["9" * 30, "5"]),
+        (["1.0", "2"], ["1.0", "2"]),
+        (["\u0663", "4"], ["\u0663", "4"]),
+    ],
+)
+def test_different_labels_stay_different(tmp_path, labels, expected):
+    rows = [f"1,{label}" for label in labels]
+    path = write(tmp_path / "a.csv", "\n".join(["x,y", *rows, ""]).encode())
+    assert_array_equal(read_csv(path).y, expected)
+
+
+NEARLY_NUMBERS = st.text("0123456789.,:-+eENan \n_").map(str.encode)
+
+
+@pytest.mark.parametrize("kind", ["csv", "libsvm", "idx"])
+@settings(max_examples=100)
+@given(content=st.binary(max_size=60) | NEARLY_NUMBERS)
+def test_any_bytes_are_read_or_refused(tmp_path, kind, content):
+    start = b"u,v,y\n" if kind == "csv" else b""
+    path = write(tmp_path / ("a.gz" if kind == "idx" else "a"), start + content + b"\n")
+    try:
+        found = READERS[kind](path)
+    except ValueError as error:
+        message = str(error)
+    else:
+        X = found if kind == "idx" else found[0]
+        finite = np.isfinite(X.data if kind == "libsvm" else X).all()
+        message = "fetch it again" if finite else "not finite"
+    assert "fetch it again" in message
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])
@@ -141,6 +196,12 @@ def test_libsvm_has_the_width_that_is_asked_for(tmp_path, dtype, name):
         (b"1 1:1\n1 6:1\n", "a bad line"),
         (b"1 0:1\n", "a bad line"),
         (b"1 one:1\n", "a bad line"),
+        (b"1 99999999999999999999:1\n", "a bad line"),
+        (b"1 1:nan\n", "the value nan"),
+        (b"1 1:1e400\n", "the value inf"),
+        (b"1.5 1:1\n", "the label 1.5"),
+        (b"1e30 1:1\n", "the label 1e.30"),
+        (b"nan 1:1\n", "the label nan"),
     ],
 )
 def test_libsvm_damaged(tmp_path, content, found):

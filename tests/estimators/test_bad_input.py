@@ -155,14 +155,14 @@ def test_object_arrays_of_numbers_are_numbers(estimator):
     assert_array_equal(by_object.predict(X_GOOD), by_number.predict(X_GOOD))
 
 
-@pytest.mark.filterwarnings("ignore:.*(overflow|invalid value):RuntimeWarning")
 @pytest.mark.parametrize("estimator", [LSSVMClassifier(), LSSVMRegressor()])
 def test_rows_that_overflow(estimator):
-    refused(estimator, "variance of X overflows; scale X", X_GOOD * 1e200)
-    estimator = clone(estimator).set_params(kernel="poly", gamma=1.0)
-    refused(estimator, "kernel of some row.*scale the data", X_GOOD * 1e160)
+    refused(estimator, "value of size .*e.200.*at most 1e.100.*Scale X", X_GOOD * 1e200)
+    refused(estimator, "vanish.*at least 1e-100.*Scale X", X_GOOD * 1e-160)
     rows = (X_GOOD * 1e30).astype(np.float32)
-    refused(estimator, "float32; scale the data.*or use float64", rows)
+    refused(estimator, "float32 numbers overflow.*at most 1e.15.*Pass X as float", rows)
+    estimator = clone(estimator).set_params(kernel="poly", gamma=1.0)
+    refused(estimator, "kernel of some row.*Scale the data", X_GOOD * 1e90)
 
 
 # ---- labels and targets ----------------------------------------------------------
@@ -217,7 +217,7 @@ BAD_PARAMETERS = [
     ("gamma", "scael", "'scale', 'auto'.* or a positive number"),
     *[("tol", value, POSITIVE) for value in (0, -1e-3, np.nan, "a")],
     *[("max_iter", value, COUNT) for value in (0, -1, 1.5, None)],
-    *[("max_samples", value, COUNT) for value in (0, -1, 1.5, "a")],
+    *[("max_samples", v, "whole number, 2 or more") for v in (0, -1, 1, 1.5, "a")],
     *[("block_size", value, COUNT) for value in (0, -1, 1.5, "a")],
     *[("n_runs", value, COUNT) for value in (0, -1, 1.5, None)],
     *[("warm_start", value, "must be True or False") for value in (1, "yes", None)],

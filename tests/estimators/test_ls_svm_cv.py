@@ -119,11 +119,15 @@ def test_several_outputs_share_one_choice(waves):
     [
         ({"Cs": []}, "Cs=.* non-empty sequence of positive"),
         ({"Cs": [1.0, -1.0]}, "Cs=.* positive"),
-        ({"Cs": "many"}, "Cs='many' must be a sequence"),
+        ({"Cs": "many"}, "Cs='many' must be a non-empty sequence .*, or None"),
         ({"gammas": [0.0]}, "gammas=.* positive"),
         ({"gammas": [1.0], "kernel": "linear"}, "named kernel that has a gamma"),
         ({"scoring": "luck"}, "scoring='luck' must be one of"),
-        ({"max_samples": 0}, "max_samples=0 must be a whole number"),
+        (
+            {"max_samples": 1},
+            "max_samples=1 must be .*, 2 or more, or None",
+        ),
+        ({"gammas": "many"}, "gammas='many' must be .*, 'auto' or None"),
     ],
 )
 def test_bad_parameters_are_named(iris, cls, params, text):

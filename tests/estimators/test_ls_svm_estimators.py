@@ -488,10 +488,10 @@ def test_a_small_memory_budget_means_conjugate_gradients(three):
     X, y = three
     needed = 8 * 60 * 60
     assert classifier(memory_budget=needed).fit(X, y).solver_ == "cholesky"
-    streamed = classifier(memory_budget=needed - 1, tol=1e-10).fit(X, y)
+    streamed = classifier(memory_budget=needed - 1, tol=1e-5).fit(X, y)
     assert streamed.solver_ == "cg"
     exact = classifier().fit(X, y)
-    assert_same_model(streamed, exact, X, 1e-6, probabilities=False)
+    assert_same_model(streamed, exact, X, 1e-3, probabilities=False)
 
 
 def test_cholesky_beyond_the_budget_is_refused_before_work(three):

@@ -124,6 +124,45 @@ def test_many_rows_are_sampled(rings):
     assert len(result.rows) == len(result.best.labels) == 50
 
 
+def test_a_range_of_numbers_of_clusters_is_a_table_over_it(rng):
+    centers = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+    X = centers[np.arange(90) % 3] + rng.normal(size=(90, 2))
+    many = compare_kernels(X, range(2, 5), ["linear", "rbf"], **QUICK)
+    assert [(one.name, one.n_clusters) for one in many.scores] == [
+        (name, k) for name in ("linear", "rbf") for k in (2, 3, 4)
+    ]
+    alone = compare_kernels(X, 3, ["linear", "rbf"], **QUICK)
+    by_number = many.best_by_n_clusters
+    assert by_number[3].score == alone.best.score
+    assert_array_equal(by_number[3].labels, alone.best.labels)
+    assert many.best.n_clusters == 3
+    assert many.columns()[:2] == ("name", "n_clusters")
+    lines = str(many).splitlines()
+    assert len(lines) == (2 + 6) + 2 + (2 + 3)
+    assert lines[10].split() == [
+        "n_clusters",
+        "name",
+        "tightness",
+        "stability",
+        "score",
+    ]
+    assert compare_kernels(X, np.array([3]), ["rbf"], **QUICK).best.n_clusters == 3
+
+
+def test_progress_is_shown_on_a_terminal_alone(rings, capsys, monkeypatch):
+    compare_kernels(rings[0], 2, ["rbf"], verbose=1, **QUICK)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    compare_kernels(rings[0], 2, ["rbf", "linear"], verbose=1, **QUICK)
+    assert "1 of 2 kernels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["n_init", "n_subsamples", "max_samples"])
+def test_counts_are_checked(rings, name):
+    with pytest.raises(ValueError, match=f"{name}=0 must be a whole number, 1 or more"):
+        compare_kernels(rings[0], 2, ["rbf"], **(QUICK | {name: 0}))
+
+
 def test_the_default_kernels_have_all_families(rings):
     names = list(default_kernels(rings[0]))
     for family in ("linear", "poly", "rbf", "exponential", "cauchy", "path"):
@@ -133,7 +172,13 @@ def test_the_default_kernels_have_all_families(rings):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"n_clusters": 1}, "n_clusters=1 must be from 2"),
+        ({"n_clusters": 1}, "n_clusters=1 must be a whole number, or several, from 2"),
+        ({"n_clusters": 2.5}, "n_clusters=2.5 must be a whole number, or several"),
+        ({"n_clusters": None}, "n_clusters=None must be a whole number, or several"),
+        ({"n_clusters": "all"}, "n_clusters='all' must be a whole number, or several"),
+        ({"n_clusters": []}, r"n_clusters=\[\] must be a whole number, or several"),
+        ({"n_clusters": range(1, 4)}, r"range\(1, 4\) must be a whole number, or sev"),
+        ({"n_clusters": [2, 3], "consensus": "average"}, "for one number of clusters"),
         ({"n_clusters": 120}, "n_samples - 1 = 119"),
         ({"consensus": "vote"}, "consensus='vote' must be one of"),
         ({"kernels": []}, "kernels is empty"),

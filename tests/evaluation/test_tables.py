@@ -5,7 +5,6 @@ import io
 import pytest
 
 from kaucus.evaluation import (
-    format_bytes,
     format_seconds,
     format_table,
     markdown_table,
@@ -63,14 +62,6 @@ def test_a_terminal_gets_a_drawn_table_with_the_same_values():
     assert "┃" in text
     assert "[bold]mnist" in text  # data are not mark-up
     assert "1.17" in text
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "text"),
-    [(0, "0 B"), (2048, "2 KiB"), (5 * 2**20, "5 MiB"), (2**41, "2048.0 GiB")],
-)
-def test_bytes_have_a_unit(n_bytes, text):
-    assert format_bytes(n_bytes) == text
 
 
 @pytest.mark.parametrize(

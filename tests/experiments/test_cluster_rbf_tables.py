@@ -17,7 +17,8 @@ from kaucus.experiments import (
 )
 from kaucus.experiments import _cluster_rbf_tables as tables
 from kaucus.experiments import _svm_grid as svm_grid
-from kaucus.experiments._derivations import derive
+from kaucus.experiments._registry import look_up
+from kaucus.experiments._reproduce import _derive
 from kaucus.experiments._spec import parse_paper
 
 GRID = np.linspace(0.5, 0.9, 56).reshape(7, 8)
@@ -119,7 +120,7 @@ def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "load_scaled", lambda *args: data)
     paper = load_paper("cluster-rbf")
     outcome = run_paper(paper, tmp_path, Settings(full=True, seeds=(0, 1)))
-    derived = derive(paper.derive, paper, outcome, tmp_path, None)
+    derived = _derive(paper, outcome, tmp_path, None)
     for n in range(1, 7):
         assert f"## Table {n}" in derived.markdown
     assert [file.name for file in derived.files] == [
@@ -133,10 +134,11 @@ def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
 def test_nothing_has_run(tmp_path):
     paper = load_paper("cluster-rbf")
     outcome = run_paper(dataclasses.replace(paper, cells=()), tmp_path)
-    assert derive(paper.derive, paper, outcome, tmp_path, None).markdown == ""
-    assert derive("", paper, outcome, tmp_path, None).files == []
-    with pytest.raises(ValueError, match="derive = 'nothing' is not known"):
-        derive("nothing")
+    assert _derive(paper, outcome, tmp_path, None).markdown == ""
+    nothing = dataclasses.replace(paper, derive="")
+    assert _derive(nothing, outcome, tmp_path, None).files == []
+    with pytest.raises(ValueError, match="Derivation 'nothing' is not known; use one"):
+        look_up("nothing", DERIVATIONS, "Derivation")
 
 
 def test_windows_of_three_gammas():

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks import solvers as bench
 from kaucus.experiments import SpecError, run_paper, summarise
-from kaucus.experiments import _bench_solvers as bench
 from kaucus.experiments import _runner as runner
 from kaucus.experiments._curves import confusion_percent, error_at
 from kaucus.experiments._history_figures import (

@@ -1,8 +1,5 @@
 """Data sets by name: subsets and splits."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -50,8 +47,7 @@ def test_uci_sets_are_halved_by_the_seed(monkeypatch):
         calls.append((name, data_home))
         return Bunch(X=X, y=y)
 
-    module = types.SimpleNamespace(load_uci=load_uci)
-    monkeypatch.setitem(sys.modules, "kaucus.datasets", module)
+    monkeypatch.setattr("kaucus.datasets.load_uci", load_uci)
     first = load_split("uci/iris", seed=0, data_home="somewhere")
     second = load_split("uci/iris", seed=1)
     assert calls[0] == ("iris", "somewhere")

@@ -5,14 +5,18 @@ import pytest
 import scipy.sparse
 from sklearn.svm import SVC
 
+from kaucus import LSSVMClassifier
 from kaucus.kernels import (
     CallableKernel,
     Exponential,
     Gaussian,
+    Kernel,
     Linear,
     Polynomial,
     Sigmoid,
     kernel_names,
+    kernels_with_gamma,
+    known_by_name,
     resolve_gamma,
     resolve_kernel,
 )
@@ -24,6 +28,27 @@ NAMES += ["sigmoid"]
 
 def test_the_names_are_those_of_the_documentation():
     assert kernel_names() == NAMES
+
+
+def test_a_subclass_of_the_users_takes_no_name_away():
+    class Mine(Gaussian):
+        name = "rbf"
+
+    class NoDataclass(Kernel):
+        name = "linear"
+
+    assert type(resolve_kernel("rbf", gamma=0.5)) is Gaussian
+    assert kernels_with_gamma() == [n for n in NAMES if n not in ("cosine", "linear")]
+    assert resolve_kernel(Mine(gamma=2.0)).gamma == 2.0
+    assert LSSVMClassifier().fit(np.eye(4), [0, 1, 0, 1]).kernel_.name == "rbf"
+
+
+def test_a_name_is_given_once():
+    class Mine(Gaussian):
+        name = "rbf"
+
+    with pytest.raises(ValueError, match="'rbf' belongs to Gaussian; give Mine"):
+        known_by_name(Mine)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,7 +89,7 @@ def test_an_unknown_name_gets_a_hint(name, hint):
 
 def test_a_hopeless_name_gets_the_list_alone():
     with pytest.raises(ValueError, match="is not known") as error:
-        resolve_kernel("zzz")
+        resolve_kernel("zzz", also=("precomputed",))
     assert all(name in str(error.value) for name in [*NAMES, "precomputed"])
     assert "Did you mean" not in str(error.value)
 

@@ -15,6 +15,7 @@ from kaucus.representatives import (
     Assigner,
     _assign,
     _lloyd,
+    best_start,
     cluster_sums,
     cluster_weights,
     kmeans,
@@ -25,6 +26,7 @@ from kaucus.representatives import (
     reseed_empty,
 )
 from kaucus.representatives._assign import block_scores
+from kaucus.representatives._lloyd import KMeansResult, best_of_starts
 
 METRICS = ["cosine", "euclidean"]
 
@@ -425,3 +427,18 @@ def test_the_callers_arrays_are_not_changed():
     kmeans(X, 5, init=first, sample_weight=weight, rng=rng_of())
     for array, copy in zip((X, first, weight), before, strict=True):
         assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+    ("inertias", "kept"),
+    [([3.0, 1.0, 2.0], 1), ([1.0 + 1e-12, 1.0, 1.0], 0), ([-1.0, -2.0], 1)],
+)
+def test_the_first_of_equal_starts_is_kept(inertias, kept):
+    """Rounding, which differs between machines, does not choose the start."""
+    results = [
+        KMeansResult(k, None, inertia, 1, True, 0, False, None)
+        for k, inertia in enumerate(inertias)
+    ]
+    best = best_of_starts(lambda rng: results[rng], range(len(results)))
+    assert best.centers == kept
+    assert best_start(results).centers == kept

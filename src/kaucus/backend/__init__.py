@@ -102,6 +102,7 @@ from kaucus.backend._streaming import (
     rows_seen_from,
     travelling_blocks,
 )
+from kaucus.backend._warnings import warn_user
 
 __all__ = [
     # namespaces and devices
@@ -204,4 +205,6 @@ __all__ = [
     "generator_from",
     "random_normal",
     "random_rows",
+    # warnings
+    "warn_user",
 ]

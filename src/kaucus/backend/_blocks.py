@@ -34,6 +34,8 @@ _TILE_BYTES_GPU = 32 * 2**20
 # Wider tiles are lower ones, and low ones make the product inefficient.
 _TILE_COLUMNS = 4096
 _LEAST_TILE_ROWS = 64
+# A smaller tile takes less memory than the objects of Python that describe it.
+_LEAST_TILE_ENTRIES = 256
 # See few_threads_for.
 _FEW_ROWS = 1000
 # A kernel makes about this many temporaries as large as its tile.
@@ -56,7 +58,7 @@ def tile_shape(X: Array, n_columns: int, budget: int) -> tuple[int, int]:
     wanted = _TILE_BYTES_GPU if gpu else _TILE_BYTES_CPU
     size = itemsize(X)
     allowed = budget // (n_workers(X) * _TEMPORARIES)
-    elements = max(min(wanted, allowed) // size, 1)
+    elements = max(min(wanted, allowed) // size, _LEAST_TILE_ENTRIES)
     columns = max(min(n_columns, _TILE_COLUMNS, elements), 1)
     if not gpu:
         columns = max(min(columns, elements // _LEAST_TILE_ROWS), 1)

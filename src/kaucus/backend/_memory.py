@@ -43,14 +43,16 @@ def parse_bytes(size: int | float | str) -> int:
     return n_bytes
 
 
-def format_bytes(n_bytes: float) -> str:
-    """Write bytes for people, in powers of two.
+def format_bytes(n_bytes: float | None) -> str:
+    """Write bytes for people, in powers of two; a dash where they are unknown.
 
     >>> format_bytes(3_221_225_472)
     '3.0 GiB'
     """
+    if n_bytes is None:
+        return "–"
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024:
+        if abs(n_bytes) < 1024:
             return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
         n_bytes /= 1024
     return f"{n_bytes:.1f} TiB"

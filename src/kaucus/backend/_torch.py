@@ -41,10 +41,21 @@ def known_device(device: str):
             f"device={device!r} is not a device that torch knows; "
             "expected None, 'cpu', 'cuda' or 'cuda:1'."
         ) from error
+    # "meta" holds no values, and stands in for a GPU where there is none.
+    if target.type not in ("cpu", "cuda", "meta"):
+        raise ValueError(
+            f"device={device!r} is not supported: float64 is needed, which not every "
+            "device has. Use None, 'cpu', 'cuda' or 'cuda:1'."
+        )
     if target.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             f"device={device!r}, but torch {torch.__version__} sees no CUDA device; "
             "use device=None, or install a CUDA build of torch."
+        )
+    if target.type == "cuda" and not is_here(device):
+        raise ValueError(
+            f"device={device!r}, but torch sees {torch.cuda.device_count()} CUDA "
+            "devices, counted from 0; use 'cuda:0'."
         )
     return target
 

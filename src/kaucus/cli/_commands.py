@@ -3,6 +3,9 @@
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
+
+from kaucus.backend import parse_bytes, to_device
 from kaucus.evaluation import print_table
 from kaucus.experiments import (
     MissingPackageError,
@@ -14,8 +17,25 @@ from kaucus.experiments import (
     load_paper,
 )
 
-USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError)
+
+class MachineError(ValueError):
+    """A device or an amount of memory that this machine does not have."""
+
+
+USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError, MachineError)
 MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
+
+
+def check_machine(args: Namespace) -> None:
+    """Check device and memory budget at once, before data is looked for."""
+    try:
+        if getattr(args, "memory_budget", None) is not None:
+            parse_bytes(args.memory_budget)
+        gpu = args.command == "bench" and args.name == "gpu"
+        device = getattr(args, "device", None) or ("cuda" if gpu else None)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise MachineError(str(error)) from error
 
 
 def demo(args: Namespace) -> int:
@@ -56,117 +76,6 @@ def reproduce(args: Namespace) -> int:
     print_table(HEADERS, report_rows(done.rows), title=done.title)
     _print_end(done.lines, done.files)
     return done.exit_code
-
-
-def bench(args: Namespace) -> int:
-    """Run a benchmark and print its tables."""
-    output = Path(args.output or Path("kaucus-results") / f"bench-{args.name}")
-    content, tables = _BENCHES[args.name](args, output)
-    for title, headers, rows in tables:
-        print_table(headers, rows, title=title)
-        print()
-    _print_end([content["about"]], [output / "bench.json", output / "bench.md"])
-    return 0
-
-
-def _bench_lssvm(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_lssvm as bench
-
-    content = bench.bench_lssvm(
-        output,
-        sizes=args.sizes or (bench.QUICK_SIZES if args.quick else bench.SIZES),
-        memory=args.memory,
-        data_home=args.data_home,
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_defaults(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_defaults as bench
-
-    content = bench.bench_defaults(output, quick=args.quick, data_home=args.data_home)
-    return content, bench.bench_tables(content)
-
-
-def _bench_kmeans_kernel(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_kmeans_kernel as bench
-
-    content = bench.bench_kmeans_kernel(
-        output, quick=args.quick, data_home=args.data_home
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_kernel_kmeans(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_kernel_kmeans as bench
-
-    content = bench.bench_kernel_kmeans(
-        output,
-        sizes=args.sizes or (bench.QUICK_SIZES if args.quick else bench.SIZES),
-        memory=args.memory,
-        device=args.device,
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_cluster_rbf(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_cluster_rbf as bench
-
-    content = bench.bench_cluster_rbf(
-        output,
-        datasets=bench.QUICK_DATASETS if args.quick else bench.DATASETS,
-        data_home=args.data_home,
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_solvers(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_solvers as bench
-
-    default = bench.QUICK_ROWS if args.quick else bench.ROWS
-    content = bench.bench_solvers(
-        output,
-        rows=args.sizes[0] if args.sizes else default,
-        memory=args.memory,
-        data_home=args.data_home,
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_gpu(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_gpu as bench
-
-    content = bench.bench_gpu(
-        output,
-        device=args.device or "cuda",
-        quick=args.quick,
-        data_home=args.data_home,
-    )
-    return content, bench.bench_tables(content)
-
-
-def _bench_fast(args: Namespace, output: Path) -> tuple[dict, list]:
-    from kaucus.experiments import _bench_fast as bench
-
-    content = bench.bench_fast(
-        output,
-        parts=args.parts or bench.PARTS,
-        quick=args.quick,
-        data_home=args.data_home,
-    )
-    return content, bench.bench_tables(content)
-
-
-_BENCHES = {
-    "lssvm": _bench_lssvm,
-    "solvers": _bench_solvers,
-    "kmeans-kernel": _bench_kmeans_kernel,
-    "defaults": _bench_defaults,
-    "kernel-kmeans": _bench_kernel_kmeans,
-    "cluster-rbf": _bench_cluster_rbf,
-    "fast": _bench_fast,
-    "gpu": _bench_gpu,
-}
 
 
 def _list(name: str | None) -> int:

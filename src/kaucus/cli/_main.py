@@ -9,18 +9,6 @@ from collections.abc import Sequence
 
 from kaucus import __version__
 
-_BENCHES = (
-    "lssvm",
-    "solvers",
-    "kmeans-kernel",
-    "kernel-kmeans",
-    "cluster-rbf",
-    "defaults",
-    "fast",
-    "gpu",
-)
-_PARTS = ("mnist", "covtype", "a9a")
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
@@ -50,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command = getattr(_commands, args.command)
     try:
+        _commands.check_machine(args)
         return command(args)
     except _commands.USAGE_ERRORS as error:
         return _complain(error, 2)
@@ -70,7 +59,6 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_reproduce(commands)
-    _add_bench(commands)
     return parser
 
 
@@ -106,39 +94,6 @@ def _add_reproduce(commands) -> None:
         "--output",
         metavar="DIR",
         help="folder for the results (default: kaucus-results/PAPER)",
-    )
-
-
-def _add_bench(commands) -> None:
-    text = "measure speed and memory against other libraries, in one run"
-    parser = commands.add_parser("bench", help=text, description=text)
-    add = parser.add_argument
-    add("name", metavar="NAME", choices=_BENCHES, help=f"one of: {', '.join(_BENCHES)}")
-    add(
-        "--sizes",
-        type=_positive,
-        nargs="+",
-        metavar="N",
-        help="numbers of training rows (default: 5000 20000; solvers: 20000)",
-    )
-    add("--quick", action="store_true", help="few rows: a look in a minute")
-    add(
-        "--memory",
-        action="store_true",
-        help="also the large fit: lssvm and solvers 60,000 rows under 2 GiB, "
-        "kernel-kmeans a million rows (minutes)",
-    )
-    add("--parts", nargs="+", choices=_PARTS, help="which comparisons of fast")
-    add(
-        "--device",
-        metavar="D",
-        help="where kernel-kmeans makes its large fit, and gpu all",
-    )
-    add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
-    add(
-        "--output",
-        metavar="DIR",
-        help="folder for the results (default: kaucus-results/bench-NAME)",
     )
 
 

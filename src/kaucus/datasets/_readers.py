@@ -6,6 +6,7 @@ expected, and the remedy.
 
 import gzip
 import io
+import re
 import zlib
 from math import prod
 from pathlib import Path
@@ -19,6 +20,7 @@ IDX_UINT8 = b"\x00\x00\x08"
 CIFAR10_PIXELS = 3 * 32 * 32
 CIFAR10_CLASSES = 10
 CSV_BLOCK_LINES = 20_000
+_INT64_ENDS = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 
 
 class Table(NamedTuple):
@@ -95,7 +97,8 @@ def read_csv(path: Path, dtype: str = "float64") -> Table:
     Returns
     -------
     Table
-        Features, labels (int64 if every label is an integer, else str), names.
+        Features, labels (int64 if every label is an integer, else str), names. Numbers
+        are finite, and no label is missing.
     """
     header, *lines = _read_lines(path).splitlines()
     names = header.decode("utf-8", "replace").split(",")
@@ -109,9 +112,11 @@ def read_csv(path: Path, dtype: str = "float64") -> Table:
         stop = start + CSV_BLOCK_LINES
         block = [line.rpartition(b",") for line in lines[start:stop]]
         text = b",".join([features for features, _, _ in block])
-        X[start:stop] = _parse_numbers(path, text, len(block))
+        with np.errstate(over="ignore"):  # looked for below
+            X[start:stop] = _parse_numbers(path, text, len(block))
         labels += [label for _, _, label in block]
-    return Table(X, _parse_labels(labels), names[:-1])
+    _check_finite(path, X, dtype)
+    return Table(X, _parse_labels(path, labels), names[:-1])
 
 
 def read_libsvm(
@@ -140,9 +145,15 @@ def read_libsvm(
         X, y = load_svmlight_file(
             io.BytesIO(raw), n_features=n_features, dtype=dtype, zero_based=False
         )
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         expected = f"'label column:value ...' with columns 1 to {n_features}"
         raise _damaged(path, f"a bad line ({error})", expected) from error
+    _check_finite(path, X.data, dtype)
+    # Beyond 2⁵³ two whole numbers may have been read as one.
+    changed = ~(np.abs(y) <= 2**53) | (y != np.floor(y))
+    if changed.any():
+        found = f"the label {y[changed][0]:g}"
+        raise _damaged(path, found, "whole numbers of at most 2**53")
     return X, y.astype(np.int64)
 
 
@@ -175,11 +186,21 @@ def _check_columns(path: Path, lines: list[bytes], n_columns: int) -> None:
             raise _damaged(path, found, f"{n_columns}, as in the header")
 
 
+def _check_finite(path: Path, X: np.ndarray, dtype: str) -> None:
+    """Raise if a number is missing, infinite, or too large for the type."""
+    if not np.isfinite(X).all():
+        bad = X[~np.isfinite(X)][0]
+        raise _damaged(path, f"the value {bad}", f"numbers that {dtype} can hold")
+
+
 def _parse_numbers(path: Path, text: bytes, n_rows: int) -> np.ndarray:
     """Turn comma-separated numbers into an array of ``n_rows`` rows."""
     only_integers = not text.translate(None, b"0123456789,+- ")
     try:
         values = np.fromstring(text, np.int64 if only_integers else float, sep=",")
+        # Larger integers than int64 holds are cut to its ends.
+        if only_integers and np.isin(values, _INT64_ENDS).any():
+            values = np.fromstring(text, float, sep=",")
     except (ValueError, DeprecationWarning) as error:
         raise _damaged(
             path, f"a field that is no number ({error})", "numbers"
@@ -190,15 +211,19 @@ def _parse_numbers(path: Path, text: bytes, n_rows: int) -> np.ndarray:
     return values.reshape(n_rows, -1)
 
 
-def _parse_labels(labels: list[bytes]) -> np.ndarray:
-    """Turn labels into int64 if all are integers, else into str."""
+def _parse_labels(path: Path, labels: list[bytes]) -> np.ndarray:
+    """Turn labels into int64 if all are integers of that type, else into str.
+
+    Different labels stay different: "1" and "01" are texts.
+    """
     names, codes = np.unique(np.array(labels), return_inverse=True)
-    decoded = [name.decode("utf-8", "replace").strip() for name in names.tolist()]
-    try:
-        classes = np.array([int(name) for name in decoded], dtype=np.int64)
-    except ValueError:
-        classes = np.array(decoded)
-    return classes[codes]
+    decoded = [name.decode("utf-8", "backslashreplace").strip() for name in names]
+    if missing := [name for name in decoded if name.lower() in ("", "nan")]:
+        raise _damaged(path, f"the label {missing[0]!r}", "a label in every row")
+    whole = all(re.fullmatch(r"\+?(0|-?[1-9][0-9]*)", name) for name in decoded)
+    if whole and all(abs(int(name)) < 2**63 for name in decoded):
+        return np.array([int(name) for name in decoded], dtype=np.int64)[codes]
+    return np.array(decoded)[codes]
 
 
 def _damaged(path: Path, found: str, expected: str) -> ValueError:

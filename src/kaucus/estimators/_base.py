@@ -1,7 +1,6 @@
 """What every LS-SVM estimator shares: rows in, core called, attributes stored."""
 
 import sys
-import warnings
 
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
@@ -16,6 +15,7 @@ from kaucus.backend import (
     dtype_name,
     generator_from,
     products_in,
+    warn_user,
 )
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
@@ -24,8 +24,9 @@ from kaucus.estimators._kernel_input import (
     support_beside,
 )
 from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._ranges import check_coefficients
 from kaucus.estimators._validation import check_choice, check_count, check_positive
-from kaucus.kernels import KernelOperator
+from kaucus.kernels import kernel_expansion
 from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 
 # Of every estimator; those with blocks have more.
@@ -89,33 +90,31 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
         self.solve_info_ = info
         if info.jitter > 0:
-            warnings.warn(
+            warn_user(
                 f"K + I/C is not positive definite in {info.precision} at C={C:g}; "
                 f"{info.jitter:.1e} was added to its diagonal. Lower C to at most "
                 f"{1 / info.jitter:.0e}, or take out repeated rows.",
                 LinAlgWarning,
-                stacklevel=4,
             )
         if info.n_fallbacks:
-            warnings.warn(
+            warn_user(
                 f"In {info.n_fallbacks} of {info.n_iter} steps rows of the block "
                 "repeated each other, and its pseudo-inverse was found by eigenvalues, "
                 "which is slower. Take out repeated rows, or lower C.",
                 LinAlgWarning,
-                stacklevel=4,
             )
         if info.interrupted:
-            warnings.warn(_what_is_kept(info, C), ConvergenceWarning, stacklevel=4)
+            warn_user(_what_is_kept(info, C), ConvergenceWarning)
         elif not info.converged and info.stop != "callback":
-            warnings.warn(
+            warn_user(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e} (tol={self.tol:g}). Increase "
                 "max_iter, lower C, or use solver='cholesky'.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _store(self, X, solution: LSSVMSolution) -> None:
+        check_coefficients(solution.dual_coef, self.kernel)
         self.dual_coef_ = as_like(solution.dual_coef, X)
         self.intercept_ = as_like(solution.intercept, X)
         if not self._precomputed:
@@ -139,20 +138,19 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         return astype(values, dtype_name(X))
 
     def _values_on_device(self, rows):
-        """Return f(x), (n, t), of checked rows where they are."""
+        """Return f(x) of checked rows on their device, (n, t), in float64."""
         support = support_beside(
             self._support_rows(), rows, self.device, self.memory_budget
         )
-        operator = KernelOperator(
-            self.kernel_,
-            rows,
-            support,
-            memory_budget=self.memory_budget,
-            store=False,
-        )
         with products_in(self.precision):
-            products = operator.matmul(beside(rows, self.dual_coef_))
-        return products + beside(rows, self.intercept_)[None, :]
+            sums = kernel_expansion(
+                self.kernel_,
+                rows,
+                support,
+                beside(rows, self.dual_coef_),
+                memory_budget=self.memory_budget,
+            )
+        return sums + beside(rows, self.intercept_)[None, :]
 
 
 def _what_is_kept(info: SolveInfo, C: float) -> str:

@@ -1,5 +1,6 @@
 """What estimators share that can be fitted by random blocks of the kernel matrix."""
 
+import math
 import os
 
 import numpy as np
@@ -137,10 +138,12 @@ def _what_ran(info: SolveInfo, reason: str) -> str:
     """Describe a finished fit."""
     steps = f" {info.n_iter} steps" if info.n_iter else " no steps"
     why = f", ended by: {info.stop}" if info.stop else ""
-    return (
-        f"solver={info.solver!r}: {reason} It took{steps}{why}; relative residual "
-        f"{info.backward_error:.1e}."
+    residual = (
+        "its residual was not measured"
+        if math.isnan(info.backward_error)
+        else f"relative residual {info.backward_error:.1e}"
     )
+    return f"solver={info.solver!r}: {reason} It took{steps}{why}; {residual}."
 
 
 def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:

@@ -2,20 +2,17 @@
 
 import numpy as np
 
-from kaucus.backend import as_like, few_threads_for, row_blocks, take_rows, to_numpy
-from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
+from kaucus.estimators._kernel_input import on_device
 from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
-    columns_of_classes,
-    padded_kernel,
     told_later,
+    values_of_machine,
 )
 from kaucus.estimators._validation import check_choice
 from kaucus.kernels import ClusterRBF
 
 NORMALIZATIONS = ("unit", "determinant", "density")
-# Bytes of the kernel's block while predicting.
-_BLOCK = 2**26
 
 
 class ClusterRBFSVC(PartitionedSVC):
@@ -190,13 +187,6 @@ default="kmeans"
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
-        n, support = self.svc_.shape_fit_[0], self.svc_.support_
-        vectors = beside(X, self.support_vectors_)
-        parts = []
-        for rows in row_blocks(X.shape[0], 8 * n, _BLOCK):
-            with few_threads_for(X.shape[0]):
-                K = self.kernel_(X[rows, :], vectors)
-            K = padded_kernel(to_numpy(K), support, n)
-            values = self.svc_.decision_function(K)
-            parts.append(columns_of_classes(self.svc_, values, len(self.classes_)))
-        return np.concatenate(parts)
+        return values_of_machine(
+            self.svc_, self.kernel_, X, self.support_vectors_, len(self.classes_)
+        )

@@ -20,23 +20,33 @@ from kaucus.backend import (
     to_device,
     working_types,
 )
+from kaucus.estimators._given_matrix import check_precomputed
+from kaucus.estimators._ranges import check_kernel_values, check_magnitude
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
     check_finite,
     check_positive,
-    check_precomputed,
 )
-from kaucus.kernels import Precomputed, resolve_gamma, resolve_kernel
+from kaucus.kernels import Precomputed, kernel_class, resolve_gamma, resolve_kernel
 
 
 class KernelInputMixin:
     """For estimators with kernel, gamma, degree, coef0, device and memory_budget."""
 
+    # Words that the parameters take beside the kernels' names and numbers.
+    _kernel_words = ("precomputed",)
+    _gamma_words = ("scale", "auto", "median")
+
     def _check_kernel_parameters(self) -> None:
         """Check what can be wrong before the data is looked at."""
-        if not isinstance(self.gamma, str):
-            remedy = "Or pass 'scale', 'auto' or 'median'."
+        if isinstance(self.kernel, str) and self.kernel not in self._kernel_words:
+            kernel_class(self.kernel, also=self._kernel_words)
+        if isinstance(self.gamma, str):
+            words = " or a positive number"
+            check_choice("gamma", self.gamma, self._gamma_words, words=words)
+        else:
+            remedy = f"Or pass one of {list(self._gamma_words)}."
             check_positive("gamma", self.gamma, remedy=remedy)
         check_count("degree", self.degree)
         check_finite("coef0", self.coef0)
@@ -50,7 +60,7 @@ class KernelInputMixin:
         """Return ``X`` as floats of its own kind (and ``y`` as a NumPy array)."""
         if self._precomputed and not reset:
             self._check_width(X)
-        return validate_data(
+        checked = validate_data(
             self,
             X,
             y,
@@ -59,6 +69,10 @@ class KernelInputMixin:
             dtype=working_types(self.precision),
             **options,
         )
+        if not self._precomputed:
+            rows = checked[0] if isinstance(checked, tuple) else checked
+            check_magnitude(rows, fitted=reset)
+        return checked
 
     def _check_width(self, K) -> None:
         shape = tuple(getattr(K, "shape", None) or np.shape(K))
@@ -82,9 +96,11 @@ class KernelInputMixin:
         kernel = resolve_kernel(
             self.kernel,
             gamma=resolve_gamma(gamma, X, beside(X, sample_weight), self.kernel),
+            also=self._kernel_words,
             degree=self.degree,
             coef0=self.coef0,
         )
+        check_kernel_values(kernel, X)
         kernel(X[:2, :], X[:3, :])  # a function of the user's: does it return a matrix?
         return kernel
 
@@ -167,9 +183,9 @@ def in_precision_of(fitted, X):
 def support_beside(fitted, rows, device, memory_budget):
     """Bring training rows beside the rows to predict, or let them be seen from there.
 
-    They are as many as were fitted, and need not fit on the device.
+    They are as many as were fitted, and need not fit on the device. Their precision
+    stays: what they lose by rounding, large coefficients multiply.
     """
     if are_left_behind(fitted, device) and is_tensor(rows):
-        seen = rows_seen_from(fitted, device, memory_budget)
-        return astype(seen, dtype_name(rows))
-    return in_precision_of(fitted, rows)
+        return rows_seen_from(fitted, device, memory_budget)
+    return beside(rows, fitted)

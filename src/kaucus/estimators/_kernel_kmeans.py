@@ -1,7 +1,5 @@
 """k-means in the feature space of a kernel, as a scikit-learn clusterer."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -24,6 +22,7 @@ from kaucus.backend import (
     is_sparse,
     products_in,
     to_numpy,
+    warn_user,
 )
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
@@ -32,6 +31,7 @@ from kaucus.estimators._kernel_input import (
     support_beside,
 )
 from kaucus.estimators._progress import step_reporter, tell_stage
+from kaucus.estimators._ranges import check_coefficients, check_results
 from kaucus.estimators._spherical_kmeans import INITS, check_rows
 from kaucus.estimators._validation import (
     check_choice,
@@ -329,7 +329,7 @@ default="k-means++"
         """
         D = to_numpy(self._true_distances(X, "score"))
         costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, X)
+        weight = check_weights(sample_weight, costs)
         return -float(costs.sum() if weight is None else weight @ costs)
 
     def _true_distances(self, X, method: str):
@@ -348,16 +348,17 @@ default="k-means++"
         X = self._validate(X, reset=False)
         if self._precomputed:
             sums = astype(X, "float64") @ beside(X, self.center_coef_)
-            return beside(X, self.center_norms_)[None, :] - 2 * sums
+            return check_results(beside(X, self.center_norms_)[None, :] - 2 * sums)
         D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return astype(D, dtype_name(X))
+        return check_results(astype(D, dtype_name(X)))
 
     def _distances_of_rows(self, rows):
         """Return eq. (7) for checked rows, where they are."""
+        support = support_beside(self.X_fit_, rows, self.device, self.memory_budget)
         operator = KernelOperator(
             self.kernel_,
             rows,
-            support_beside(self.X_fit_, rows, self.device, self.memory_budget),
+            astype(support, dtype_name(rows)),
             memory_budget=self.memory_budget,
             store=False,
         )
@@ -380,9 +381,11 @@ default="k-means++"
         check_choice("landmarks", self.landmarks, LANDMARKS)
         self._check_landmarks()
         if isinstance(self.init, str):
-            check_choice("init", self.init, INITS)
+            words = ", or the cluster of each row"
+            check_choice("init", self.init, INITS, words=words)
         if isinstance(self.n_init, str):
-            check_choice("n_init", self.n_init, ("auto",))
+            words = ", or a whole number"
+            check_choice("n_init", self.n_init, ("auto",), words=words)
             many = isinstance(self.init, str) and self.approximation is None
             return 10 if many else 1
         return check_count("n_init", self.n_init)
@@ -436,6 +439,7 @@ default="k-means++"
         self.exact_inertia_ = None  # after Ctrl-C nobody waits for another matrix
         if not interrupted or self.approximation is None:
             self.exact_inertia_ = self._exact_inertia(gram, best, weight)
+        check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
         coef = gram.coefficients(mean_shares(best, weight))
@@ -461,11 +465,10 @@ default="k-means++"
         """Warn once where the user must know."""
         n_found = len(np.unique(to_numpy(best.labels)))
         if n_found < self.n_clusters:
-            warnings.warn(
+            warn_user(
                 f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
                 "few different rows. Lower n_clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if interrupted:
             text = (
@@ -486,7 +489,7 @@ default="k-means++"
             )
         else:
             return
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warn_user(text, ConvergenceWarning)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -340,7 +340,9 @@ class KMeansKernelClassifier(RepresentedClasses):
         check_choice("allocation", self.allocation, (*ALLOCATIONS, "auto"))
         is_open = isinstance(self.n_representatives, str)
         if is_open:
-            check_choice("n_representatives", self.n_representatives, ("auto",))
+            words = ", a whole number for every class, or a dict {class: number}"
+            wanted = self.n_representatives
+            check_choice("n_representatives", wanted, ("auto",), words=words)
         elif not isinstance(self.n_representatives, dict | numbers.Integral):
             raise ValueError(
                 f"n_representatives={self.n_representatives!r} must be 'auto', a whole "

@@ -4,8 +4,6 @@ Cluster the rows, fit the kernel columns of the centres by least squares, store;
 the targets are, and what is clustered with what, the subclasses say.
 """
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -22,6 +20,7 @@ from kaucus.backend import (
     dtype_name,
     resolve_budget,
     take_rows,
+    warn_user,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import beside
@@ -39,8 +38,14 @@ from kaucus.estimators._kmeans_kernel_tuning import (
     tune,
 )
 from kaucus.estimators._progress import share_reporter
+from kaucus.estimators._ranges import check_coefficients, check_kernel_values
 from kaucus.estimators._validation import check_choice, check_count, check_positive
-from kaucus.kernels import kernels_with_gamma, resolve_gamma, resolve_kernel
+from kaucus.kernels import (
+    kernel_class,
+    kernels_with_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
 from kaucus.representatives import (
     METRICS,
     KMeansOptions,
@@ -57,8 +62,6 @@ from kaucus.solvers import (
 )
 
 INITS = ("random", "k-means++")
-# Kernels of a distance, not of its square: their gamma is an inverse length.
-_LENGTH_KERNELS = ("exponential", "laplacian")
 # More on the diagonal than this, relative to its mean, is worth a warning.
 _USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -85,6 +88,9 @@ class FitTask(NamedTuple):
 
 class RepresentativesBase(CompressMixin, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns."""
+
+    _kernel_words = ("auto",)
+    _gamma_words = ("tune", "scale", "auto", "median")
 
     def _choose_kernel(self, X, rows, Y, loss, weight, shares, rng) -> None:
         """Store kernel and C, by leave-one-out where they were not given."""
@@ -120,7 +126,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
         scale = resolve_gamma("scale", X, beside(X, weight))
         # "scale" is for a squared distance.
-        powers = [0.5 if name in _LENGTH_KERNELS else 1.0 for name in names]
+        powers = [0.5 if kernel_class(name).of_length else 1.0 for name in names]
         return [
             [
                 self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
@@ -136,9 +142,12 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
     def _resolve_kernel(self, X, weight, gamma, name=None):
         """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
         if name is None or name == self.kernel:
-            return super()._resolve_kernel(X, weight, gamma)
-        gamma = resolve_gamma(gamma, X, beside(X, weight), name)
-        return resolve_kernel(name, gamma=gamma)
+            kernel = super()._resolve_kernel(X, weight, gamma)
+        else:
+            gamma = resolve_gamma(gamma, X, beside(X, weight), name)
+            kernel = resolve_kernel(name, gamma=gamma)
+            check_kernel_values(kernel, X)
+        return kernel
 
     def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
         """Cluster each group of rows by itself, but for those held out."""
@@ -258,6 +267,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
         self, X, chosen: Representatives, solution: LSSVMSolution, hard_rows
     ) -> None:
         """Store what was learned, in the kind of ``X``."""
+        check_coefficients(solution.dual_coef, self.kernel)
         self.hard_rows_ = as_like(hard_rows, X)
         self.representatives_ = as_like(chosen.points, X)
         self.representative_weights_ = as_like(chosen.weights, X)
@@ -300,7 +310,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
 
     def _report_clustering(self, chosen: Representatives) -> None:
         if not chosen.converged:
-            _warn_user(
+            warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres came to rest; increase max_iter or tol.",
                 ConvergenceWarning,
@@ -308,19 +318,19 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
 
     def _report_least_squares(self, info) -> None:
         if info.interrupted:
-            _warn_user(
+            warn_user(
                 "Interrupted; the coefficients are those of the rows seen so far.",
                 ConvergenceWarning,
             )
         elif not info.converged:
-            _warn_user(
+            warn_user(
                 f"Conjugate gradients stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e}. Lower C, or use fewer "
                 "representatives, which are solved for directly.",
                 ConvergenceWarning,
             )
         if info.relative_jitter > _USUAL_JITTER[info.precision]:
-            _warn_user(
+            warn_user(
                 f"The normal equations are singular in {info.precision} at "
                 f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
@@ -345,11 +355,3 @@ def without_rows(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
     without = np.ones(n) if weight is None else weight.copy()
     without[held] = 0.0
     return without
-
-
-def _warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into this package, however deep we are."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals["__name__"].startswith("kaucus."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

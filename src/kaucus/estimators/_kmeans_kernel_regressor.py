@@ -388,9 +388,13 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.n_representatives, str):
-            check_choice("n_representatives", self.n_representatives, ("auto",))
+            words = ", or a whole number"
+            wanted = self.n_representatives
+            check_choice("n_representatives", wanted, ("auto",), words=words)
         else:
-            check_count("n_representatives", self.n_representatives)
+            check_count(
+                "n_representatives", self.n_representatives, words=", or 'auto'"
+            )
         check_count("n_bins", self.n_bins)
 
 

@@ -3,18 +3,14 @@
 import numpy as np
 from joblib import Parallel, delayed
 
-from kaucus.backend import as_like, few_threads_for, row_blocks, take_rows, to_numpy
-from kaucus.estimators._kernel_input import beside, on_device
+from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
+from kaucus.estimators._kernel_input import on_device
 from kaucus.estimators._partitioned_svc import (
     PartitionedSVC,
-    columns_of_classes,
-    padded_kernel,
     told_later,
+    values_of_machine,
 )
 from kaucus.kernels import MahalanobisRBF, cell_numbers
-
-# Bytes of the kernel's block while predicting.
-_BLOCK = 2**26
 
 
 class LocalSVC(PartitionedSVC):
@@ -207,12 +203,6 @@ default="kmeans"
         model, n_classes, m = self.svcs_[cell], len(self.classes_), X.shape[0]
         if isinstance(model, int):
             return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, m, 0)
-        n, kernel = model.shape_fit_[0], self.kernels_[cell]
-        vectors = beside(X, self.support_vectors_[cell])
-        parts = []
-        for rows in row_blocks(m, 8 * n, _BLOCK):
-            with few_threads_for(m):
-                K = to_numpy(kernel(X[rows, :], vectors))
-            values = model.decision_function(padded_kernel(K, model.support_, n))
-            parts.append(columns_of_classes(model, values, n_classes))
-        return np.concatenate(parts)
+        return values_of_machine(
+            model, self.kernels_[cell], X, self.support_vectors_[cell], n_classes
+        )

@@ -52,8 +52,11 @@ class _LeaveOneOut(LSSVMBase):
                 f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
             )
         if self.max_samples is not None:
-            check_count("max_samples", self.max_samples)
-        return _DEFAULT_CS if self.Cs is None else check_grid("Cs", self.Cs)
+            # One row left out must leave one.
+            check_count("max_samples", self.max_samples, least=2, words=", or None")
+        return (
+            _DEFAULT_CS if self.Cs is None else check_grid("Cs", self.Cs, ", or None")
+        )
 
     def _gammas(self, X, sample_weight) -> list:
         """Return the gammas to try, as numbers."""
@@ -63,7 +66,7 @@ class _LeaveOneOut(LSSVMBase):
             weight = beside(X, sample_weight)
             middle = resolve_gamma(self.gamma, X, weight, self.kernel)
             return [float(g) for g in middle * _AUTO_GAMMAS]
-        return [float(g) for g in check_grid("gammas", self.gammas)]
+        return check_grid("gammas", self.gammas, ", 'auto' or None").tolist()
 
     def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
         """Try every gamma and C, and store what was found."""

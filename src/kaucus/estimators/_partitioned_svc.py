@@ -15,15 +15,19 @@ from kaucus._array_input import HostAccuracy, validate_data
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     as_like,
+    astype,
+    few_threads_for,
     format_bytes,
     generator_from,
     interruptible,
     parse_bytes,
     resolve_budget,
+    row_blocks,
     take_rows,
     to_numpy,
+    warn_user,
 )
-from kaucus.estimators._kernel_input import map_rows
+from kaucus.estimators._kernel_input import beside, map_rows
 from kaucus.estimators._partitions import (
     SUPERVISED,
     PartitionedRows,
@@ -31,6 +35,7 @@ from kaucus.estimators._partitions import (
     fit_partition,
 )
 from kaucus.estimators._predictions import labels_at
+from kaucus.estimators._ranges import check_magnitude, check_results
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -51,6 +56,11 @@ from kaucus.representatives import COVARIANCES, cell_covariances
 # Decision value of a class of which a support vector machine has seen no row: below
 # the least that scikit-learn's one-vs-rest values take, −1/3.
 _NEVER = -1.0
+# Bytes of one block of kernel values, with a column for each training row.
+_BLOCK_BYTES = 2**26
+
+# Steps that libsvm counts in 32 bits.
+_MOST_STEPS = 2**31 - 1
 
 
 class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
@@ -75,13 +85,21 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_choice("covariance", self.covariance, COVARIANCES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
+        if self.max_iter > _MOST_STEPS:
+            raise ValueError(
+                f"max_iter={self.max_iter} must be at most {_MOST_STEPS}, what "
+                "scikit-learn's SVC can count."
+            )
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if not isinstance(self.random_state, np.random.RandomState):
             generator_from(self.random_state)  # advances nothing
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        return validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        rows = checked[0] if isinstance(checked, tuple) else checked
+        check_magnitude(rows, fitted=reset)
+        return checked
 
     def _validated(self, X, y, sample_weight, X_unlabeled):
         """Return rows of positive weight, class numbers, weights and unlabelled rows.
@@ -151,11 +169,10 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
 
     def _report_cells(self, epsilons: np.ndarray) -> None:
         if (epsilons > 0).any():
-            warnings.warn(
+            warn_user(
                 f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
-                stacklevel=4,
             )
 
     def _gamma(self, expected_distance: float) -> float:
@@ -179,17 +196,16 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        return interruptible(model.fit, K, indices, weight)
+        return interruptible(model.fit, check_results(K), indices, weight)
 
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
         self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
         if self.n_iter_ >= self.max_iter:
-            warnings.warn(
+            warn_user(
                 f"The support vector machine stopped after max_iter={self.max_iter} "
                 "steps; increase max_iter or tol, lower C, or scale the data.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def decision_function(self, X):
@@ -208,7 +224,7 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "decision_function")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        values = self._values(X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -225,11 +241,15 @@ class PartitionedSVC(FollowsX, HostAccuracy, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "partition_")
         check_follows_fit(self, X, "predict")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
-        values = to_numpy(values)
+        values = to_numpy(self._values(X))
         two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
         return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)
+
+    def _values(self, X):
+        """Return the decision values of checked rows, (n, n_classes)."""
+        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
+        return check_results(values)
 
 
 @contextlib.contextmanager
@@ -283,7 +303,26 @@ def _is_supervised(partition) -> bool:
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
-def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
+def values_of_machine(
+    model: Any, kernel: Kernel, X, support_vectors, n_classes: int
+) -> np.ndarray:
+    """Return decision values of one support vector machine, (n, n_classes).
+
+    The kernel is computed in float64 whatever the rows: coefficients as large as C
+    cancel, and would multiply what float32 rounds.
+    """
+    n = model.shape_fit_[0]
+    vectors = astype(beside(X, support_vectors), "float64")
+    parts = []
+    for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
+        with few_threads_for(X.shape[0]):
+            K = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
+        values = model.decision_function(_padded_kernel(K, model.support_, n))
+        parts.append(_columns_of_classes(model, values, n_classes))
+    return np.concatenate(parts)
+
+
+def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
     """Return decision values of one machine with a column for every class.
 
     A machine of two classes gives one value v, which becomes −v and v; a class of which
@@ -299,12 +338,12 @@ def columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.nda
     return columns
 
 
-def padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
+def _padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
     """Return k(X, X_fit) with zeros where no support vector is.
 
     scikit-learn wants a column for each training row, and reads those of the support
     vectors only.
     """
     K = np.zeros((len(K_support), n))
-    K[:, support] = K_support
+    K[:, support] = check_results(K_support)
     return K

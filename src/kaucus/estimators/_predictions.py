@@ -18,6 +18,7 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.estimators._kernel_input import beside
+from kaucus.estimators._ranges import check_results
 from kaucus.estimators._validation import (
     check_one_label_type,
     encode_labels,
@@ -73,7 +74,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
             For two classes one value, positive for ``classes_[1]``.
         """
         check_follows_fit(self, X, "decision_function")
-        values = self._decision_values(X)
+        values = check_results(self._decision_values(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -88,7 +89,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         ndarray of shape (n_samples,)
         """
         check_follows_fit(self, X, "predict")
-        values = self._decision_values(X)
+        values = check_results(self._decision_values(X))
         return labels_at(self.classes_, largest(values), values)
 
     @available_if(_has_probabilities)
@@ -108,7 +109,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         check_follows_fit(self, X, "predict_proba")
         if self.probability == "sum_exp":
             return self._sum_of_exponentials(X)
-        values = self._decision_values(X)
+        values = check_results(self._decision_values(X))
         return softmax(all_classes(values), self.temperature_)
 
     @available_if(_has_probabilities)
@@ -135,13 +136,18 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         A, b = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
         signs = np.array([[-1.0, 1.0]]) if A.shape[1] == 1 else 1.0
         coef, intercept = A * signs / 2, (b * signs + 1) / 2
-        support = None if self._precomputed else beside(X, self._support_rows())
+        support = None
+        if not self._precomputed:
+            support = astype(beside(X, self._support_rows()), "float64")
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
             block = X[rows, :]
+            # In float64: coefficients that cancel would show what float32 rounds.
+            block = astype(block, "float64")
             K = block if self._precomputed else self.kernel_(block, support)
             parts.append(sum_of_exponentials(to_numpy(K), coef, np.ravel(intercept)))
-        return astype(as_like(np.concatenate(parts), X), dtype_name(X))
+        values = check_results(np.concatenate(parts))
+        return astype(as_like(values, X), dtype_name(X))
 
     def _calibrate(self, loo_decision, indices, weight) -> None:
         """Fit the temperature of the probabilities on leave-one-out values."""
@@ -178,7 +184,7 @@ class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_follows_fit(self, X, "predict")
-        values = self._decision_values(X)
+        values = check_results(self._decision_values(X))
         return values[:, 0] if self._single_output else values
 
     def _validate_outputs(self, X, y, *, reset: bool = True):

@@ -1,7 +1,5 @@
 """k-means on the sphere, as a scikit-learn clusterer."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -23,6 +21,7 @@ from kaucus.backend import (
     generator_from,
     parse_bytes,
     to_numpy,
+    warn_user,
     working_types,
 )
 from kaucus.estimators._kernel_input import (
@@ -34,6 +33,7 @@ from kaucus.estimators._kernel_input import (
     on_device,
 )
 from kaucus.estimators._progress import step_reporter
+from kaucus.estimators._ranges import check_magnitude
 from kaucus.estimators._validation import (
     check_choice,
     check_count,
@@ -247,7 +247,7 @@ default="k-means++"
         float
         """
         costs = 1 - to_numpy(self._cosines(X)).max(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, X)
+        weight = check_weights(sample_weight, costs)
         return -float(costs.sum() if weight is None else weight @ costs)
 
     def _cosines(self, X):
@@ -260,13 +260,15 @@ default="k-means++"
         return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
-        return validate_data(
+        X = validate_data(
             self,
             X,
             reset=reset,
             accept_sparse="csr",
             dtype=working_types(self.precision),
         )
+        check_magnitude(X, fitted=reset)
+        return X
 
     def _check_parameters(self) -> int:
         """Check the parameters, and return the number of starts."""
@@ -277,9 +279,10 @@ default="k-means++"
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if isinstance(self.init, str):
-            check_choice("init", self.init, INITS)
+            check_choice("init", self.init, INITS, words=", or the first centres")
         if isinstance(self.n_init, str):
-            check_choice("n_init", self.n_init, ("auto",))
+            words = ", or a whole number"
+            check_choice("n_init", self.n_init, ("auto",), words=words)
             random = isinstance(self.init, str) and self.init == "random"
             return 10 if random else 1
         return check_count("n_init", self.n_init)
@@ -317,22 +320,19 @@ def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn once where the user must know."""
     n_found = len(np.unique(to_numpy(result.labels)))
     if n_found < n_clusters:
-        warnings.warn(
+        warn_user(
             f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
             "different rows. Lower n_clusters.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if result.interrupted:
-        warnings.warn(
+        warn_user(
             f"Interrupted after {result.n_iter} steps; the centres so far are kept.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     elif not result.converged:
-        warnings.warn(
+        warn_user(
             f"k-means stopped after max_iter={max_iter} steps before the centres came "
             "to rest; increase max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )

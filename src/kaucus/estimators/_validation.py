@@ -3,6 +3,7 @@
 Each error names the value it got, what was expected, and what to do.
 """
 
+import math
 import numbers
 from collections.abc import Iterable
 
@@ -12,61 +13,98 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
 from kaucus._array_input import on_host
-from kaucus.backend import Array, array_namespace, diagonal, epsilon
+from kaucus.estimators._ranges import check_targets, check_weight_range
+
+# The inverse of a smaller number overflows.
+_SMALLEST = 1e-300
+# What arrays and libraries can count.
+_LARGEST_COUNT = 2**63 - 1
 
 
 def check_positive(name: str, value: object, *, remedy: str = "") -> float:
     """Return a parameter that must be a positive, finite number."""
-    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not ok or not np.isfinite(value) or value <= 0:
+    number = _as_float(value)
+    if not _SMALLEST <= number < math.inf:
+        small = f", {_SMALLEST:g} or more" if 0 < number < _SMALLEST else ""
         raise ValueError(
-            f"{name}={value!r} must be a positive, finite number. {remedy}".rstrip()
+            f"{name}={shortened(value)} must be a positive, finite number{small}. "
+            f"{remedy}".rstrip()
         )
-    return float(value)
+    return number
 
 
 def check_finite(name: str, value: object) -> float:
     """Return a parameter that must be a finite number."""
-    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not ok or not np.isfinite(value):
-        raise ValueError(f"{name}={value!r} must be a finite number.")
-    return float(value)
+    number = _as_float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name}={shortened(value)} must be a finite number.")
+    return number
+
+
+def _as_float(value: object) -> float:
+    """Return a number as a float: NaN for what is none, infinity for a larger one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number such as 10**400
+        return math.inf
+
+
+def shortened(value: object) -> str:
+    """Return how a value is written, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
 
 
 def check_not_negative(name: str, value: object) -> float:
     """Return a parameter that must be a finite number, zero or more."""
-    if check_finite(name, value) < 0:
+    if (number := check_finite(name, value)) < 0:
         raise ValueError(f"{name}={value!r} must be zero or more.")
-    return float(value)  # type: ignore[arg-type]
+    return number
 
 
-def check_count(name: str, value: object) -> int:
-    """Return a parameter that must be a whole number, 1 or more."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number, 1 or more.")
-    return int(value)
+def check_count(name: str, value: object, *, least: int = 1, words: str = "") -> int:
+    """Return a parameter that must be a whole number from ``least`` to 2⁶³ − 1.
+
+    ``words`` tells what else the parameter takes, for the message.
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not least <= int(value) <= _LARGEST_COUNT:  # type: ignore[arg-type]
+        expected = f"a whole number, {least} or more{words}"
+        if whole and int(value) > _LARGEST_COUNT:  # type: ignore[arg-type]
+            expected = f"a whole number, at most {_LARGEST_COUNT}"
+        raise ValueError(f"{name}={shortened(value)} must be {expected}.")
+    return int(value)  # type: ignore[arg-type]
 
 
-def check_choice(name: str, value: object, choices: Iterable) -> None:
-    """Check a parameter that must be one of some values."""
+def check_choice(
+    name: str, value: object, choices: Iterable, *, words: str = ""
+) -> None:
+    """Check a parameter that must be one of some values.
+
+    ``words`` tells what else the parameter takes, for the message.
+    """
     choices = list(choices)
     # `in` compares with ==, which arrays answer with arrays.
     if not any(value is c or (type(value) is type(c) and value == c) for c in choices):
-        raise ValueError(f"{name}={value!r} must be one of {choices}.")
+        raise ValueError(f"{name}={shortened(value)} must be one of {choices}{words}.")
 
 
-def check_grid(name: str, values: object) -> np.ndarray:
-    """Return a sequence of positive numbers to choose from."""
+def check_grid(name: str, values: object, words: str) -> np.ndarray:
+    """Return a sequence of positive numbers to choose from.
+
+    ``words`` tells what else the parameter takes, for the message.
+    """
     try:
         grid = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError):
+        grid = np.empty(0)
+    in_range = np.isfinite(grid) & (grid >= _SMALLEST)
+    if grid.ndim != 1 or grid.size == 0 or not in_range.all():
         raise ValueError(
-            f"{name}={values!r} must be a sequence of positive numbers."
-        ) from error
-    if grid.ndim != 1 or grid.size == 0 or not (np.isfinite(grid) & (grid > 0)).all():
-        raise ValueError(
-            f"{name}={values!r} must be a non-empty sequence of positive, finite "
-            "numbers."
+            f"{name}={shortened(values)} must be a non-empty sequence of positive, "
+            f"finite numbers{words}."
         )
     return grid
 
@@ -85,7 +123,7 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If the labels are continuous, of mixed types, or all equal.
     """
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(y)
     if y.dtype == object:
         _check_label_types(y)
         y = y if isinstance(y[0], str) else np.array(y.tolist())
@@ -121,7 +159,7 @@ def check_known_labels(y, classes, known) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If the classes are missing, change, or do not have a label of ``y``.
     """
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(y)
     if known is None and classes is None:
         raise ValueError(
             "partial_fit needs classes=, all labels that will ever come, at its first "
@@ -170,7 +208,7 @@ def numeric_targets(y: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        If they are texts, even ones that can be read as numbers.
+        If they are texts, even ones that can be read as numbers, or not finite.
     """
     if y.dtype.kind not in "fiub":
         raise ValueError(
@@ -178,7 +216,9 @@ def numeric_targets(y: np.ndarray) -> np.ndarray:
             "regressor needs numbers. Convert them with y.astype(float), or use a "
             "classifier for labels."
         )
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    check_targets(targets)
+    return targets
 
 
 def one_vs_rest_targets(indices: np.ndarray, n_classes: int) -> np.ndarray:
@@ -223,6 +263,7 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
         )
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row; give some row weight.")
+    check_weight_range(weight)
     return weight
 
 
@@ -288,6 +329,7 @@ def weights_with_classes(
                 f"have rows of positive weight; at least {_IN_WORDS[at_least]} must. "
                 "Check sample_weight and class_weight."
             )
+    check_weight_range(weight)
     return weight
 
 
@@ -314,64 +356,3 @@ def _check_class_weights(class_weight: dict, classes: np.ndarray) -> None:
                 f"class_weight[{label!r}]={weight!r} must be a finite number, zero or "
                 "more."
             )
-
-
-def check_precomputed(K: Array) -> None:
-    """Check that a precomputed training matrix can be a kernel matrix.
-
-    Square, symmetric to rounding, and with no 2 × 2 minor that is negative, which
-    finds most indefinite matrices in one pass over K, before it is factored.
-    """
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' needs a square matrix of the training rows, got "
-            f"shape {tuple(K.shape)}; pass k(X, X) to fit and k(X_new, X) to predict."
-        )
-    xp, on_diagonal = array_namespace(K), diagonal(K)
-    if bool(xp.any(on_diagonal < 0)):
-        i = int(xp.argmin(on_diagonal))
-        raise ValueError(
-            f"The precomputed kernel matrix has K[{i}, {i}] = "
-            f"{float(on_diagonal[i]):.3g}; the diagonal of a positive semidefinite "
-            "matrix is not negative. A matrix of distances is no kernel matrix; "
-            "exp(-gamma * distances**2) is one."
-        )
-    slack = 1e3 * epsilon(K) * max(float(xp.max(on_diagonal)), 1e-300)
-    roots = xp.sqrt(on_diagonal)
-    for start in range(0, K.shape[0], 512):
-        rows = slice(start, min(start + 512, K.shape[0]))
-        _check_symmetric(K, rows, slack)
-        _check_minors(K, rows, roots, slack)
-
-
-def _check_symmetric(K: Array, rows: slice, slack: float) -> None:
-    xp = array_namespace(K)
-    difference = xp.abs(K[rows, :] - K[:, rows].T)
-    largest = float(xp.max(xp.abs(K[rows, :])))
-    if float(xp.max(difference)) > max(slack, 1e-6 * largest):
-        i, j = _place_of_largest(difference, rows)
-        raise ValueError(
-            f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = "
-            f"{float(K[i, j]):.6g}, K[{j}, {i}] = {float(K[j, i]):.6g}. Pass "
-            "(K + K.T) / 2 if the difference is noise."
-        )
-
-
-def _check_minors(K: Array, rows: slice, roots: Array, slack: float) -> None:
-    xp = array_namespace(K)
-    excess = xp.abs(K[rows, :]) - roots[rows][:, None] * roots[None, :]
-    if float(xp.max(excess)) > max(slack, 1e-6 * float(xp.max(roots)) ** 2):
-        i, j = _place_of_largest(excess, rows)
-        raise ValueError(
-            f"The precomputed kernel matrix is indefinite: K[{i}, {j}]² = "
-            f"{float(K[i, j]) ** 2:.6g} exceeds K[{i}, {i}] K[{j}, {j}] = "
-            f"{float(K[i, i]) * float(K[j, j]):.6g}. Use a positive semidefinite "
-            "kernel, or shift its eigenvalues: K + λ I."
-        )
-
-
-def _place_of_largest(block: Array, rows: slice) -> tuple[int, int]:
-    """Return row and column of the largest entry of a block of rows."""
-    xp = array_namespace(block)
-    i, j = divmod(int(xp.argmax(xp.reshape(block, (-1,)))), block.shape[1])
-    return i + rows.start, j

@@ -1,21 +1,16 @@
 """Predictions in; metrics, timings, tables and figures out."""
 
 from kaucus.evaluation._clustering import clustering_accuracy
-from kaucus.evaluation._compare_kernels import (
-    KernelComparison,
-    KernelScore,
-    compare_kernels,
-    default_kernels,
-)
+from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
 from kaucus.evaluation._grid_search import (
     C_GRID,
     GAMMA_GRID,
     GammaCSearch,
     grid_search_gamma_C,
 )
+from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
 from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
-    format_bytes,
     format_seconds,
     format_table,
     markdown_table,
@@ -53,7 +48,6 @@ __all__ = [
     "compare_kernels",
     "default_kernels",
     "describe_machine",
-    "format_bytes",
     "format_seconds",
     "format_table",
     "grid_search_gamma_C",

@@ -19,8 +19,9 @@ kernel, not whether there are clusters at all; and kernels within a few percent 
 best are no worse than the pick: look at them too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from kaucus.backend import few_threads_for, generator_from
 from kaucus.evaluation._clustering import clustering_accuracy
-from kaucus.evaluation._tables import format_table
+from kaucus.evaluation._grid_search import step_counter
+from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
 from kaucus.kernels import (
     Kernel,
     Linear,
@@ -50,99 +52,9 @@ WIDTHS = (1, 4, 16, 64)
 PATH_WIDTHS = (1, 4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelScore:
-    """What one kernel makes of the data.
-
-    Parameters
-    ----------
-    name : str
-        The kernel's.
-    objective : float
-        Of the best start; in the kernel's own units.
-    explained, tightness, stability, silhouette : float
-        See the module's text.
-    labels : ndarray of shape (n_samples,)
-        Clusters of the best start.
-    accuracy, ari, nmi : float or None, default=None
-        Against the classes, where they were given.
-    """
-
-    name: str
-    objective: float
-    explained: float
-    tightness: float
-    stability: float
-    silhouette: float
-    labels: np.ndarray
-    accuracy: float | None = None
-    ari: float | None = None
-    nmi: float | None = None
-
-    @property
-    def score(self) -> float:
-        """Tightness times stability, by which a kernel is picked."""
-        return self.tightness * self.stability
-
-
-_UNLABELLED = ("objective", "explained", "tightness", "stability", "silhouette")
-_LABELLED = ("accuracy", "ari", "nmi")
-
-
-@dataclass(frozen=True)
-class KernelComparison:
-    """Kernels side by side; ``print`` shows the table.
-
-    Parameters
-    ----------
-    scores : tuple of KernelScore
-        In the order in which the kernels were given, the consensus last.
-    rows : ndarray or None
-        Which rows were compared; None is all.
-    consensus : KernelScore or None, default=None
-        That of all kernels together, where it was asked for.
-    """
-
-    scores: tuple[KernelScore, ...]
-    rows: np.ndarray | None
-    consensus: KernelScore | None = None
-
-    @property
-    def best(self) -> KernelScore:
-        """The kernel of the largest score; the classes have no part in it.
-
-        Never the consensus: a kernel made of clusterings is tight by its making.
-        """
-        kernels = [one for one in self.scores if one is not self.consensus]
-        return max(kernels, key=lambda one: one.score)
-
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of the table's columns."""
-        known = self.scores[0].accuracy is not None
-        return ("name", *_UNLABELLED, "score", *(_LABELLED if known else ()))
-
-    def to_rows(self) -> list[list[Any]]:
-        """Return the table's values, best score first."""
-        ordered = sorted(self.scores, key=lambda one: -one.score)
-        return [[getattr(one, name) for name in self.columns()] for one in ordered]
-
-    def to_pandas(self):
-        """Return the table as a pandas DataFrame, best score first."""
-        import pandas
-
-        return pandas.DataFrame(self.to_rows(), columns=list(self.columns()))
-
-    def __str__(self) -> str:
-        texts = [
-            [v if isinstance(v, str) else round(v, 3) for v in row]
-            for row in self.to_rows()
-        ]
-        return format_table(self.columns(), texts)
-
-
 def compare_kernels(
     X,
-    n_clusters: int,
+    n_clusters: int | Iterable[int],
     kernels: Mapping[str, Any] | Sequence[Any] | None = None,
     y=None,
     *,
@@ -151,14 +63,16 @@ def compare_kernels(
     n_subsamples: int = 10,
     max_samples: int = 2000,
     random_state=None,
+    verbose: int = 0,
 ) -> KernelComparison:
     """Cluster the rows with several kernels, and tell which one suits them.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-    n_clusters : int
-        Number of clusters.
+    n_clusters : int or iterable of int
+        Number of clusters, or several, such as ``range(2, 7)``: every kernel is tried
+        with each, and the table tells them apart.
     kernels : mapping or sequence, default=None
         Names and kernels, or kernels alone: names that estimators know (with gamma from
         the median distance), kernel objects, functions ``k(X, Y)`` or matrices of shape
@@ -167,7 +81,8 @@ def compare_kernels(
         Classes. They add columns to the table, and change nothing else.
     consensus : {None, "average", "coassociation"}, default=None
         Adds a kernel made of all: the mean of the centred matrices of unit trace, or
-        how often two rows share a cluster, each kernel counted with its score.
+        how often two rows share a cluster, each kernel counted with its score. For one
+        number of clusters.
     n_init : int, default=30
         Starts with each kernel.
     n_subsamples : int, default=10
@@ -176,11 +91,14 @@ def compare_kernels(
         Of more rows a random sample of this size is compared.
     random_state : int, RandomState or Generator, default=None
         Draws starts and subsamples.
+    verbose : int, default=0
+        1 shows progress on a terminal.
 
     Returns
     -------
     KernelComparison
-        ``best`` is the pick, ``print`` shows the table.
+        ``best`` is the pick, ``best_by_n_clusters`` that for each number, ``print``
+        shows the table.
 
     Notes
     -----
@@ -198,20 +116,22 @@ def compare_kernels(
     ('path', 1.0)
     """
     X = check_array(X, dtype=(np.float64, np.float32))
-    _check(consensus, n_clusters, X.shape[0])
+    _check_counts(n_init=n_init, n_subsamples=n_subsamples, max_samples=max_samples)
+    n_rows = min(max_samples, X.shape[0])
+    numbers = _numbers_of_clusters(n_clusters, n_rows, consensus)
     rng = generator_from(random_state)
     named = _named(default_kernels(X) if kernels is None else kernels)
     rows = None
     if X.shape[0] > max_samples:
         rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     classes = None if y is None else _classes(y, X.shape[0], rows)
-    judge = _Judge(n_clusters, classes, n_init, n_subsamples, int(rng.integers(2**31)))
+    judge = _Judge(classes, n_init, n_subsamples, int(rng.integers(2**31)))
     matrices = {name: _matrix(kernel, X, rows) for name, kernel in named.items()}
-    scores = [judge.score(name, K) for name, K in matrices.items()]
+    scores = judge.scores(matrices, numbers, verbose)
     if consensus is None:
         return KernelComparison(tuple(scores), rows)
     K = _consensus(consensus, list(matrices.values()), scores)
-    scores.append(judge.score(f"consensus ({consensus})", K))
+    scores += judge.scores({f"consensus ({consensus})": K}, numbers)
     return KernelComparison(tuple(scores), rows, scores[-1])
 
 
@@ -262,43 +182,59 @@ class PathOfRows:
 class _Judge:
     """Scores kernel matrices, all with the same starts and subsamples."""
 
-    n_clusters: int
     classes: np.ndarray | None
     n_init: int
     n_subsamples: int
     seed: int
 
-    def score(self, name: str, K: np.ndarray) -> KernelScore:
-        result, scatter = self._cluster(K, self.n_init, self.seed)
+    def scores(
+        self, matrices: Mapping[str, np.ndarray], numbers: list[int], verbose: int = 0
+    ) -> list[KernelScore]:
+        """Return the score of each kernel matrix with each number of clusters."""
+        report = step_counter(verbose, len(matrices) * len(numbers), "kernels")
+        found: list[KernelScore] = []
+        for name, K in matrices.items():
+            eigenvalues = _centred_eigenvalues(K)
+            for n_clusters in numbers:
+                found.append(self._score(name, K, n_clusters, eigenvalues))
+                report()
+        return found
+
+    def _score(self, name: str, K: np.ndarray, k: int, eigenvalues) -> KernelScore:
+        result, scatter = self._cluster(K, k, self.n_init, self.seed)
         labels = np.asarray(result.labels)
         between = scatter - result.inertia
+        # The most scatter that any k clusters can have between them.
+        most = float(np.maximum(eigenvalues[len(K) - k + 1 :], 0.0).sum())
         return KernelScore(
             name=name,
+            n_clusters=k,
             objective=result.inertia,
             explained=between / scatter if scatter > 0 else 0.0,
-            tightness=_share(between, _most_between(K, self.n_clusters)),
-            stability=self._stability(K, labels),
+            tightness=_share(between, most),
+            stability=self._stability(K, k, labels),
             silhouette=_silhouette(K, labels),
             labels=labels,
             **self._against_classes(labels),
         )
 
-    def _cluster(self, K: np.ndarray, n_init: int, seed: int):
+    def _cluster(self, K: np.ndarray, n_clusters: int, n_init: int, seed: int):
         kernel = Precomputed(K)
         gram = make_gram(kernel, kernel.row_numbers())
         rng = np.random.default_rng(seed)
-        runs = kernel_kmeans(gram, self.n_clusters, n_init=n_init, rng=rng)
+        runs = kernel_kmeans(gram, n_clusters, n_init=n_init, rng=rng)
         return best_start(runs), total_scatter(gram)
 
-    def _stability(self, K: np.ndarray, labels: np.ndarray) -> float:
+    def _stability(self, K: np.ndarray, n_clusters: int, labels: np.ndarray) -> float:
         n = len(K)
-        size = max(4 * n // 5, self.n_clusters)
+        size = max(4 * n // 5, n_clusters)
         parent = np.random.default_rng(self.seed)
         agreement = []
         for number, rng in enumerate(parent.spawn(self.n_subsamples)):
             some = np.sort(rng.permutation(n)[:size])
             part = np.ascontiguousarray(K[np.ix_(some, some)])
-            result, _ = self._cluster(part, max(self.n_init // 3, 1), number)
+            n_init = max(self.n_init // 3, 1)
+            result, _ = self._cluster(part, n_clusters, n_init, number)
             agreement.append(adjusted_rand_score(labels[some], result.labels))
         return float(np.mean(agreement))
 
@@ -312,14 +248,35 @@ class _Judge:
         }
 
 
-def _check(consensus: str | None, n_clusters: int, n_samples: int) -> None:
+def _check_counts(**counts: Any) -> None:
+    for name, value in counts.items():
+        if not _is_whole(value) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number, 1 or more.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _numbers_of_clusters(given: Any, n_rows: int, consensus: str | None) -> list[int]:
+    """Return the numbers of clusters to try, of ``n_rows`` rows."""
     if consensus not in CONSENSUS:
         raise ValueError(f"consensus={consensus!r} must be one of {list(CONSENSUS)}.")
-    if not 2 <= n_clusters < n_samples:
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    numbers = list(given) if several else [given]
+    for k in numbers or [None]:
+        if not _is_whole(k) or not 2 <= k < n_rows:  # type: ignore[operator]
+            raise ValueError(
+                f"n_clusters={given!r} must be a whole number, or several, from 2 to "
+                f"n_samples - 1 = {n_rows - 1}; one cluster is the same with every "
+                "kernel."
+            )
+    if consensus is not None and len(numbers) > 1:
         raise ValueError(
-            f"n_clusters={n_clusters} must be from 2 to n_samples - 1 = "
-            f"{n_samples - 1}; one cluster is the same with every kernel."
+            f"consensus={consensus!r} is for one number of clusters, got "
+            f"n_clusters={given!r}; choose the number first, with consensus=None."
         )
+    return [int(k) for k in numbers]
 
 
 def _classes(y, n_samples: int, rows: np.ndarray | None) -> np.ndarray:
@@ -370,13 +327,11 @@ def _centred(K: np.ndarray) -> np.ndarray:
     return K - mean[None, :] - mean[:, None] + mean.mean()
 
 
-def _most_between(K: np.ndarray, n_clusters: int) -> float:
-    """Return the most scatter that any k clusters can have between them."""
-    n = len(K)
-    with few_threads_for(n):
+def _centred_eigenvalues(K: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of the centred kernel matrix, ascending."""
+    with few_threads_for(len(K)):
         # All of them: LAPACK's search for a few fails where many are equal.
-        eigenvalues = np.linalg.eigvalsh(_centred(K))
-    return float(np.maximum(eigenvalues[n - n_clusters + 1 :], 0.0).sum())
+        return np.linalg.eigvalsh(_centred(K))
 
 
 def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:

@@ -9,7 +9,7 @@ as well, and is not computed again.
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from sklearn.model_selection import check_cv
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from kaucus.backend import one_blas_thread
+from kaucus.backend import one_blas_thread, warn_user
 from kaucus.estimators import unlabelled_kernels
 from kaucus.kernels import GammaPath, Kernel, gamma_path
 
@@ -194,7 +194,7 @@ def _parts(model: Any, X: np.ndarray) -> list[_Part]:
 def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
     shape = (len(options["Cs"]), len(gammas), len(folds))
     scores, capped = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    report = _reporter(verbose, len(gammas) * len(folds))
+    report = step_counter(verbose, len(gammas) * len(folds), "(gamma, fold)")
     n_fits = [0]
 
     def run(g: int, f: int, matrices: list[np.ndarray]) -> None:
@@ -277,23 +277,21 @@ def _run_fold(
 def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
     if interrupted:
         done = np.isfinite(scores[0]).sum()
-        warnings.warn(
+        warn_user(
             f"Interrupted: {done} of {scores[0].size} pairs of gamma and fold are "
             "done; scores of the others are NaN.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if capped.any():
-        warnings.warn(
+        warn_user(
             f"{capped.sum()} of {capped.size} machines stopped at max_iter={max_iter} "
             "steps before they converged; capped tells which. Their C is too large "
             "for their gamma; increase max_iter if the best one is among them.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 
-def _reporter(verbose: int, total: int):
+def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
     """Return a function that counts one step and draws a bar on a terminal."""
     done = [0]
 
@@ -303,7 +301,7 @@ def _reporter(verbose: int, total: int):
             filled = round(_WIDTH * done[0] / total)
             bar = "█" * filled + "·" * (_WIDTH - filled)
             end = "\n" if done[0] == total else ""
-            text = f"\r[kaucus] {bar} {done[0]} of {total} (gamma, fold)"
+            text = f"\r[kaucus] {bar} {done[0]} of {total} {what}"
             print(text, end=end, file=sys.stderr, flush=True)
 
     return report

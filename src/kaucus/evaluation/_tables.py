@@ -92,26 +92,6 @@ def print_table(
     print(format_table(headers, rows), file=file)
 
 
-def format_bytes(n_bytes: int | None) -> str:
-    """Write a number of bytes with a unit.
-
-    Examples
-    --------
-    >>> format_bytes(3 * 2**30)
-    '3.0 GiB'
-    >>> format_bytes(None)
-    '–'
-    """
-    if n_bytes is None:
-        return _DASH
-    value = float(n_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(value) < 1024:
-            return f"{value:.0f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
-
-
 def format_seconds(seconds: float | None) -> str:
     """Write a duration with the unit that suits it.
 

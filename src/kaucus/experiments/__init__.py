@@ -1,13 +1,18 @@
 """The tables of the papers as data, and one runner that reproduces them."""
 
 from kaucus.experiments._data import Split, load_split
-from kaucus.experiments._derivations import DERIVATIONS, Derived
 from kaucus.experiments._figures import draw_curve
-from kaucus.experiments._measurements import MEASUREMENTS, Measurement
-from kaucus.experiments._methods import METHODS, build_method
+from kaucus.experiments._methods import build_method
 from kaucus.experiments._metrics import METRICS, Metric
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._progress import make_progress
+from kaucus.experiments._registry import (
+    DERIVATIONS,
+    MEASUREMENTS,
+    METHODS,
+    Derived,
+    Measurement,
+)
 from kaucus.experiments._report import (
     HEADERS,
     make_labels,

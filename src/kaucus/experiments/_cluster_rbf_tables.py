@@ -12,7 +12,7 @@ import numpy as np
 
 from kaucus.evaluation import markdown_table, tunability_auc
 from kaucus.experiments._cluster_rbf_figures import draw_figures
-from kaucus.experiments._derivations import Derived
+from kaucus.experiments._registry import Derived
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Paper
 from kaucus.experiments._svm_grid import load_scaled

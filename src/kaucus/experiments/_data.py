@@ -74,7 +74,7 @@ def load_split(
 def _loader(dataset: str) -> Callable[[Any, int], Split]:
     """Find the function of folder and seed that loads a data set."""
     if dataset.startswith("uci/"):
-        return lambda data_home, seed: _uci(dataset[4:], data_home, seed)
+        return _from_loader("load_uci", dataset[4:])
     if dataset.startswith("clustering/"):
         return lambda data_home, seed: _points(dataset[11:], data_home)
     if dataset not in _LOADERS:
@@ -107,27 +107,18 @@ def _digits(data_home: Any, seed: int) -> Split:
     return _halves(*load_digits(return_X_y=True), seed=0)
 
 
-def _mnist(data_home: Any, seed: int) -> Split:
-    from kaucus.datasets import load_mnist
+def _from_loader(name: str, *args: str) -> Callable[[Any, int], Split]:
+    """Return a function that calls a loader, and halves rows that have no split."""
 
-    data = load_mnist(data_home=data_home)
-    return Split(data.X_train, data.y_train, data.X_test, data.y_test)
+    def load(data_home: Any, seed: int) -> Split:
+        from kaucus import datasets
 
+        data = getattr(datasets, name)(*args, data_home=data_home)
+        if "X_train" in data:
+            return Split(data.X_train, data.y_train, data.X_test, data.y_test)
+        return _halves(data.X, data.y, seed=seed)
 
-def _cifar10(data_home: Any, seed: int) -> Split:
-    from kaucus.datasets import load_cifar10
-
-    data = load_cifar10(data_home=data_home)
-    return Split(data.X_train, data.y_train, data.X_test, data.y_test)
-
-
-def _uci(name: str, data_home: Any, seed: int) -> Split:
-    from kaucus.datasets import load_uci
-
-    data = load_uci(name, data_home=data_home)
-    if "X_train" in data:
-        return Split(data.X_train, data.y_train, data.X_test, data.y_test)
-    return _halves(data.X, data.y, seed=seed)
+    return load
 
 
 def _points(name: str, data_home: Any) -> Split:
@@ -149,6 +140,6 @@ def _halves(X: np.ndarray, y: np.ndarray, *, seed: int) -> Split:
 
 _LOADERS: dict[str, Callable[[Any, int], Split]] = {
     "digits": _digits,
-    "mnist": _mnist,
-    "cifar10": _cifar10,
+    "mnist": _from_loader("load_mnist"),
+    "cifar10": _from_loader("load_cifar10"),
 }

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import best_of, format_bytes, format_seconds
+from kaucus.backend import format_bytes
+from kaucus.evaluation import best_of, format_seconds
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._figures import STYLE, new_figure
 from kaucus.experiments._optional import require

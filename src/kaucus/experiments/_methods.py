@@ -1,28 +1,10 @@
 """Names of methods in the tables -> unfitted scikit-learn estimators."""
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kaucus.experiments._preprocessing import make_preprocessing
-
-# One line per method: the class by name, so that nothing is imported before use,
-# or a function of the parameters that returns the estimator.
-METHODS: dict[str, str | Callable[..., Any]] = {
-    "ls-svm": "kaucus:LSSVMClassifier",
-    "kmeans-kernel": "kaucus.experiments._digit_methods:raw",
-    "kmeans-kernel, all rows": "kaucus.experiments._digit_methods:raw",
-    "FFT, kmeans-kernel": "kaucus.experiments._digit_methods:fourier",
-    "FFT, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:fourier",
-    "patches, kmeans-kernel": "kaucus.experiments._digit_methods:patches",
-    "patches, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:patches",
-    "patches of 26 x 26, kmeans-kernel, all rows": (
-        "kaucus.experiments._digit_methods:patches"
-    ),
-    "kernel-kmeans-runs": "kaucus.experiments._clustering:ClusterRuns",
-    "picked-kernel": "kaucus.experiments._clustering:PickedKernel",
-    "kaczmarz-mp as printed": "kaucus.experiments._printed_hybrid:PrintedHybrid",
-}
+from kaucus.experiments._registry import METHODS, Named, look_up
 
 
 def build_method(
@@ -33,7 +15,7 @@ def build_method(
     device: str | None = None,
     seed: int | None = None,
     memory_budget: int | str | None = None,
-    methods: Mapping[str, str | Callable[..., Any]] = METHODS,
+    methods: Mapping[str, Named] = METHODS,
 ) -> Any:
     """Build the unfitted estimator of a cell.
 
@@ -65,7 +47,7 @@ def build_method(
     ValueError
         When the method is unknown, or has no such device or budget.
     """
-    estimator = find_method(method, methods)(**params)
+    estimator = look_up(method, methods)(**params)
     if "random_state" not in params:
         _set_everywhere(estimator, "random_state", seed)
     for name, value in (("device", device), ("memory_budget", memory_budget)):
@@ -85,32 +67,6 @@ def _set_everywhere(estimator: Any, name: str, value: Any) -> bool:
     found = [key for key in known if key == name or key.endswith(f"__{name}")]
     estimator.set_params(**dict.fromkeys(found, value))
     return bool(found)
-
-
-def check_method(method: str, methods: Mapping[str, Any] = METHODS) -> None:
-    """Raise a ValueError unless the method's name is known."""
-    if method not in methods:
-        raise ValueError(
-            f"Method {method!r} is not known; use one of {', '.join(sorted(methods))}."
-        )
-
-
-def find_method(
-    method: str, methods: Mapping[str, str | Callable[..., Any]] = METHODS
-) -> Callable[..., Any]:
-    """Return the class or function behind a method's name.
-
-    Examples
-    --------
-    >>> find_method("dict", {"dict": "builtins:dict"})
-    <class 'dict'>
-    """
-    check_method(method, methods)
-    builder = methods[method]
-    if isinstance(builder, str):
-        module, name = builder.split(":")
-        builder = getattr(importlib.import_module(module), name)
-    return builder
 
 
 def _normalized(estimator: Any, normalize: str | None) -> Any:

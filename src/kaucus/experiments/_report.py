@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from kaucus.evaluation import format_bytes, format_seconds, markdown_table
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, markdown_table
 from kaucus.experiments._metrics import METRICS
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Cell, Paper

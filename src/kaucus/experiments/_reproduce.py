@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TextIO
 
 from kaucus.backend import device_name
-from kaucus.experiments._derivations import derive
 from kaucus.experiments._figures import draw_curve
 from kaucus.experiments._history_figures import (
     draw_confusion,
@@ -14,9 +13,10 @@ from kaucus.experiments._history_figures import (
 )
 from kaucus.experiments._optional import MissingPackageError
 from kaucus.experiments._point_figures import draw_points
+from kaucus.experiments._registry import DERIVATIONS, Derived, look_up
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
 from kaucus.experiments._runner import Outcome, Settings, run_paper
-from kaucus.experiments._spec import load_paper
+from kaucus.experiments._spec import Paper, load_paper
 from kaucus.experiments._store import replace_file
 
 # What `kaucus reproduce` returns to the shell; 2 is argparse's, for wrong usage.
@@ -76,13 +76,21 @@ def reproduce_paper(
     else:
         report = output / "report.md"
         data_home = settings.data_home if settings else None
-        more = derive(paper.derive, paper, outcome, output, data_home)
+        more = _derive(paper, outcome, output, data_home)
         text = markdown_report(paper, outcome)
         replace_file(report, f"{text}\n{more.markdown}\n" if more.markdown else text)
         files += [report, *more.files]
         lines += more.lines
         files += _draw_figures(paper.figures, rows, output, lines, data_home)
     return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
+
+
+def _derive(paper: Paper, outcome: Outcome, output: Path, data_home) -> Derived:
+    """Make the further tables and figures of a paper, if it has any."""
+    if not paper.derive:
+        return Derived("", [], [])
+    make = look_up(paper.derive, DERIVATIONS, "Derivation")
+    return make(paper, outcome, output, data_home)
 
 
 def exit_code(outcome: Outcome, rows: list[Row]) -> int:

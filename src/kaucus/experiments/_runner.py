@@ -25,10 +25,10 @@ from kaucus.experiments._curves import (
     fit_curve,
 )
 from kaucus.experiments._data import load_split
-from kaucus.experiments._measurements import MEASUREMENTS, measure
-from kaucus.experiments._methods import METHODS, build_method, check_method
+from kaucus.experiments._methods import build_method
 from kaucus.experiments._metrics import METRICS
 from kaucus.experiments._progress import make_progress
+from kaucus.experiments._registry import MEASUREMENTS, METHODS, check_name, look_up
 from kaucus.experiments._spec import Cell, Paper
 from kaucus.experiments._store import ResultStore
 
@@ -142,7 +142,7 @@ def run_paper(
     """
     settings = settings or Settings()
     for cell in paper.cells:
-        check_method(cell.method, {**methods, **MEASUREMENTS})
+        check_name(cell.method, {**methods, **MEASUREMENTS})
     chosen = [cell for cell in paper.cells if settings.full or not cell.full]
     jobs = plan_jobs(chosen, settings)
     store = ResultStore(Path(output) / RESULTS_FILE)
@@ -290,12 +290,9 @@ def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
         )
     cell = job.cell
     with peak_memory() as memory:
+        measure = look_up(cell.method, MEASUREMENTS)
         done = measure(
-            cell.method,
-            cell.dataset,
-            cell.params,
-            seed=job.seed,
-            data_home=settings.data_home,
+            cell.dataset, cell.params, seed=job.seed, data_home=settings.data_home
         )
     return {
         **_describe(job, settings),

@@ -15,10 +15,13 @@ from typing import Any
 from kaucus.experiments._grid import expand_grid
 from kaucus.experiments._metrics import METRICS
 from kaucus.experiments._preprocessing import PREPROCESSING
-
-
-class SpecError(ValueError):
-    """A TOML file does not describe a paper."""
+from kaucus.experiments._schema import (
+    SpecError,
+    check_choices,
+    check_table,
+    required_fields,
+    types_in_toml,
+)
 
 
 class UnknownPaperError(ValueError):
@@ -168,51 +171,15 @@ class Paper:
     printed: Mapping[str, Any] = field(default_factory=dict)
 
 
-_REAL = (int, float)
-_CELL_TYPES: dict[str, Any] = {
-    "dataset": str,
-    "method": str,
-    "metric": str,
-    "source": str,
-    "params": dict,
-    "published": _REAL,
-    "tolerance": _REAL,
-    "seeds": list,
-    "full_seeds": list,
-    "full": bool,
-    "n_train": int,
-    "sample": str,
-    "normalize": str,
-    "dtype": str,
-    "note": str,
-    "at_step": int,
-    "at_most": _REAL,
-    "keep_predictions": bool,
-}
+_CELL_TYPES = types_in_toml(Cell)
 # What a check of a [[curve]] may say for itself.
 _CHECK_KEYS = ("at_step", "published", "tolerance", "at_most", "source", "note")
-_FIGURE_TYPES: dict[str, Any] = {
-    "name": str,
-    "title": str,
-    "x": str,
-    "x_label": str,
-    "by": str,
-    "select": dict,
-    "log_x": bool,
-    "log_y": bool,
-    "kind": str,
-}
-_TABLE_TYPES: dict[str, Any] = {"columns": dict, "rows": dict, "common": dict}
+_FIGURE_TYPES = types_in_toml(Figure)
+_TABLE_TYPES = dict.fromkeys(("columns", "rows", "common"), (dict,))
 _PAPER_TYPES = {
-    "title": str,
-    "reference": str,
-    "cell": list,
-    "grid": list,
-    "table": list,
-    "curve": list,
-    "figure": list,
-    "derive": str,
-    "printed": dict,
+    **dict.fromkeys(("title", "reference", "derive"), (str,)),
+    **dict.fromkeys(("cell", "grid", "table", "curve", "figure"), (list,)),
+    "printed": (dict,),
 }
 _CHOICES = {
     "metric": tuple(METRICS),
@@ -284,7 +251,7 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         raise SpecError(f"{file} is not valid TOML: {error}.") from error
     several = "grid" in table or "table" in table
     required = ("title", "reference", *(() if several else ("cell",)))
-    _check_keys(table, _PAPER_TYPES, required, file)
+    check_table(table, _PAPER_TYPES, required, file)
     cells = [
         _cell(t, f"{file}, cell {i}") for i, t in enumerate(table.get("cell", []), 1)
     ]
@@ -311,8 +278,8 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
 
 def _cell(table: dict[str, Any], where: str) -> Cell:
     """Check one ``[[cell]]``."""
-    _check_keys(table, _CELL_TYPES, ("dataset", "method", "metric", "source"), where)
-    _check_choices(table, where)
+    check_table(table, _CELL_TYPES, required_fields(Cell), where)
+    check_choices(table, _CHOICES, where)
     _check_numbers(table, where)
     values = dict(table)
     for key in ("seeds", "full_seeds"):
@@ -337,7 +304,7 @@ def _table_cells(table: dict[str, Any], where: str) -> list[Cell]:
     each data set in the order of the columns (an empty list: none is published), and
     ``common`` all other keys of the cells.
     """
-    _check_keys(table, _TABLE_TYPES, ("columns", "rows"), where)
+    check_table(table, _TABLE_TYPES, ("columns", "rows"), where)
     cells = []
     for dataset, numbers in table["rows"].items():
         if len(numbers) not in (0, len(table["columns"])):
@@ -364,52 +331,16 @@ def _curve_cells(table: dict[str, Any], where: str) -> list[Cell]:
     for i, check in enumerate(table["checks"], 1):
         here = f"{where}, check {i}"
         types = {key: _CELL_TYPES[key] for key in _CHECK_KEYS}
-        _check_keys(check, types, ("at_step",), here)
+        check_table(check, types, ("at_step",), here)
         cells.append(_cell({**common, **check}, here))
     return cells
 
 
 def _figure(table: dict[str, Any], where: str) -> Figure:
     """Check one ``[[figure]]``."""
-    _check_keys(table, _FIGURE_TYPES, ("name", "title", "x", "x_label"), where)
-    _check_choices(table, where)
+    check_table(table, _FIGURE_TYPES, required_fields(Figure), where)
+    check_choices(table, _CHOICES, where)
     return Figure(**table)
-
-
-def _check_keys(table, types: dict[str, Any], required, where: str) -> None:
-    """Check that all keys are known, present if required, and of their type."""
-    if not isinstance(table, dict):
-        raise SpecError(f"{where}: got {table!r}, expected a table of keys.")
-    for key, value in table.items():
-        if key not in types:
-            near = difflib.get_close_matches(key, types, n=1)
-            hint = (
-                f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(types)}."
-            )
-            raise SpecError(f"{where}: unknown key {key!r}. {hint}")
-        _check_type(value, types[key], where, key)
-    for key in required:
-        if key not in table:
-            raise SpecError(f"{where}: the key {key!r} is missing; add it.")
-
-
-def _check_type(value: Any, expected: Any, where: str, key: str) -> None:
-    """Check one value's type; a bool is no number here."""
-    wrong_bool = isinstance(value, bool) and expected is not bool
-    if wrong_bool or not isinstance(value, expected):
-        kinds = expected if isinstance(expected, tuple) else (expected,)
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise SpecError(f"{where}: {key} = {value!r} must be of type {names}.")
-
-
-def _check_choices(table: dict[str, Any], where: str) -> None:
-    """Check the keys that take one of a few names."""
-    for key, choices in _CHOICES.items():
-        if key in table and table[key] not in choices:
-            raise SpecError(
-                f"{where}: {key} = {table[key]!r} is not known; "
-                f"use one of {', '.join(map(repr, choices))}."
-            )
 
 
 def _check_numbers(table: dict[str, Any], where: str) -> None:

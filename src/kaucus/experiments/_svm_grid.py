@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 
 from kaucus.evaluation import timed
-from kaucus.experiments._measurements import Measurement
+from kaucus.experiments._registry import Measurement
 
 MODELS = ("rbf", "mrbf", "cluster", "local")
 SCALINGS = ("table-1", "unit")

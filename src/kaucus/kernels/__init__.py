@@ -14,6 +14,7 @@ from kaucus.kernels._covariances import (
     regularise_covariances,
 )
 from kaucus.kernels._distances import inner_products, squared_norms
+from kaucus.kernels._expansion import kernel_expansion
 from kaucus.kernels._exponential import Exponential
 from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
 from kaucus.kernels._gaussian import Gaussian
@@ -21,17 +22,18 @@ from kaucus.kernels._laplacian import Laplacian
 from kaucus.kernels._linear import Linear
 from kaucus.kernels._mahalanobis import MahalanobisRBF, regularisation_text
 from kaucus.kernels._median import median_gamma
+from kaucus.kernels._names import (
+    kernel_class,
+    kernel_names,
+    kernels_with_gamma,
+    known_by_name,
+)
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers, checked_cells
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
-from kaucus.kernels._resolve import (
-    kernel_names,
-    kernels_with_gamma,
-    resolve_gamma,
-    resolve_kernel,
-)
+from kaucus.kernels._resolve import resolve_gamma, resolve_kernel
 from kaucus.kernels._sigmoid import Sigmoid
 from kaucus.kernels._tiles import kernel_diagonal, row_pairs
 
@@ -58,9 +60,12 @@ __all__ = [
     "fill_constant_columns",
     "gamma_path",
     "inner_products",
+    "kernel_class",
     "kernel_diagonal",
+    "kernel_expansion",
     "kernel_names",
     "kernels_with_gamma",
+    "known_by_name",
     "matrices_of",
     "median_gamma",
     "path_kernel",

@@ -11,6 +11,7 @@ from typing import ClassVar
 from kaucus.backend import (
     Array,
     array_namespace,
+    astype,
     device_of,
     dtype_name,
     is_sparse,
@@ -19,6 +20,7 @@ from kaucus.backend import (
     n_workers,
     product_into,
     resolve_budget,
+    sqrt,
     symmetric_tiles,
     tiles,
 )
@@ -44,8 +46,8 @@ class Kernel(ABC):
     thread_safe: ClassVar[bool] = True
     """Whether blocks may be computed in several threads."""
 
-    known_by_name: ClassVar[bool] = True
-    """Whether numbers alone define it, so that estimators take it by its name."""
+    of_length: ClassVar[bool] = False
+    """Whether gamma is an inverse length, as in exp(−γ‖x − y‖), not its square."""
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Return the kernel matrix of the rows of ``X`` and ``Y``.
@@ -76,6 +78,12 @@ class Kernel(ABC):
 
         pairs.for_each(fill, blocks)
         return out
+
+    @staticmethod
+    def distances(X: Array) -> Array:
+        """Return the distances, (n, n), from whose median ``gamma`` is taken."""
+        rows = shifted_rows(X, None if is_sparse(X) else mean_row(X))
+        return sqrt(astype(squared_distances(rows, rows), "float64"))
 
     def n_workers(self, X: Array) -> int:
         """Return how many threads compute blocks of this kernel on such arrays."""

@@ -42,7 +42,6 @@ class CallableKernel(Kernel):
     # Nothing is known of the function: neither its matrix nor its threads.
     positive_semidefinite = False
     thread_safe = False
-    known_by_name = False
 
     def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         x_rows = Rows(X, None)

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from kaucus.backend import Array
 from kaucus.kernels._base import DistanceKernel
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Cauchy(DistanceKernel):
     """k(x, y) = 1 / (1 + gamma ‖x − y‖²).

@@ -131,7 +131,6 @@ class ClusterRBF(Kernel):
     normalization: str = "unit"
 
     name = "cluster_rbf"
-    known_by_name = False
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)

@@ -14,8 +14,10 @@ from kaucus.backend import (
 )
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import Rows, squared_norms
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Cosine(InnerProductKernel):
     """k(x, y) = ⟨x, y⟩ / (‖x‖ ‖y‖), and 0 where a row is zero.
@@ -38,11 +40,19 @@ class Cosine(InnerProductKernel):
 
     def diag(self, X: Array) -> Array:
         xp = array_namespace(X)
-        return xp.astype(squared_norms(X) > 0, getattr(xp, dtype_name(X)))
+        has_direction = xp.sqrt(squared_norms(X)) > _shortest(X)
+        return xp.astype(has_direction, getattr(xp, dtype_name(X)))
+
+
+def _shortest(X: Array) -> float:
+    """Return the length up to which a row counts as zero: its inverse overflows."""
+    return 4 * float(np.finfo(dtype_name(X)).tiny)
 
 
 def unit_rows(X: Array, squared: Array | None = None) -> Array:
     """Return the rows divided by their norms; zero rows stay zero.
+
+    So do, to rounding, rows so short that the inverse of their norm overflows.
 
     Parameters
     ----------
@@ -57,7 +67,8 @@ def unit_rows(X: Array, squared: Array | None = None) -> Array:
     """
     xp = array_namespace(X)
     norms = xp.sqrt(squared_norms(X) if squared is None else squared)
-    scale = astype(1 / xp.where(norms > 0, norms, xp.ones_like(norms)), dtype_name(X))
+    lengths = xp.where(norms > _shortest(X), norms, xp.ones_like(norms))
+    scale = astype(1 / lengths, dtype_name(X))
     if is_sparse(X):
         return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(scale)) @ X)
     return X * scale[:, None]

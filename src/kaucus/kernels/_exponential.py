@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from kaucus.backend import Array, exp, sqrt
 from kaucus.kernels._base import DistanceKernel
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Exponential(DistanceKernel):
     """k(x, y) = exp(−gamma ‖x − y‖).
@@ -27,6 +29,7 @@ class Exponential(DistanceKernel):
     gamma: float = 1.0
 
     name = "exponential"
+    of_length = True
 
     def of_squared_distances(self, D: Array) -> Array:
         D = sqrt(D)

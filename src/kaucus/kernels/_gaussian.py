@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from kaucus.backend import Array, exp
 from kaucus.kernels._base import DistanceKernel
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Gaussian(DistanceKernel):
     """k(x, y) = exp(−gamma ‖x − y‖²).

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from kaucus.backend import Array, exp
 from kaucus.kernels._base import UnitDiagonalKernel
 from kaucus.kernels._distances import Rows, manhattan_distances
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Laplacian(UnitDiagonalKernel):
     """k(x, y) = exp(−gamma Σ |x − y|), with the Manhattan distance.
@@ -28,6 +30,11 @@ class Laplacian(UnitDiagonalKernel):
     gamma: float = 1.0
 
     name = "laplacian"
+    of_length = True
+
+    @staticmethod
+    def distances(X: Array) -> Array:
+        return manhattan_distances(X, X)
 
     def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         # Differences of coordinates lose nothing: no shift is needed.

@@ -1,13 +1,12 @@
 """The Gaussian kernel in the metric of a covariance."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
-from kaucus.backend import Array, exp, to_numpy
+from kaucus.backend import Array, exp, to_numpy, warn_user
 from kaucus.kernels._base import DistanceKernel
 from kaucus.kernels._covariances import factor, regularise_covariances, whiten
 from kaucus.kernels._distances import Rows, dense, mean_row, shifted_rows, squared_norms
@@ -43,7 +42,6 @@ class MahalanobisRBF(DistanceKernel):
     gamma: float = 1.0
 
     name = "mahalanobis"
-    known_by_name = False
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
@@ -146,11 +144,10 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
     # Covariances that were regularised before pass: only rounding is looked for.
     positive, epsilons = regularise_covariances(covariances, smallest=1e-13)
     if epsilons.any():
-        warnings.warn(
+        warn_user(
             f"{regularisation_text(epsilons)} More rows in each cell, or diagonal "
             "covariances, avoid it.",
             LinAlgWarning,
-            stacklevel=4,
         )
     positive.flags.writeable = False
     return positive

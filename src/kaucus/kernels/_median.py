@@ -5,17 +5,11 @@ import math
 import numpy as np
 
 from kaucus.backend import Array, as_like, is_sparse, take_rows, to_numpy
-from kaucus.kernels._distances import (
-    manhattan_distances,
-    mean_row,
-    shifted_rows,
-    squared_distances,
-)
+from kaucus.kernels._base import Kernel
+from kaucus.kernels._names import kernel_class, kernel_names
 
 # Half a million pairs: the median is known to a few tenths of a percent.
 _ROWS = 1000
-# Kernels of the distance itself, not of its square.
-_OF_LENGTH = ("exponential", "laplacian")
 
 
 def median_gamma(
@@ -53,7 +47,11 @@ def median_gamma(
     if len(rows) > _ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, _ROWS).astype(np.int64)]
     some = take_rows(X, rows if is_sparse(X) else as_like(rows, X))
-    distances = _distances(some, kernel)
+    cls: type[Kernel] = Kernel
+    if isinstance(kernel, str) and kernel in kernel_names():
+        cls = kernel_class(kernel)
+    distances = to_numpy(cls.distances(some)).astype(np.float64)
+    distances = distances[np.triu_indices(len(rows), k=1)]  # each pair once
     distances = distances[distances > 0]
     if not distances.size:
         return 1.0
@@ -63,14 +61,10 @@ def median_gamma(
             "gamma='median' needs the distances between rows, and they overflow; "
             "scale X, for example with StandardScaler."
         )
-    of_length = isinstance(kernel, str) and kernel in _OF_LENGTH
-    return 1 / median if of_length else 1 / (2 * median**2)
-
-
-def _distances(X: Array, kernel: object) -> np.ndarray:
-    """Return the distances of all pairs, each once."""
-    upper = np.triu_indices(X.shape[0], k=1)
-    if isinstance(kernel, str) and kernel == "laplacian":
-        return to_numpy(manhattan_distances(X, X))[upper].astype(np.float64)
-    rows = shifted_rows(X, None if is_sparse(X) else mean_row(X))
-    return np.sqrt(to_numpy(squared_distances(rows, rows))[upper].astype(np.float64))
+    unit = median if cls.of_length else 2 * median**2
+    if unit < 1e-300:
+        raise ValueError(
+            f"gamma='median' needs the distances between rows, and their median, "
+            f"{median:.3g}, is too small; scale X, for example with StandardScaler."
+        )
+    return 1 / unit

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from kaucus.backend import Array, array_namespace, astype, dtype_name
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import squared_norms
+from kaucus.kernels._names import known_by_name
 
 
+@known_by_name
 @dataclass(frozen=True)
 class Polynomial(InnerProductKernel):
     """k(x, y) = (gamma ⟨x, y⟩ + coef0)^degree.

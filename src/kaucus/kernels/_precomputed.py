@@ -41,7 +41,6 @@ class Precomputed(Kernel):
     name = "precomputed"
     # What the user gave is checked by the estimator.
     positive_semidefinite = False
-    known_by_name = False
 
     def row_numbers(self) -> Array:
         """Return the numbers of all rows, (n, 1), in the precision of the matrix."""

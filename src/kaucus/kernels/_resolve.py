@@ -1,39 +1,18 @@
 """From what an estimator was given, name, object or function, to a kernel."""
 
-import difflib
 import math
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Sequence
 
 from kaucus.backend import Array, array_namespace, astype, is_sparse, row_blocks
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._median import median_gamma
+from kaucus.kernels._names import kernel_class, kernel_names, parameters
 
 
-def kernel_names() -> list[str]:
-    """Return the names by which estimators know the kernels."""
-    return sorted(cls.name for cls in _named(Kernel))
-
-
-def kernels_with_gamma() -> list[str]:
-    """Return the names of the kernels that have a width ``gamma``."""
-    return sorted(cls.name for cls in _named(Kernel) if "gamma" in _parameters(cls))
-
-
-def _parameters(cls: type[Kernel]) -> set[str]:
-    return {field.name for field in fields(cls)}  # type: ignore[arg-type]
-
-
-def _named(cls: type[Kernel]) -> Iterator[type[Kernel]]:
-    """Yield the kernels that numbers alone define."""
-    for child in cls.__subclasses__():
-        if "name" in vars(child) and child.known_by_name:
-            yield child
-        yield from _named(child)
-
-
-def resolve_kernel(kernel: object, **params: float) -> Kernel:
+def resolve_kernel(
+    kernel: object, *, also: Sequence[str] = (), **params: float
+) -> Kernel:
     """Return the kernel object that ``kernel`` stands for.
 
     Parameters
@@ -41,32 +20,22 @@ def resolve_kernel(kernel: object, **params: float) -> Kernel:
     kernel : str, Kernel or callable
         A name out of :func:`kernel_names`, an object, which is returned as it is, or
         a function ``k(X, Y)``.
+    also : sequence of str, default=()
+        Words that the caller takes in place of a kernel, for the message.
     **params : float
         ``gamma``, ``degree``, ``coef0``, of which a named kernel takes what it has.
     """
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        cls = _class_named(kernel)
-        known = _parameters(cls)
+        cls = kernel_class(kernel, also=also)
+        known = parameters(cls)
         return cls(**{name: params[name] for name in params if name in known})
     if callable(kernel):
         return CallableKernel(kernel)
     raise ValueError(
-        f"kernel={kernel!r} is not a kernel; pass one of {kernel_names()}, "
-        "'precomputed', a kernel object or a function k(X, Y)."
-    )
-
-
-def _class_named(name: str) -> type[Kernel]:
-    for cls in _named(Kernel):
-        if cls.name == name:
-            return cls
-    near = difflib.get_close_matches(name, [*kernel_names(), "precomputed"], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(
-        f"kernel={name!r} is not known; expected one of "
-        f"{[*kernel_names(), 'precomputed']}, a kernel object or a function.{hint}"
+        f"kernel={kernel!r} is not a kernel; pass one of {[*kernel_names(), *also]}, "
+        "a kernel object or a function k(X, Y)."
     )
 
 
@@ -103,13 +72,24 @@ def resolve_gamma(
                 "gamma='scale' is 1 / (n_features X.var()), and the variance of X "
                 "overflows; scale X, for example with StandardScaler."
             )
-        return 1.0 / (n_features * variance) if variance > 0 else 1.0
+        return _inverse(n_features * variance, X) if variance > 0 else 1.0
     if gamma == "median":
         return median_gamma(X, sample_weight, kernel)
     raise ValueError(
         f"gamma={gamma!r} is not known; expected 'scale', 'auto', 'median' or a "
         "positive number."
     )
+
+
+def _inverse(value: float, X: Array) -> float:
+    """Return 1 / value, or say that the rows differ by too little."""
+    if value < 1e-300:
+        raise ValueError(
+            f"gamma='scale' is 1 / (n_features X.var()), and the variance of X is "
+            f"{value / X.shape[1]:.3g}, too small for its inverse; scale X, for "
+            "example with StandardScaler."
+        )
+    return 1.0 / value
 
 
 def _variance(X: Array, sample_weight: Array | None) -> float:

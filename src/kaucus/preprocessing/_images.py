@@ -7,7 +7,6 @@ height and width; axes before them are channels. Rows without a shape have one a
 
 import math
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array_input import validate_data
 from kaucus._fitted_arrays import FollowsX, check_follows_fit
-from kaucus.backend import Array, dtype_name
+from kaucus.backend import Array, dtype_name, warn_user
 
 
 def resolve_image_shape(
@@ -83,13 +82,12 @@ def _as_sizes(image_shape: Any) -> tuple[int, ...]:
 def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
     if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
         height, width, channels = shape
-        warnings.warn(
+        warn_user(
             f"image_shape={shape} is read as {height} channels of {width} x "
             f"{channels} pixels. If the channels come last, put them first: "
             f"X.reshape(-1, {height}, {width}, {channels}).transpose(0, 3, 1, 2)"
             f".reshape(len(X), -1), with image_shape={(channels, height, width)}.",
             UserWarning,
-            stacklevel=4,
         )
 
 

@@ -19,6 +19,7 @@ With w the degrees of a graph's nodes and K = σ D⁻¹ + D⁻¹ A D⁻¹ the ob
 normalised cut up to a constant (I. S. Dhillon, Y. Guan, B. Kulis, KDD 2004).
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ from kaucus.backend import (
 )
 from kaucus.representatives._gram import Gram
 from kaucus.representatives._lloyd import reseed_empty
-from kaucus.representatives._seeding import seeds_by_cost
+from kaucus.representatives._seeding import clearly_less, seeds_by_cost
 
 # Where more than this share of the rows has moved, a full product is cheaper.
 _MANY = 1 / 3
@@ -192,8 +193,12 @@ def _starts(
 
 
 def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
-    """Return the result of least inertia, the first of equals."""
-    return min(results, key=lambda result: result.inertia)
+    """Return the result of least inertia, the first of those equal but for rounding."""
+
+    def better(best: KernelKMeansResult, result: KernelKMeansResult):
+        return result if clearly_less(result.inertia, best.inertia) else best
+
+    return functools.reduce(better, results)
 
 
 def total_scatter(gram: Gram, sample_weight: Array | None = None) -> float:

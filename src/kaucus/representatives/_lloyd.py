@@ -46,7 +46,11 @@ from kaucus.representatives._geometry import (
     make_centers,
     prepare_rows,
 )
-from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+from kaucus.representatives._seeding import (
+    clearly_less,
+    kmeans_plus_plus,
+    random_seeds,
+)
 
 # Where more than this share of the rows has moved, all rows are summed; and after so
 # many steps, so that rounding does not build up.
@@ -166,7 +170,7 @@ def best_of_starts(
     start: Callable[[np.random.Generator], KMeansResult],
     generators: list[np.random.Generator],
 ) -> KMeansResult:
-    """Return the result of least inertia; after Ctrl-C, of the starts so far.
+    """Return the first result of least inertia; after Ctrl-C, of the starts so far.
 
     Whichever start is the best, ``interrupted`` tells that Ctrl-C came.
     """
@@ -178,7 +182,7 @@ def best_of_starts(
             if best is None:
                 raise  # nothing to keep
             return best._replace(interrupted=True)
-        if best is None or result.inertia < best.inertia:
+        if best is None or clearly_less(result.inertia, best.inertia):
             best = result
         if result.interrupted:
             return best._replace(interrupted=True)

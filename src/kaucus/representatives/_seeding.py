@@ -19,6 +19,21 @@ from kaucus.backend import (
 from kaucus.kernels import inner_products, squared_norms
 from kaucus.representatives._geometry import costs_from_scores, make_centers
 
+# Two starts that end in the same clusters differ by the rounding of sums over rows, and
+# that differs from one processor, or number of threads, to another.
+_ROUNDING = 1e-6
+
+
+def clearly_less(inertia: float, best: float) -> bool:
+    """Tell whether an inertia is less than the best so far by more than rounding.
+
+    So the first of equal starts is kept on every machine.
+
+    >>> clearly_less(0.9, 1.0), clearly_less(1.0 - 1e-12, 1.0)
+    (True, False)
+    """
+    return inertia < best - _ROUNDING * abs(best)
+
 
 def random_seeds(
     n_rows: int, n_clusters: int, weight: np.ndarray, rng: np.random.Generator

@@ -30,7 +30,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.kernels import Kernel, KernelOperator
+from kaucus.kernels import Kernel, kernel_expansion
 from kaucus.solvers._low_rank import rows_beside, solve_on_representatives
 from kaucus.solvers._result import LSSVMSolution
 
@@ -151,12 +151,12 @@ def _values(
     block = min(_BLOCK_BYTES, resolve_budget(memory_budget, Z) // 4)
     parts = []
     for rows in row_blocks(n, d * itemsize(Z), block):
-        operator = KernelOperator(
+        sums = kernel_expansion(
             kernel,
             rows_beside(X, rows, Z),
             Z,
+            fit.dual_coef,
             memory_budget=memory_budget,
-            store=False,
         )
-        parts.append(to_numpy(operator.matmul(fit.dual_coef) + fit.intercept[None, :]))
+        parts.append(to_numpy(sums + fit.intercept[None, :]))
     return np.concatenate(parts)

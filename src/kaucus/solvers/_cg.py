@@ -67,7 +67,8 @@ def conjugate_gradient(
     P, rz = Z, xp.sum(R * Z, axis=0)
     error = _backward_error(R, X, b_norms, operator_norm)
     n_iter, interrupted = 0, False
-    while error > tol and n_iter < max_iter:
+    # A step at least, unless B = 0: no solution is worth nothing, whatever tol.
+    while (error > tol or n_iter == 0 < error) and n_iter < max_iter:
         try:
             AP = matvec(P)
             # A column that is solved has P = 0: its step is 0 / 0, taken as 0.

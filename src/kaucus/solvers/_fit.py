@@ -313,20 +313,14 @@ def fit_ls_svm(
     """
     budget = budget_beside(X, memory_budget)
     K_diagonal = kernel_diagonal(kernel, X)
-    xp = array_namespace(K_diagonal)
-    K_largest = float(xp.max(xp.abs(K_diagonal)))
-    if not math.isfinite(K_largest):
-        raise ValueError(
-            f"The kernel of some row with itself is {K_largest} in {dtype_name(X)}; "
-            "scale the data, for example with StandardScaler, or use float64."
-        )
+    K_largest = _largest_entry(K_diagonal, sample_weight)
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
     plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
     X = astype(X, plan.kernel_dtype)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
-    n_unseen = _LOO_ROWS if direct else min(_HELD_OUT_ROWS, int(_HELD_OUT_SHARE * n))
+    n_unseen = _LOO_ROWS if direct else _n_held_out(n)
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
     shown, room = _watch(kernel, X, validation, watch, callback, budget)
     history: dict[str, list] = {}
@@ -364,6 +358,26 @@ def fit_ls_svm(
     return FitResult(solution, loo_rows, plan, history)
 
 
+def _largest_entry(K_diagonal: Array, sample_weight: Array | None) -> float:
+    """Return a bound on the entries of S^½ K S^½, from the diagonal of K."""
+    xp = array_namespace(K_diagonal)
+    largest = float(xp.max(xp.abs(K_diagonal)))
+    if not math.isfinite(largest):
+        raise ValueError(
+            f"The kernel of some row with itself is {largest} in "
+            f"{dtype_name(K_diagonal)}; scale the data, for example with "
+            "StandardScaler, or use float64."
+        )
+    if sample_weight is None:
+        return largest
+    return largest * max(1.0, float(xp.max(sample_weight)))
+
+
+def _n_held_out(n: int) -> int:
+    """Return how many of n rows an iterative solver holds out: one at least."""
+    return min(_HELD_OUT_ROWS, max(int(_HELD_OUT_SHARE * n), 1))
+
+
 def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, int]:
     """Return who is told of a step, and the memory that validation leaves."""
     if validation is None:
@@ -381,7 +395,7 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
         operator = KernelOperator(kernel, X_val, X, memory_budget=max(share, 1))
 
         def products(V: Array) -> Array:
-            return astype(operator.matmul(astype(V, operator.dtype)), "float64")
+            return operator.matmul(astype(V, "float64"))
 
     def validate(dual_coef: Array, intercept: Array) -> float:
         return validation.error(products(dual_coef) + intercept[None, :])

@@ -1,5 +1,6 @@
 """What every solver returns."""
 
+import math
 from typing import NamedTuple
 
 from kaucus.backend import Array
@@ -15,8 +16,10 @@ class SolveInfo(NamedTuple):
     """Of the factorisation: ``"float64"``, or ``"mixed"`` (float32, refined)."""
     n_iter: int = 0
     """Steps of an iterative solver, or of refinement."""
-    backward_error: float = 0.0
-    """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides, where known."""
+    backward_error: float = math.nan
+    """Largest ‖Hz − y‖ / (‖y‖ + ‖H‖ ‖z‖) over the right-hand sides.
+
+    NaN where it was not measured: a factorisation in float64 overwrites H."""
     jitter: float = 0.0
     """What had to be added to the diagonal of H to factor it."""
     relative_jitter: float = 0.0

@@ -6,21 +6,15 @@ paper), and the kernel object of kaucus. Same cells, folds, grid and ``max_iter`
 """
 
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import (
-    describe_machine,
-    format_seconds,
-    timed,
-)
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._progress import make_progress
+from benchmarks._runner import Content, Settings, Step, Table
+from kaucus.evaluation import format_seconds, timed
 from kaucus.experiments._svm_grid import load_scaled
 
+TITLE = "C and gamma of the C_k RBF kernel"
 DATASETS = ("uci/heart_statlog", "uci/breast_cancer_scale", "uci/splice_scale")
 QUICK_DATASETS = ("uci/heart_statlog",)
 OURS = "kaucus grid_search_gamma_C"
@@ -77,53 +71,38 @@ class PlainClusterRBF:
         return np.sqrt(np.linalg.det(S))
 
 
-def bench_cluster_rbf(
-    output: str | Path,
-    *,
-    datasets: Sequence[str] = DATASETS,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run the comparison; write ``bench.json`` and ``bench.md``.
-
-    Parameters
-    ----------
-    output : path
-        Folder for the two files.
-    datasets : sequence of str, default=DATASETS
-        ``"uci/NAME"``.
-    data_home : path, default=None
-        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    dict
-        ``about``, ``machine`` and ``grids``, a record per data set and contender.
-    """
-    for dataset in datasets:
-        load_scaled(dataset, data_home)  # missing data: say so at once
-    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
-    content["grids"] = []
-    with make_progress(len(datasets) * len(CONTENDERS), stream) as progress:
-        for dataset in datasets:
-            for name in CONTENDERS:
-                progress.begin(f"{dataset}, {name}")
-                record = measure_grid(name, dataset, data_home)
-                content["grids"].append(record)
-                seconds = format_seconds(record["seconds"])
-                progress.advance(f"{dataset}, {name}: {seconds}")
-    _write(Path(output), content)
-    return content
-
-
-def measure_grid(name: str, dataset: str, data_home: Any) -> dict[str, Any]:
-    """Search the grid once.
+def steps(settings: Settings) -> list[Step]:
+    """List every data set with every contender.
 
     In this process: joblib's own, which the direct way starts, have been seen to wait
     for ever inside a process of another pool.
     """
+    home = settings.data_home
+    return [
+        Step(
+            "grids",
+            f"{dataset}, {name}",
+            measure_grid,
+            (name, dataset, home),
+            isolated=False,
+        )
+        for dataset in _datasets(settings)
+        for name in CONTENDERS
+    ]
+
+
+def prepare(settings: Settings) -> None:
+    """Load every set: where one is missing, say so at once."""
+    for dataset in _datasets(settings):
+        load_scaled(dataset, settings.data_home)
+
+
+def _datasets(settings: Settings) -> tuple[str, ...]:
+    return QUICK_DATASETS if settings.quick else DATASETS
+
+
+def measure_grid(name: str, dataset: str, data_home: Any) -> dict[str, Any]:
+    """Search the grid once."""
     from sklearn.model_selection import StratifiedKFold
 
     from kaucus import ClusterRBFSVC
@@ -166,8 +145,8 @@ def _search(name: str, kernel: Any, X, y, folds) -> Any:
     return GridSearchCV(svc, grid, cv=folds, n_jobs=N_JOBS, refit=False).fit(X, y)
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of a benchmark as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
     grids = content["grids"]
     ours = {r["dataset"]: r["seconds"] for r in grids if r["contender"] == OURS}
     rows = [
@@ -181,11 +160,4 @@ def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
         ]
         for record in grids
     ]
-    return [("A grid of C and gamma", HEADERS, rows)]
-
-
-def _write(output: Path, content: dict[str, Any]) -> None:
-    """Write the two files."""
-    write_bench(
-        output, "C and gamma of the C_k RBF kernel", content, bench_tables(content)
-    )
+    return [Table("A grid of C and gamma", HEADERS, rows)]

@@ -9,16 +9,15 @@ without scaling. The defaults were picked on ``PICKED_ON`` and on sets that are 
 
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import describe_machine, format_seconds, timed
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._data import Split
-from kaucus.experiments._progress import make_progress
+from benchmarks._runner import Content, Settings, Step, Table
+from kaucus.evaluation import format_seconds, timed
+from kaucus.experiments import Split
 
+TITLE = "No arguments against a tuned SVM"
 PICKED_ON = ("australian", "banknote", "diabetes_pima", "heart_statlog", "pendigits")
 SMALL = (
     "australian",
@@ -100,55 +99,33 @@ CONTENDERS: dict[str, Callable[[np.ndarray, int], Any]] = {
 }
 
 
-def bench_defaults(
-    output: str | Path,
-    *,
-    quick: bool = False,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run the comparison; write ``bench.json`` and ``bench.md``.
-
-    Parameters
-    ----------
-    output : path
-        Folder for the files.
-    quick : bool, default=False
-        Whether two small sets and two folds will do.
-    data_home : path, default=None
-        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    dict
-        ``machine`` and ``records``, one for each set, contender and scaling.
-    """
-    names = QUICK if quick else (*SMALL, *LARGE)
-    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
-    records = content["records"] = []
+def steps(settings: Settings) -> list[Step]:
+    """List every set with both contenders, scaled and not, in one process."""
+    names = QUICK if settings.quick else (*SMALL, *LARGE)
     jobs = [(d, c, True) for d in names for c in CONTENDERS]
     # Units matter where they differ, as in the UCI sets.
     jobs += [(d, c, False) for d in names if d in SMALL for c in CONTENDERS]
-    _warm_up()
-    with make_progress(len(jobs), stream) as progress:
-        for dataset, contender, scaled in jobs:
-            label = f"{contender} on {dataset}{'' if scaled else ', not scaled'}"
-            progress.begin(label)
-            splits = load_splits(dataset, quick=quick, data_home=data_home)
-            records.append(measure(contender, dataset, splits, scaled=scaled))
-            progress.advance(label)
-            write_bench(
-                Path(output),
-                "No arguments against a tuned SVM",
-                content,
-                bench_tables(content),
-            )
-    return content
+    return [
+        Step(
+            "records",
+            f"{contender} on {dataset}{'' if scaled else ', not scaled'}",
+            measure_set,
+            (contender, dataset, scaled, settings.quick, settings.data_home),
+            isolated=False,
+        )
+        for dataset, contender, scaled in jobs
+    ]
 
 
-def _warm_up() -> None:
+def measure_set(
+    contender: str, dataset: str, scaled: bool, quick: bool, data_home: Any
+) -> dict[str, Any]:
+    """Fit and judge a contender on every split of a set."""
+    splits = load_splits(dataset, quick=quick, data_home=data_home)
+    return measure(contender, dataset, splits, scaled=scaled)
+
+
+def prepare(settings: Settings) -> None:
     """Import and start what a first fit needs, which no set is to pay for."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 3))
@@ -223,13 +200,13 @@ def measure(
 # ---- tables --------------------------------------------------------------------------
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of the benchmark as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
     records = content["records"]
     return [
-        ("Summary", SUMMARY_HEADERS, summary_rows(records)),
-        ("Scaled columns", HEADERS, set_rows(records, scaled=True)),
-        ("Columns as they are", HEADERS, set_rows(records, scaled=False)),
+        Table("Summary", SUMMARY_HEADERS, summary_rows(records)),
+        Table("Scaled columns", HEADERS, set_rows(records, scaled=True)),
+        Table("Columns without scaling", HEADERS, set_rows(records, scaled=False)),
     ]
 
 

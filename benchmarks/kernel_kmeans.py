@@ -1,30 +1,29 @@
 """Speed and objective of kernel k-means against its peers, in one run.
 
 Overlapping Gaussian clouds, a Gaussian kernel, the same random starts and the same
-number of steps for all. Each contender runs in a process of its own, one after the
-other, so that none meets another's memory or threads; a few rows first, so that nobody
-is charged for imports and for the first start of threads.
+number of steps for all; a few rows first, so that nobody is charged for imports and for
+the first start of threads.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import (
-    describe_machine,
-    format_bytes,
-    format_seconds,
-    peak_memory,
-    run_isolated,
-    timed,
+from benchmarks._runner import (
+    Contender,
+    Content,
+    Settings,
+    Step,
+    Table,
+    ratio,
+    skipped_row,
 )
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._progress import make_progress
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, peak_memory, timed
 
+TITLE = "Kernel k-means and its peers"
 SIZES = (5000, 20000)
 QUICK_SIZES = (2000,)
 N_CLUSTERS, N_FEATURES, N_CLOUDS, N_STEPS = 10, 20, 30, 30
@@ -54,14 +53,6 @@ APPROXIMATE_HEADERS = (
     "above exact fit",
 )
 LARGE_HEADERS = ("rows", "landmarks", "fit", "steps", "objective", "memory")
-
-
-class Contender(NamedTuple):
-    """How to cluster, in which precision, and what that imports."""
-
-    cluster: Callable[[np.ndarray, int], tuple[np.ndarray, int]]
-    dtype: str
-    imports: tuple[str, ...]
 
 
 def make_rows(n: int, dtype: str, seed: int = 0) -> np.ndarray:
@@ -131,7 +122,7 @@ def plain_numpy(X: np.ndarray, seed: int) -> tuple[np.ndarray, int]:
 
 
 CONTENDERS: dict[str, Contender] = {
-    f"{name}, {dtype}": Contender(cluster, dtype, (module,))
+    f"{name}, {dtype}": Contender(cluster, (module,), dtype)
     for name, cluster, module, dtypes in (
         ("kaucus KernelKMeans", _kaucus, "kaucus.estimators", ("float64", "float32")),
         ("kaucus, 10 starts", _kaucus_defaults, "kaucus.estimators", ("float64",)),
@@ -143,78 +134,34 @@ CONTENDERS: dict[str, Contender] = {
 }
 
 
-def bench_kernel_kmeans(
-    output: str | Path,
-    *,
-    sizes: Sequence[int] = SIZES,
-    memory: bool = False,
-    device: str | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run the comparison; write ``bench.json`` and ``bench.md``.
-
-    Parameters
-    ----------
-    output : path
-        Folder for the two files.
-    sizes : sequence of int, default=(5000, 20000)
-        Numbers of rows.
-    memory : bool, default=False
-        Whether to fit a million rows by landmarks too.
-    device : str, default=None
-        Where that large fit computes.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    dict
-        ``machine``, ``contenders`` (a record per size and contender, with ``skipped``
-        and the reason where a library is missing), ``approximate`` and, if asked for,
-        ``large``.
-    """
-    content: dict[str, Any] = {"about": ABOUT, "machine": _machine()}
-    content |= {"contenders": [], "approximate": []}
-    with make_progress(len(sizes) * len(CONTENDERS) + 1 + memory, stream) as progress:
-        for n in sizes:
-            for name in CONTENDERS:
-                progress.begin(f"{name}, {n:,} rows")
-                record = run_contender(name, n)
-                content["contenders"].append(record)
-                progress.advance(_line(record))
-        progress.begin("landmarks against the exact fit")
-        content["approximate"] = run_isolated(
-            measure_landmarks, sizes[0], imports=("kaucus.estimators",)
-        ).result
-        progress.advance("landmarks against the exact fit measured")
-        if memory:
-            progress.begin(f"{LARGE_ROWS:,} rows")
-            content["large"] = run_isolated(
-                measure_large, device=device, imports=("kaucus.estimators",)
-            ).result
-            progress.advance(f"{LARGE_ROWS:,} rows measured")
-    _write(Path(output), content)
-    return content
-
-
-def run_contender(name: str, n: int) -> dict[str, Any]:
-    """Run one contender in a process of its own; one that cannot run is recorded."""
-    head = {"rows": n, "contender": name, "dtype": CONTENDERS[name].dtype}
-    try:
-        imports = CONTENDERS[name].imports
-        run = run_isolated(measure_contender, name, n, imports=imports)
-    except ImportError as error:
-        return {**head, "skipped": f"not installed: {error}"}
-    except RuntimeError as error:  # its process died: a crash of its library, or memory
-        return {**head, "skipped": f"crashed: {error}"}
-    return {**head, **run.result}
+def steps(settings: Settings) -> list[Step]:
+    """List every contender with every number of rows, and our fits by landmarks."""
+    sizes = settings.sizes or (QUICK_SIZES if settings.quick else SIZES)
+    ours = ("kaucus.estimators",)
+    found = [
+        Step(
+            "contenders",
+            f"{name}, {n:,} rows",
+            measure_contender,
+            (name, n),
+            {"rows": n, "contender": name, "dtype": contender.dtype},
+            contender.imports,
+        )
+        for n in sizes
+        for name, contender in CONTENDERS.items()
+    ]
+    label = "landmarks against the exact fit"
+    found.append(Step("approximate", label, measure_landmarks, (sizes[0],), {}, ours))
+    if settings.large:
+        args = (LARGE_ROWS, LARGE_LANDMARKS, settings.device)
+        label = f"{LARGE_ROWS:,} rows by landmarks"
+        found.append(Step("large", label, measure_large, args, {}, ours))
+    return found
 
 
 def measure_contender(name: str, n: int) -> dict[str, Any]:
-    """Cluster from each start; meant for a process of its own."""
-    import warnings
-
-    cluster, dtype = CONTENDERS[name].cluster, CONTENDERS[name].dtype
+    """Cluster from each start."""
+    cluster, _, dtype = CONTENDERS[name]
     X = make_rows(n, dtype)
     with warnings.catch_warnings(), peak_memory() as used:
         warnings.simplefilter("ignore")  # not converged after so few steps, and meant
@@ -270,13 +217,8 @@ def measure_landmarks(n: int) -> list[dict[str, Any]]:
     return records
 
 
-def measure_large(
-    n: int = LARGE_ROWS,
-    n_landmarks: int = LARGE_LANDMARKS,
-    *,
-    device: str | None = None,
-) -> dict[str, Any]:
-    """Fit many rows by landmarks; meant for a process of its own."""
+def measure_large(n: int, n_landmarks: int, device: str | None) -> dict[str, Any]:
+    """Fit many rows by landmarks."""
     from kaucus import KernelKMeans
 
     X = make_rows(n, "float32")
@@ -303,19 +245,20 @@ def measure_large(
     }
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of a benchmark as title, headers and rows."""
-    tables = [
-        ("Same start, same steps", HEADERS, contender_rows(content["contenders"])),
-        (
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
+    found = [
+        Table("Same start, same steps", HEADERS, contender_rows(content["contenders"])),
+        Table(
             "Landmarks against the exact fit, ten starts each",
             APPROXIMATE_HEADERS,
             approximate_rows(content["approximate"]),
         ),
     ]
     if "large" in content:
-        tables.append(("By landmarks", LARGE_HEADERS, large_rows(content["large"])))
-    return tables
+        rows = large_rows(content["large"])
+        found.append(Table("By landmarks", LARGE_HEADERS, rows))
+    return found
 
 
 def contender_rows(records: Sequence[dict]) -> list[list[str]]:
@@ -329,7 +272,7 @@ def contender_rows(records: Sequence[dict]) -> list[list[str]]:
     for record in records:
         head = [f"{record['rows']:,}", record["contender"]]
         if "skipped" in record:
-            rows.append([*head, f"skipped: {record['skipped']}", *[""] * 5])
+            rows.append(skipped_row(head, record, len(HEADERS)))
             continue
         reference = ours.get((record["rows"], record["dtype"]))
         rows.append([*head, *_values(record), *_against(record, reference)])
@@ -340,14 +283,14 @@ def _against(record: dict, ours: dict | None) -> list[str]:
     """Write the ratio of times, and from how many starts kaucus ended lower."""
     if ours is None:
         return ["–", "–"]
-    ratio = f"{record['fit_seconds'] / ours['fit_seconds']:.2f}"
+    times = ratio(record["fit_seconds"], ours["fit_seconds"])
     if record["contender"].startswith("kaucus"):
-        return [ratio, ""]
+        return [times, ""]
     pairs = list(zip(ours["objectives"], record["objectives"], strict=True))
     # Ties are rounding: both ended in the same clusters.
     won = sum(mine < theirs * (1 - 1e-9) for mine, theirs in pairs)
     tied = sum(abs(mine / theirs - 1) <= 1e-9 for mine, theirs in pairs)
-    return [ratio, f"{won} of {len(pairs)}" + (f", {tied} tied" if tied else "")]
+    return [times, f"{won} of {len(pairs)}" + (f", {tied} tied" if tied else "")]
 
 
 def approximate_rows(records: Sequence[dict]) -> list[list[str]]:
@@ -367,7 +310,7 @@ def approximate_rows(records: Sequence[dict]) -> list[list[str]]:
     ]
 
 
-def large_rows(record: dict) -> list[list[str]]:
+def large_rows(records: Sequence[dict]) -> list[list[str]]:
     """Write the large fit for :data:`LARGE_HEADERS`."""
     return [
         [
@@ -378,6 +321,7 @@ def large_rows(record: dict) -> list[list[str]]:
             f"{record['inertia']:.1f}",
             format_bytes(record["memory"]),
         ]
+        for record in records
     ]
 
 
@@ -388,25 +332,3 @@ def _values(record: dict) -> list[str]:
         f"{record['objective']:.2f}",
         format_bytes(record["memory"]),
     ]
-
-
-def _machine() -> dict[str, Any]:
-    """Describe the machine, with the peer's version where it is installed."""
-    machine = describe_machine()
-    with suppress(PackageNotFoundError):
-        peer = {"tslearn": version("tslearn")}
-        machine["versions"] = {**machine["versions"], **peer}
-    return machine
-
-
-def _line(record: dict) -> str:
-    """Describe one finished contender for the progress."""
-    what = f"{record['contender']}, {record['rows']:,} rows"
-    if "skipped" in record:
-        return f"{what}: SKIPPED: {record['skipped']}"
-    return f"{what}: fit {format_seconds(record['fit_seconds'])}"
-
-
-def _write(output: Path, content: dict[str, Any]) -> None:
-    """Write the two files."""
-    write_bench(output, "Kernel k-means and its peers", content, bench_tables(content))

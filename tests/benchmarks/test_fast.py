@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from benchmarks._runner import Settings, run_benchmark
 
-import kaucus.experiments._bench_fast as bench
-from kaucus.cli import _main as cli
+from benchmarks import _fast_contenders as who
+from benchmarks import fast as bench
 from kaucus.experiments import Split
-from kaucus.experiments import _fast_contenders as who
 
 
 def easy_split(n=240, n_classes=3):
@@ -24,11 +24,10 @@ def easy_split(n=240, n_classes=3):
 def tiny(monkeypatch):
     """Stand in for the data, with few representatives, in this process."""
 
-    def here(function, *args, imports=()):
-        try:
-            return function(*args)
-        except ModuleNotFoundError as error:
-            return {"skipped": str(error)}
+    listed = bench.steps
+
+    def here(settings):
+        return [step._replace(isolated=False) for step in listed(settings)]
 
     def load(part, quick, dtype, data_home):
         split = easy_split()
@@ -37,7 +36,7 @@ def tiny(monkeypatch):
             return split._replace(X_train=scipy.sparse.csr_matrix(split.X_train))
         return split
 
-    monkeypatch.setattr(bench, "isolated", here)
+    monkeypatch.setattr(bench, "steps", here)
     monkeypatch.setattr(bench, "load_part", load)
     for name, value in {
         "DIGITS_FIRST": 4,
@@ -52,7 +51,7 @@ def tiny(monkeypatch):
 
 
 def test_every_contender_learns_and_the_files_are_written(tiny, tmp_path):
-    content = bench.bench_fast(tmp_path, quick=True)
+    content, _ = run_benchmark(bench, tmp_path, Settings(quick=True))
     for part in bench.PARTS:
         ran = [r for r in content[part] if "skipped" not in r]
         assert ran[0]["contender"].startswith("kaucus")
@@ -64,17 +63,18 @@ def test_every_contender_learns_and_the_files_are_written(tiny, tmp_path):
 
 
 def test_one_part_alone(tiny, tmp_path):
-    content = bench.bench_fast(tmp_path, parts=["a9a"], quick=True)
+    settings = Settings(quick=True, parts=["a9a"])
+    content, _ = run_benchmark(bench, tmp_path, settings)
     assert "a9a" in content
     assert "mnist" not in content
-    titles = [title for title, *_ in bench.bench_tables(content)]
+    titles = [title for title, *_ in bench.tables(content)]
     assert titles == ["a9a, 240 training rows"]
     assert not (tmp_path / "covtype.png").exists()
 
 
-def test_an_unknown_part_is_an_error_with_the_known_ones(tmp_path):
+def test_an_unknown_part_is_an_error_with_the_known_ones():
     with pytest.raises(ValueError, match=r"'iris'.*mnist.*covtype.*a9a"):
-        bench.bench_fast(tmp_path, parts=["iris"])
+        bench.prepare(Settings(parts=["iris"]))
 
 
 def test_ratios_are_over_the_first_row():
@@ -102,25 +102,6 @@ def test_labels_tell_contenders_apart(part, quick):
     assert len(set(labels)) == len(labels) > 2
 
 
-def test_the_command_line_knows_the_same_parts():
-    assert cli._PARTS == bench.PARTS
-
-
-@pytest.mark.parametrize(
-    ("argv", "parts"), [([], bench.PARTS), (["--parts", "a9a"], ["a9a"])]
-)
-def test_the_command_line_passes_its_arguments(monkeypatch, tmp_path, argv, parts):
-    seen = {}
-
-    def fake(output, **arguments):
-        seen.update(arguments)
-        return {"about": ""}
-
-    monkeypatch.setattr(bench, "bench_fast", fake)
-    assert cli.main(["bench", "fast", "--output", str(tmp_path), *argv]) == 0
-    assert seen == {"parts": parts, "quick": False, "data_home": None}
-
-
 def test_the_cover_types_are_standardised_by_the_training_rows(data_home):
     split = who.load_part("covtype", True, "float32", data_home)
     assert split.X_train.shape == (20_000, 54)
@@ -135,9 +116,10 @@ def test_a_model_that_draws_rows_is_fitted_with_every_seed(tiny, monkeypatch):
 
     def fit_once(model, split):
         seen.append(model.random_state)
-        return {"fit_seconds": 2.0, "predict_seconds": 1.0, "error_percent": len(seen)}
+        times = {"fit_seconds": 2.0, "predict_seconds": 1.0, "memory": 1}
+        return {**times, "error_percent": len(seen)}
 
-    monkeypatch.setattr(bench, "_fit_once", fit_once)
+    monkeypatch.setattr(bench, "fit_and_predict", fit_once)
     record = bench.measure("mnist", bench._label(ours), True, None)
     assert seen == list(who.SEEDS)
     assert record["error_percent"] == 2

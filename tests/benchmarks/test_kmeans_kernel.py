@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks._runner import Settings, run_benchmark
 
-import kaucus.experiments._bench_kmeans_kernel as bench
-from kaucus.evaluation import IsolatedRun
+from benchmarks import kmeans_kernel as bench
 from kaucus.experiments import Split
 from tests.reference.kmeans_kernel import PlainKMeansKernel
 
@@ -22,12 +22,15 @@ def easy_split(n=300, **_):
 def tiny(monkeypatch):
     """Stand in for MNIST, and run in this process."""
 
-    def here(function, *args, imports=()):
-        return IsolatedRun(function(*args), seconds=0.0, baseline=0, peak=0)
+    real = bench.steps
+
+    def here(settings):
+        return [step._replace(isolated=False) for step in real(settings)]
 
     monkeypatch.setattr(bench, "load_split", lambda *a, **k: easy_split())
-    monkeypatch.setattr(bench, "load_mnist_split", lambda *a: easy_split())
-    monkeypatch.setattr(bench, "run_isolated", here)
+    monkeypatch.setattr(bench, "load_digits", lambda *a: easy_split())
+    monkeypatch.setattr(bench, "prepare", lambda settings: None)
+    monkeypatch.setattr(bench, "steps", here)
     monkeypatch.setattr(
         bench, "contests", lambda quick: [(n, 10) for n in bench.CONTENDERS]
     )
@@ -44,7 +47,8 @@ GROWTH = [(100, 3), (300, 3), (300, 6)]
 
 
 def test_every_contender_learns_and_the_files_are_written(tiny, tmp_path):
-    content = bench.bench_kmeans_kernel(tmp_path, quick=True)
+    content, files = run_benchmark(bench, tmp_path, Settings(quick=True))
+    assert sorted(files) == sorted(tmp_path.iterdir())
     assert all(r["error_percent"] < 30 for r in content["contenders"])
     assert json.loads((tmp_path / "bench.json").read_text())["growth"]
     text = (tmp_path / "bench.md").read_text()

@@ -1,32 +1,36 @@
 """Speed, memory and error of the k-means kernel classifier, in one run.
 
-MNIST, pixels of unit norm, the kernel ⟨x, x'⟩⁴. Each contender runs in a process of
-its own, one after the other, so that none meets another's memory or threads.
+MNIST, pixels of unit norm, the kernel ⟨x, x'⟩⁴.
 """
 
 import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import (
-    describe_machine,
-    format_bytes,
-    format_seconds,
-    peak_memory,
-    run_isolated,
-    timed,
+from benchmarks import lssvm
+from benchmarks._runner import (
+    Contender,
+    Content,
+    Settings,
+    Step,
+    Table,
+    fit_and_predict,
+    load_digits,
+    ratio,
+    result_cells,
+    skipped_row,
 )
-from kaucus.experiments import _digit_methods
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._bench_lssvm import load_mnist_split
-from kaucus.experiments._data import load_split
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, timed
+from kaucus.experiments import _digit_methods, load_split
 from kaucus.experiments._figures import COLOURS, STYLE, new_figure
-from kaucus.experiments._optional import MissingPackageError, require
-from kaucus.experiments._progress import make_progress
+from kaucus.experiments._optional import require
 
+TITLE = "The k-means kernel classifier and its peers"
+prepare = lssvm.prepare
 N_ROWS, QUICK_ROWS = 60_000, 6_000
 STEPS = 10
 # The paper's is 10⁻⁶; the errors are the same, and float32 kernels are enough for this.
@@ -51,14 +55,6 @@ HEADERS = (
 )
 CLUSTER_HEADERS = ("contender", "steps", "seconds", "mean cosine", "×")
 GROWTH_HEADERS = ("fit on", "rows", "Q", "fit", "predict a row")
-
-
-class Contender(NamedTuple):
-    """How to make a model, what it imports, and its precision."""
-
-    make: Callable[[int], Any]
-    imports: tuple[str, ...]
-    dtype: str = "float32"
 
 
 def _ours(fit_on: str) -> Callable[[int], Any]:
@@ -105,58 +101,36 @@ CONTENDERS = {
 }
 
 
-def bench_kmeans_kernel(
-    output: str | Path,
-    *,
-    quick: bool = False,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run the comparisons; write ``bench.json``, ``bench.md`` and a figure.
-
-    Parameters
-    ----------
-    output : path
-        Folder for the files.
-    quick : bool, default=False
-        Whether 6,000 rows and 100 representatives a class will do (a minute).
-    data_home : path, default=None
-        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    dict
-        ``machine``, ``contenders``, ``clustering`` and ``growth``; a contender whose
-        library is missing has ``skipped`` and the reason.
-    """
-    n = QUICK_ROWS if quick else N_ROWS
-    load_split("mnist", n_train=10, data_home=data_home)  # missing data: say so at once
-    jobs = contests(quick)
-    growth = growth_jobs(n, quick)
-    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
-    content |= {"contenders": [], "clustering": [], "growth": []}
-    with make_progress(len(jobs) + len(CLUSTERERS) + len(growth), stream) as progress:
-
-        def collect(key: str, label: str, function, *args, imports=()) -> None:
-            progress.begin(label)
-            record = isolated(function, *args, imports=imports)
-            content[key].append({"contender": label, **record})
-            progress.advance(label)
-
-        for name, q in jobs:
-            args = (name, q, n, data_home)
-            imports = CONTENDERS[name].imports
-            collect("contenders", name, measure_job, *args, imports=imports)
-        q = 100 if quick else 1000
-        for name, (_, module) in CLUSTERERS.items():
-            args = (name, q, n, data_home)
-            collect("clustering", name, measure_clustering, *args, imports=(module,))
-        for job in growth:
-            collect("growth", f"fit on {job[0]}", measure_growth, *job, data_home)
-    _write(Path(output), content)
-    return content
+def steps(settings: Settings) -> list[Step]:
+    """List the whole jobs, the clusterings alone, and the fits that show growth."""
+    quick, home = settings.quick, settings.data_home
+    n, q = (QUICK_ROWS, 100) if quick else (N_ROWS, 1000)
+    found = [
+        Step(
+            "contenders",
+            f"{name}, {10 * points:,} points",
+            measure_job,
+            (name, points, n, home),
+            {"contender": name},
+            CONTENDERS[name].imports,
+        )
+        for name, points in contests(quick)
+    ]
+    found += [
+        Step(
+            "clustering",
+            f"clustering, {name}",
+            measure_clustering,
+            (name, q, n, home),
+            {"contender": name},
+            (module,),
+        )
+        for name, (_, module) in CLUSTERERS.items()
+    ]
+    return found + [
+        Step("growth", f"fit on {job[0]}, {job[1]:,}", measure_growth, (*job, home))
+        for job in growth_jobs(n, quick)
+    ]
 
 
 def contests(quick: bool) -> list[tuple[str, int]]:
@@ -178,37 +152,18 @@ def growth_jobs(n: int, quick: bool) -> list[tuple[str, int, int]]:
     return jobs + [(on, n, k) for on in ("representatives", "all") for k in numbers]
 
 
-def isolated(function, *args, imports=()) -> dict[str, Any]:
-    """Run in a process of its own; what cannot run is recorded with the reason."""
-    try:
-        return run_isolated(function, *args, imports=imports).result
-    except ModuleNotFoundError as error:
-        return {"skipped": str(error)}
-    except RuntimeError as error:  # its process died: a crash of its library, or memory
-        return {"skipped": f"crashed: {error}"}
-
-
 def measure_job(name: str, q: int, n: int, data_home: Any) -> dict[str, Any]:
-    """Fit and predict once, from pixels; meant for a process of its own."""
+    """Fit and predict once, from pixels."""
     contender = CONTENDERS[name]
     split = load_split("mnist", n_train=n, dtype=contender.dtype, data_home=data_home)
     model = contender.make(q)
-    with peak_memory() as memory:
-        _, fit_seconds = timed(model.fit, split.X_train, split.y_train)
-        predicted, predict_seconds = timed(model.predict, split.X_test)
-    return {
-        "points": 10 * q,
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "error_percent": float(100 * np.mean(predicted != split.y_test)),
-        "memory": memory.rise,
-        "model_bytes": len(pickle.dumps(model)),
-    }
+    record = fit_and_predict(model, split)
+    return {"points": 10 * q, **record, "model_bytes": len(pickle.dumps(model))}
 
 
 def measure_growth(fit_on: str, n: int, q: int, data_home: Any) -> dict[str, Any]:
     """Time one fit and one prediction of 10,000 rows."""
-    split = load_mnist_split(n, "float32", data_home)
+    split = load_digits(n, "float32", data_home)
     model = _ours(fit_on)(q)[-1]
     model.fit(split.X_train[: n // 10], split.y_train[: n // 10])  # warm
     _, seconds = timed(model.fit, split.X_train, split.y_train)
@@ -268,8 +223,8 @@ CLUSTERERS = {
 
 
 def measure_clustering(name: str, q: int, n: int, data_home: Any) -> dict[str, Any]:
-    """Cluster each class from the same first centres; meant for its own process."""
-    split = load_mnist_split(n, "float32", data_home)
+    """Cluster each class from the same first centres."""
+    split = load_digits(n, "float32", data_home)
     rng, cluster = np.random.default_rng(0), CLUSTERERS[name][0]
     parts = [split.X_train[split.y_train == c] for c in range(10)]
     firsts = [part[rng.choice(len(part), q, replace=False)] for part in parts]
@@ -287,33 +242,35 @@ def measure_clustering(name: str, q: int, n: int, data_home: Any) -> dict[str, A
 # ---- tables and the figure -----------------------------------------------------------
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of the benchmark as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
     return [
-        ("Whole job", HEADERS, job_rows(content["contenders"])),
-        ("Clustering alone", CLUSTER_HEADERS, cluster_rows(content["clustering"])),
-        ("How fit time grows", GROWTH_HEADERS, growth_rows(content["growth"])),
+        Table("Whole job", HEADERS, job_rows(content["contenders"])),
+        Table("Clustering alone", CLUSTER_HEADERS, cluster_rows(content["clustering"])),
+        Table("How fit time grows", GROWTH_HEADERS, growth_rows(content["growth"])),
     ]
 
 
 def job_rows(records: Sequence[dict]) -> list[list[str]]:
     """Write the records for :data:`HEADERS`, times over ours at the same points."""
-    ours = {r["points"]: _whole(r) for r in records if r["contender"] == KAUCUS}
+    ours = {
+        r["points"]: _whole(r)
+        for r in records
+        if r["contender"] == KAUCUS and "skipped" not in r
+    }
     rows = []
     for r in records:
         if "skipped" in r:
-            rows.append([r["contender"], "", f"skipped: {r['skipped']}", *[""] * 6])
+            rows.append(skipped_row([r["contender"], ""], r, len(HEADERS)))
             continue
-        values = [_whole(r), r["fit_seconds"], r["predict_seconds"]]
         rows.append(
             [
                 r["contender"],
                 f"{r['points']:,}",
-                *map(format_seconds, values),
-                f"{r['error_percent']:.2f}",
-                format_bytes(r["memory"]),
+                format_seconds(_whole(r)),
+                *result_cells(r),
                 format_bytes(r["model_bytes"]),
-                f"{_whole(r) / ours[r['points']]:.2f}" if r["points"] in ours else "–",
+                ratio(_whole(r), ours.get(r["points"])),
             ]
         )
     return rows
@@ -325,16 +282,16 @@ def _whole(record: dict) -> float:
 
 def cluster_rows(records: Sequence[dict]) -> list[list[str]]:
     """Write the records for :data:`CLUSTER_HEADERS`."""
-    ours = next((r["seconds"] for r in records if r["contender"] == "kaucus"), None)
+    ours = next((r.get("seconds") for r in records if r["contender"] == "kaucus"), None)
     return [
-        [r["contender"], "", f"skipped: {r['skipped']}", "", ""]
+        skipped_row([r["contender"], ""], r, len(CLUSTER_HEADERS))
         if "skipped" in r
         else [
             r["contender"],
             str(r["steps"]),
             format_seconds(r["seconds"]),
             f"{r['mean_cosine']:.4f}",
-            f"{r['seconds'] / ours:.2f}" if ours else "–",
+            ratio(r["seconds"], ours),
         ]
         for r in records
     ]
@@ -413,15 +370,6 @@ def _draw_panel(axes, key: str, label: str, records: Sequence[dict]) -> None:
     axes.legend()
 
 
-def _write(output: Path, content: dict[str, Any]) -> None:
-    """Write the files; the figure where matplotlib is there."""
-    write_bench(
-        output,
-        "The k-means kernel classifier and its peers",
-        content,
-        bench_tables(content),
-    )
-    try:
-        draw_growth(content["growth"], output / "growth.png")
-    except MissingPackageError as error:
-        print(f"no figure: {error}")
+def draw(content: Content, folder: Path) -> list[Path]:
+    """Draw how fit time grows."""
+    return [draw_growth(content["growth"], folder / "growth.png")]

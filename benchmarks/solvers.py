@@ -1,8 +1,8 @@
 """How long each solver of the LS-SVM takes to the exact solution's test error.
 
 MNIST with unit-norm rows and the kernel ⟨x, x'⟩⁴, C = 1e4. The exact solution is found
-first; each other solver then runs in a process of its own, its test error is watched,
-and the clock stands still meanwhile. Two times are read off:
+first; then the test error of each other solver is watched, and the clock stands still
+meanwhile. Two times are read off:
 
 - *there*: from here on the error stays within 0.05 points of the exact one for a whole
   pass over the rows: the solver has arrived at the exact solution's predictions;
@@ -11,23 +11,18 @@ and the clock stands still meanwhile. Two times are read off:
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import (
-    describe_machine,
-    format_bytes,
-    format_seconds,
-    peak_memory,
-    run_isolated,
-    timed,
-)
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._bench_lssvm import KERNEL, load_mnist_split
-from kaucus.experiments._progress import make_progress
+from benchmarks import lssvm
+from benchmarks._runner import Content, Settings, Step, Table, load_digits
+from benchmarks.lssvm import KERNEL
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds, peak_memory, timed
 
+TITLE = "Solvers of the LS-SVM"
+prepare = lssvm.prepare
 ROWS, QUICK_ROWS = 20_000, 3000
 POINTS = 0.05
 # Steps in a row that must be as good, because the error goes up and down; and that must
@@ -53,29 +48,23 @@ MEMORY_HEADERS = ("solver", "rows", "budget", "steps", "rise of memory")
 MEMORY_SOLVERS = ("block_descent", "matching_pursuit")
 
 
-class Contender(NamedTuple):
-    """A solver and its options."""
-
-    solver: str
-    options: dict[str, Any]
-
-
-CONTENDERS: dict[str, Contender] = {
-    "block_descent, J = 2000": Contender("block_descent", {"block_size": 2000}),
-    "cg, preconditioned": Contender("cg", {}),
-    "matching_pursuit, J = 2000": Contender("matching_pursuit", {"block_size": 2000}),
-    "kaczmarz, J = 2000": Contender("kaczmarz", {"block_size": 2000}),
-    "kaczmarz_mp, J = 2000": Contender("kaczmarz_mp", {"block_size": 2000}),
-    "nystrom, J = 4000": Contender("nystrom", {"block_size": 4000}),
+CONTENDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "block_descent, J = 2000": ("block_descent", {"block_size": 2000}),
+    "cg, preconditioned": ("cg", {}),
+    "matching_pursuit, J = 2000": ("matching_pursuit", {"block_size": 2000}),
+    "kaczmarz, J = 2000": ("kaczmarz", {"block_size": 2000}),
+    "kaczmarz_mp, J = 2000": ("kaczmarz_mp", {"block_size": 2000}),
+    "nystrom, J = 4000": ("nystrom", {"block_size": 4000}),
 }
 
 
-def about(n: int, exact: dict) -> str:
+def about(content: Content) -> str:
     """Say what was measured."""
+    [exact] = content["exact"]
     return (
-        f"MNIST, the first {n:,} rows minus their mean and divided by their norm, "
-        f"float32, kernel ⟨x, x'⟩⁴, C = {C:g}, probability=False, memory_budget "
-        f"{BUDGET}. Exact solution (cholesky): test error "
+        f"MNIST, the first {exact['rows']:,} rows minus their mean and divided by "
+        f"their norm, float32, kernel ⟨x, x'⟩⁴, C = {C:g}, probability=False, "
+        f"memory_budget {BUDGET}. Exact solution (cholesky): test error "
         f"{exact['error_percent']:.2f} %, {format_seconds(exact['seconds'])}, "
         f"{format_bytes(exact['memory'])}. Times count from the beginning of the fit, "
         "kernel and preconditioner included, without what watching took. There: from "
@@ -87,68 +76,32 @@ def about(n: int, exact: dict) -> str:
     )
 
 
-def bench_solvers(
-    output: str | Path,
-    *,
-    rows: int = ROWS,
-    memory: bool = False,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-    contenders: Sequence[str] = tuple(CONTENDERS),
-) -> dict[str, Any]:
-    """Run the race; write ``bench.json`` and ``bench.md``.
+def steps(settings: Settings) -> list[Step]:
+    """List the exact solution, every other solver, and the fits under a budget."""
+    home = settings.data_home
+    default = QUICK_ROWS if settings.quick else ROWS
+    n = settings.sizes[0] if settings.sizes else default
 
-    Parameters
-    ----------
-    output : path
-        Folder for the two files.
-    rows : int, default=20000
-        Number of training rows.
-    memory : bool, default=False
-        Whether to measure the memory of a few steps on 60,000 rows under 2 GiB, too.
-    data_home : path, default=None
-        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-    contenders : sequence of str, default=tuple(CONTENDERS)
-        Names in ``CONTENDERS``.
+    def args_of(name: str):
+        return lambda content: (name, n, content["exact"][0]["error_percent"], home)
 
-    Returns
-    -------
-    dict
-        ``about``, ``machine``, ``exact``, ``contenders`` (a record for each) and, if
-        asked for, ``memory``.
-    """
-    load_mnist_split(rows, "float32", data_home)  # missing data: say so at once
-    content: dict[str, Any] = {"machine": describe_machine(), "contenders": []}
-    budgeted = MEMORY_SOLVERS if memory else ()
-    n_tasks = len(contenders) + len(budgeted) + 1
-    with make_progress(n_tasks, stream) as progress:
-        progress.begin("the exact solution")
-        exact = run_isolated(measure_exact, rows, data_home).result
-        content |= {"exact": exact, "about": about(rows, exact)}
-        progress.advance(f"exact: {exact['error_percent']:.2f} %")
-        for name in contenders:
-            progress.begin(name)
-            args = (name, rows, exact["error_percent"], data_home)
-            record = run_isolated(measure_solver, *args).result
-            content["contenders"].append(record)
-            _write(Path(output), content)  # a stop loses the rest, not this
-            progress.advance(f"{name}: {_time(record['there_seconds'])}")
-        for solver in budgeted:
-            progress.begin(f"{solver} under 2 GiB")
-            record = run_isolated(measure_memory, solver, data_home).result
-            content.setdefault("memory", []).append(record)
-            progress.advance(f"{solver}: {format_bytes(record['memory'])}")
-    _write(Path(output), content)
-    return content
+    found = [Step("exact", "the exact solution", measure_exact, (n, home))]
+    found += [
+        Step("contenders", name, measure_solver, args_of(name)) for name in CONTENDERS
+    ]
+    if settings.large:
+        found += [
+            Step("memory", f"{solver} under 2 GiB", measure_memory, (solver, home))
+            for solver in MEMORY_SOLVERS
+        ]
+    return found
 
 
 def measure_exact(n: int, data_home: Any) -> dict[str, Any]:
-    """Factor the matrix; meant for a process of its own."""
+    """Factor the matrix."""
     from kaucus import LSSVMClassifier
 
-    split = load_mnist_split(n, "float32", data_home)
+    split = load_digits(n, "float32", data_home)
     model = LSSVMClassifier(C=C, solver="cholesky", probability=False, **KERNEL)
     with peak_memory() as memory:
         _, seconds = timed(model.fit, split.X_train, split.y_train)
@@ -162,10 +115,10 @@ def measure_exact(n: int, data_home: Any) -> dict[str, Any]:
 
 
 def measure_solver(name: str, n: int, exact_error: float, data_home: Any) -> dict:
-    """Fit until the error is that of the exact solution; for a process of its own."""
+    """Fit until the error is that of the exact solution."""
     from kaucus import LSSVMClassifier
 
-    split = load_mnist_split(n, "float32", data_home)
+    split = load_digits(n, "float32", data_home)
     solver, options = CONTENDERS[name]
     in_a_pass = -(-n // options["block_size"]) if options else STEPS_OF_CG
     errors: list[float] = []
@@ -213,13 +166,13 @@ def measure_solver(name: str, n: int, exact_error: float, data_home: Any) -> dic
 def measure_memory(
     solver: str, data_home: Any, n: int = 60_000, steps: int = 8
 ) -> dict[str, Any]:
-    """Take some steps under a budget, with probabilities; for a process of its own.
+    """Take some steps under a budget, with probabilities.
 
     Enough steps to fill the room for rows of the kernel matrix that are kept.
     """
     from kaucus import LSSVMClassifier
 
-    split = load_mnist_split(n, "float32", data_home)
+    split = load_digits(n, "float32", data_home)
     model = LSSVMClassifier(
         C=C,
         solver=solver,
@@ -296,20 +249,15 @@ def _steps(step: int | None, last: int) -> str:
     return f"none of {last}" if step is None else str(step)
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of the benchmark as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
     rows = solver_rows(content["contenders"])
-    tables = [("Time to the exact solution's error", HEADERS, rows)]
+    found = [Table("Time to the exact solution's error", HEADERS, rows)]
     if "memory" in content:
         kept = memory_rows(content["memory"])
-        tables.append(("Under a memory budget", MEMORY_HEADERS, kept))
-    return tables
+        found.append(Table("Under a memory budget", MEMORY_HEADERS, kept))
+    return found
 
 
 def _time(seconds: float | None) -> str:
     return "not reached" if seconds is None else format_seconds(seconds)
-
-
-def _write(output: Path, content: dict[str, Any]) -> None:
-    """Write the two files."""
-    write_bench(output, "Solvers of the LS-SVM", content, bench_tables(content))

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks._runner import Settings, run_benchmark
 
-from kaucus.experiments import _bench_defaults as bench
+from benchmarks import defaults as bench
 
 
 def record(name, contender, accuracy, seconds, scaled=True):
@@ -53,7 +54,8 @@ def test_every_set_that_picked_the_defaults_is_measured():
 @pytest.mark.data
 def test_a_quick_run(tmp_path, data_home, monkeypatch):
     monkeypatch.setattr(bench, "QUICK", ("heart_statlog",))
-    content = bench.bench_defaults(tmp_path, quick=True, data_home=data_home)
+    settings = Settings(quick=True, data_home=data_home)
+    content, _ = run_benchmark(bench, tmp_path, settings)
     assert [(r["contender"], r["scaled"]) for r in content["records"]] == [
         ("kaucus", True),
         ("SVC", True),

@@ -7,11 +7,19 @@ products are given as a share of it.
 """
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
+from benchmarks._gpu_jobs import (
+    QUICK,
+    Digits,
+    Job,
+    Sizes,
+    load_digits_to,
+    make_jobs,
+)
+from benchmarks._runner import Content, Settings, Step, Table
 from kaucus.backend import (
     Array,
     add_gram,
@@ -27,18 +35,9 @@ from kaucus.backend import (
     synchronize,
     zero_gram,
 )
-from kaucus.evaluation import describe_machine, format_seconds, timed
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._gpu_jobs import (
-    QUICK,
-    Digits,
-    Job,
-    Sizes,
-    load_digits_to,
-    make_jobs,
-)
-from kaucus.experiments._progress import make_progress
+from kaucus.evaluation import format_seconds, timed
 
+TITLE = "Jobs on a GPU"
 REPEATS = 3
 JOB_HEADERS = ("job", "time", "bar", "within", "test error %", "all runs")
 RATE_HEADERS = ("what", "precision", "time", "TFLOP/s", "share of product")
@@ -51,50 +50,27 @@ ABOUT = (
 )
 
 
-def bench_gpu(
-    output: str | Path,
-    *,
-    device: str = "cuda",
-    quick: bool = False,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run all jobs; write ``bench.json`` and ``bench.md``.
+def gpu_name(settings: Settings) -> str:
+    """Return the name of the device."""
+    return device_name(settings.device or "cuda")
 
-    Parameters
-    ----------
-    output : path
-        Folder for the two files.
-    device : str, default="cuda"
-        Where everything is computed.
-    quick : bool, default=False
-        Few rows: to see whether it runs.
-    data_home : path, default=None
-        Folder with MNIST; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
 
-    Returns
-    -------
-    dict
-        ``about``, ``machine``, ``jobs`` and ``rates``.
-    """
-    sizes = QUICK if quick else Sizes()
-    digits = load_digits_to(device, sizes.n_train, data_home)
-    machine = describe_machine(gpu=device_name(device))
-    content: dict[str, Any] = {"about": ABOUT, "machine": machine, "jobs": []}
-    jobs = make_jobs(digits, device, sizes)
-    with make_progress(len(jobs) + 1, stream) as progress:
-        progress.begin("rates of the device")
-        content["rates"] = measure_rates(digits, device, sizes)
-        progress.advance("rates of the device measured")
-        for job in jobs:
-            progress.begin(job.name)
-            record = measure_job(job, digits.X_train)
-            content["jobs"].append(record)
-            progress.advance(f"{job.name}: {format_seconds(record['seconds'])}")
-    write_bench(Path(output), "Jobs on a GPU", content, bench_tables(content))
-    return content
+def steps(settings: Settings) -> list[Step]:
+    """List the rates of the device and every job, on data that is there already."""
+    device = settings.device or "cuda"
+    sizes = QUICK if settings.quick else Sizes()
+    digits = load_digits_to(device, sizes.n_train, settings.data_home)
+    rates = Step(
+        "rates",
+        "rates of the device",
+        measure_rates,
+        (digits, device, sizes),
+        isolated=False,
+    )
+    return [rates] + [
+        Step("jobs", job.name, measure_job, (job, digits.X_train), isolated=False)
+        for job in make_jobs(digits, device, sizes)
+    ]
 
 
 def measure_job(job: Job, like: Array) -> dict[str, Any]:
@@ -192,8 +168,8 @@ def _with_shares(records: list[dict]) -> list[dict]:
     return [{**r, "share": r["tflops"] / peak[r["precision"]]} for r in records]
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List each table of a benchmark as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the tables of the records so far."""
     jobs = [
         [
             record["job"],
@@ -215,4 +191,4 @@ def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
         ]
         for record in content["rates"]
     ]
-    return [("Jobs", JOB_HEADERS, jobs), ("Rates", RATE_HEADERS, rates)]
+    return [Table("Jobs", JOB_HEADERS, jobs), Table("Rates", RATE_HEADERS, rates)]

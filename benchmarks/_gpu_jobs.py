@@ -1,4 +1,4 @@
-"""The jobs of ``kaucus bench gpu``: what is fitted, on what, and how long it may take.
+"""The jobs of the benchmark ``gpu``: what is fitted, on what, and how long it may take.
 
 Data is put on the device, and made ready, before the clock starts.
 """
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.lssvm import KERNEL
 from kaucus.backend import Array, astype, synchronize, to_device, to_numpy
 from kaucus.experiments import _digit_methods
-from kaucus.experiments._bench_lssvm import KERNEL
 
 
 class Sizes(NamedTuple):
@@ -190,8 +190,8 @@ def spherical_job(device: str, sizes: Sizes) -> Job:
 
 def kernel_kmeans_job(device: str, sizes: Sizes) -> Job:
     """Cluster by a Gaussian kernel, 30 steps at most."""
+    from benchmarks.kernel_kmeans import GAMMA, make_rows
     from kaucus import KernelKMeans
-    from kaucus.experiments._bench_kernel_kmeans import GAMMA, make_rows
 
     n = sizes.clustering_rows
     X = tensor(make_rows(n, "float32"), device)

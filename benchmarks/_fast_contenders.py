@@ -1,12 +1,12 @@
-"""Who runs in ``kaucus bench fast``, on what data, with what settings."""
+"""Who runs in the benchmark ``fast``, on what data, with what settings."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.experiments._bench_lssvm import load_mnist_split
-from kaucus.experiments._data import Split
+from benchmarks._runner import load_digits
+from kaucus.experiments import Split
 
 PARTS = ("mnist", "covtype", "a9a")
 BUDGET = "8GiB"
@@ -21,7 +21,7 @@ ADULT_POINTS = 250
 GRID = {"C": [1.0, 10.0], "gamma": ["scale", 0.05, 0.01]}
 
 
-class Contender(NamedTuple):
+class FastContender(NamedTuple):
     """How to make a model for some training labels, and what it imports."""
 
     name: str
@@ -34,7 +34,7 @@ class Contender(NamedTuple):
     """States of a model that draws rows: one fit each, of which the means count."""
 
 
-def contenders(part: str, quick: bool) -> list[Contender]:
+def contenders(part: str, quick: bool) -> list[FastContender]:
     """List who runs on a part; ratios are over the first."""
     if part == "mnist":
         return _on_digits(1000 if quick else DIGITS_ADDED)
@@ -46,7 +46,7 @@ def contenders(part: str, quick: bool) -> list[Contender]:
 def load_part(part: str, quick: bool, dtype: str, data_home: Any) -> Split:
     """Load training and test rows; ``quick`` takes a part of the training rows."""
     if part == "mnist":
-        return load_mnist_split(6_000 if quick else 60_000, dtype, data_home)
+        return load_digits(6_000 if quick else 60_000, dtype, data_home)
     if part == "covtype":
         return _cover_types(20_000 if quick else None, dtype, data_home)
     from kaucus.datasets import load_a9a
@@ -102,33 +102,33 @@ def in_proportion(y: np.ndarray, total: int) -> dict[Any, int]:
 # ---- each part -----------------------------------------------------------------------
 
 
-def _on_digits(n_added: int) -> list[Contender]:
-    def refined(name: str, **options: Any) -> Contender:
+def _on_digits(n_added: int) -> list[FastContender]:
+    def refined(name: str, **options: Any) -> FastContender:
         def make(y: np.ndarray) -> Any:
             hard = {"refine": "residual", "n_refine": n_added, **options}
             return _ours(DIGITS_FIRST, metric="cosine", C=DIGITS_C, **POLY, **hard)
 
         points = 10 * DIGITS_FIRST + n_added
-        return Contender(name, make, ("kaucus",), points=points, seeds=SEEDS)
+        return FastContender(name, make, ("kaucus",), points=points, seeds=SEEDS)
 
     return [
         refined("kaucus, rows near the boundary", fit_on="boundary", refine_rounds=1),
         refined("kaucus, all rows", refine_rounds=2),
-        Contender(
+        FastContender(
             "scikit-learn-intelex SVC", _intelex(C=SVC_C, **POLY), ("sklearnex.svm",)
         ),
-        Contender("SVC", _svc(C=SVC_C, **POLY), ("sklearn.svm",), "float64"),
+        FastContender("SVC", _svc(C=SVC_C, **POLY), ("sklearn.svm",), "float64"),
     ]
 
 
-def _on_cover_types(numbers: tuple[int, ...]) -> list[Contender]:
-    def with_points(total: int) -> Contender:
+def _on_cover_types(numbers: tuple[int, ...]) -> list[FastContender]:
+    def with_points(total: int) -> FastContender:
         def make(y: np.ndarray) -> Any:
             return _ours(in_proportion(y, total), **COVER)
 
-        return Contender("kaucus", make, ("kaucus",), points=total)
+        return FastContender("kaucus", make, ("kaucus",), points=total)
 
-    def nystroem(name: str, last: Callable[[], Any]) -> Contender:
+    def nystroem(name: str, last: Callable[[], Any]) -> FastContender:
         def make(y: np.ndarray) -> Any:
             from sklearn.kernel_approximation import Nystroem
             from sklearn.pipeline import make_pipeline
@@ -138,7 +138,7 @@ def _on_cover_types(numbers: tuple[int, ...]) -> list[Contender]:
             )
             return make_pipeline(columns, last())
 
-        return Contender(name, make, ("sklearn",), points=NYSTROEM_POINTS)
+        return FastContender(name, make, ("sklearn",), points=NYSTROEM_POINTS)
 
     def sgd() -> Any:
         from sklearn.linear_model import SGDClassifier
@@ -159,11 +159,11 @@ def _on_cover_types(numbers: tuple[int, ...]) -> list[Contender]:
         *map(with_points, numbers),
         nystroem("Nystroem + SGDClassifier", sgd),
         nystroem("Nystroem + RidgeClassifier", ridge),
-        Contender("LinearSVC", linear, ("sklearn.svm",), "float64"),
+        FastContender("LinearSVC", linear, ("sklearn.svm",), "float64"),
     ]
 
 
-def _on_adults() -> list[Contender]:
+def _on_adults() -> list[FastContender]:
     def ours(y: np.ndarray) -> Any:
         return _ours(ADULT_POINTS, **ADULT)
 
@@ -174,9 +174,9 @@ def _on_adults() -> list[Contender]:
 
     intelex = ("sklearnex.svm",)
     return [
-        Contender("kaucus", ours, ("kaucus",), points=2 * ADULT_POINTS),
-        Contender("scikit-learn-intelex SVC", _intelex(kernel="rbf"), intelex),
-        Contender("scikit-learn-intelex SVC, grid of six", searched, intelex),
+        FastContender("kaucus", ours, ("kaucus",), points=2 * ADULT_POINTS),
+        FastContender("scikit-learn-intelex SVC", _intelex(kernel="rbf"), intelex),
+        FastContender("scikit-learn-intelex SVC, grid of six", searched, intelex),
     ]
 
 

@@ -1,30 +1,28 @@
-"""Are we faster than every SVM, at the same error? Digits, cover types and a9a.
-
-Each contender runs in a process of its own, one after the other, once.
-"""
+"""Are we faster than every SVM, at the same error? Digits, cover types and a9a."""
 
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import (
-    describe_machine,
-    format_bytes,
-    format_seconds,
-    peak_memory,
-    timed,
+from benchmarks import _fast_contenders as who
+from benchmarks._fast_contenders import PARTS, FastContender, contenders, load_part
+from benchmarks._runner import (
+    Content,
+    Settings,
+    Step,
+    Table,
+    fit_and_predict,
+    ratio,
+    result_cells,
+    skipped_row,
 )
-from kaucus.experiments import _fast_contenders as who
-from kaucus.experiments._bench_files import write_bench
-from kaucus.experiments._bench_kmeans_kernel import isolated
-from kaucus.experiments._fast_contenders import PARTS, Contender, contenders, load_part
 from kaucus.experiments._figures import COLOURS, STYLE, new_figure
-from kaucus.experiments._optional import MissingPackageError, require
-from kaucus.experiments._progress import make_progress
+from kaucus.experiments._optional import require
 
+TITLE = "Representatives against SVMs: time, error and memory"
 TITLES = {"mnist": "Digits", "covtype": "Cover types", "a9a": "a9a"}
 ABOUT = (
     "Digits: rows minus their mean and divided by their norm, kernel ⟨x, x'⟩⁴, SVC "
@@ -52,103 +50,65 @@ HEADERS = (
 )
 
 
-def bench_fast(
-    output: str | Path,
-    *,
-    parts: Sequence[str] = PARTS,
-    quick: bool = False,
-    data_home: str | Path | None = None,
-    stream: TextIO | None = None,
-) -> dict[str, Any]:
-    """Run the comparisons; write ``bench.json``, ``bench.md`` and a figure.
-
-    Parameters
-    ----------
-    output : path
-        Folder for the files.
-    parts : sequence of str, default=("mnist", "covtype", "a9a")
-        Which comparisons.
-    quick : bool, default=False
-        Whether a few thousand rows will do (a minute or two).
-    data_home : path, default=None
-        Folder with the data; None takes the environment's ``KAUCUS_DATA``.
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    dict
-        ``machine`` and, for each part, a list of records; a contender whose library
-        is missing or that crashed has ``skipped`` and the reason.
-    """
-    unknown = sorted(set(parts) - set(PARTS))
+def prepare(settings: Settings) -> None:
+    """Check the parts and load their data: where it is missing, say so at once."""
+    unknown = sorted(set(settings.parts or ()) - set(PARTS))
     if unknown:
         raise ValueError(f"parts={unknown} are not known; use some of {PARTS}.")
-    for part in parts:  # missing data: say so before the work
-        load_part(part, True, "float32", data_home)
-    jobs = [(part, c) for part in parts for c in contenders(part, quick)]
-    content: dict[str, Any] = {"about": ABOUT, "machine": describe_machine()}
-    content |= {part: [] for part in parts}
-    with make_progress(len(jobs), stream) as progress:
-        for part, contender in jobs:
-            label = _label(contender)
-            progress.begin(f"{part}: {label}")
-            record = isolated(
-                measure, part, label, quick, data_home, imports=contender.imports
-            )
-            content[part].append(
-                {"contender": contender.name, "points": contender.points, **record}
-            )
-            progress.advance(f"{part}: {label}")
-    _write(Path(output), content)
-    return content
+    for part in settings.parts or PARTS:
+        load_part(part, True, "float32", settings.data_home)
 
 
-def _label(contender: Contender) -> str:
+def steps(settings: Settings) -> list[Step]:
+    """List every contender of every part."""
+    return [
+        Step(
+            part,
+            f"{part}: {_label(contender)}",
+            measure,
+            (part, _label(contender), settings.quick, settings.data_home),
+            {"contender": contender.name, "points": contender.points},
+            contender.imports,
+        )
+        for part in settings.parts or PARTS
+        for contender in contenders(part, settings.quick)
+    ]
+
+
+def _label(contender: FastContender) -> str:
     """Return what tells a contender from the others of its part."""
     points = contender.points
     return contender.name if points is None else f"{contender.name} ({points:,})"
 
 
 def measure(part: str, label: str, quick: bool, data_home: Any) -> dict[str, Any]:
-    """Fit and predict once; meant for a process of its own."""
+    """Fit and predict once, or with every seed of a model that draws rows."""
     (contender,) = (c for c in contenders(part, quick) if _label(c) == label)
     split = load_part(part, quick, contender.dtype, data_home)
     model, fits = contender.make(split.y_train), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ten steps of k-means are meant
-        with peak_memory() as memory:
-            for seed in contender.seeds or (None,):
-                if seed is not None:
-                    model.set_params(random_state=seed)
-                fits.append(_fit_once(model, split))
+        for seed in contender.seeds or (None,):
+            if seed is not None:
+                model.set_params(random_state=seed)
+            fits.append(fit_and_predict(model, split))
     means = {key: float(np.mean([fit[key] for fit in fits])) for key in fits[0]}
     return {
         "rows": split.X_train.shape[0],
         **means,
+        "memory": max(fit["memory"] for fit in fits),
         "fits": fits,
-        "memory": memory.rise,
         "solver": getattr(model, "solver_", None),
-    }
-
-
-def _fit_once(model: Any, split: Any) -> dict[str, float]:
-    _, fit_seconds = timed(model.fit, split.X_train, split.y_train)
-    predicted, predict_seconds = timed(model.predict, split.X_test)
-    return {
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "error_percent": float(100 * np.mean(predicted != split.y_test)),
     }
 
 
 # ---- tables and the figure -----------------------------------------------------------
 
 
-def bench_tables(content: dict[str, Any]) -> list[tuple[str, tuple, list]]:
-    """List the table of each part that ran as title, headers and rows."""
+def tables(content: Content) -> list[Table]:
+    """Return the table of each part that ran."""
     return [
-        (_title(part, content[part]), HEADERS, table_rows(content[part]))
+        Table(_title(part, content[part]), HEADERS, table_rows(content[part]))
         for part in PARTS
         if part in content
     ]
@@ -161,24 +121,19 @@ def _title(part: str, records: Sequence[dict]) -> str:
 
 def table_rows(records: Sequence[dict]) -> list[list[str]]:
     """Write the records for :data:`HEADERS`, times over those of the first."""
-    first = records[0] if "skipped" not in records[0] else None
+    first = records[0] if records and "skipped" not in records[0] else {}
     return [_table_row(record, first) for record in records]
 
 
-def _table_row(record: dict, first: dict | None) -> list[str]:
+def _table_row(record: dict, first: dict) -> list[str]:
     points = "" if record["points"] is None else f"{record['points']:,}"
+    head = [record["contender"], points]
     if "skipped" in record:
-        text = f"skipped: {record['skipped']}"
-        return [record["contender"], points, text, *[""] * 5]
+        return skipped_row(head, record, len(HEADERS))
+    fit, predict, _, memory = result_cells(record)
     times = ("fit_seconds", "predict_seconds")
-    return [
-        record["contender"],
-        points,
-        *(format_seconds(record[key]) for key in times),
-        _error(record),
-        format_bytes(record["memory"]),
-        *("–" if first is None else f"{record[key] / first[key]:.2f}" for key in times),
-    ]
+    ratios = [ratio(record[key], first.get(key)) for key in times]
+    return [*head, fit, predict, _error(record), memory, *ratios]
 
 
 def _error(record: dict) -> str:
@@ -227,13 +182,8 @@ def _draw_panel(axes, records: Sequence[dict], key: str, label: str) -> None:
     axes.grid(alpha=0.25)
 
 
-def _write(output: Path, content: dict[str, Any]) -> None:
-    """Write the files; the figure where matplotlib is there."""
-    title = "Representatives against SVMs: time, error and memory"
-    write_bench(output, title, content, bench_tables(content))
+def draw(content: Content, folder: Path) -> list[Path]:
+    """Draw the errors on the cover types, where they ran."""
     if "covtype" not in content:
-        return
-    try:
-        draw_errors(content["covtype"], output / "covtype.png")
-    except MissingPackageError as error:
-        print(f"no figure: {error}")
+        return []
+    return [draw_errors(content["covtype"], folder / "covtype.png")]

@@ -1,0 +1,1 @@
+"""Speed, memory and error against other libraries: ``python -m benchmarks NAME``."""
