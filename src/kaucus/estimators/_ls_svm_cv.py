@@ -99,13 +99,7 @@ class _LeaveOneOut(LSSVMBase):
         return search
 
     def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
-        """Search on ``rows`` (None: all), fit on all, and return unseen values.
-
-        Returns
-        -------
-        loo_decision, loo_rows
-            Decision values of models fitted without the row, and which rows.
-        """
+        """Search on ``rows`` (None: all) and fit on all; return unseen values, rows."""
         if rows is None:
             solution = self._search(X, Cs=Cs, score=score, **data).solution
             self._report(solution.info, self.C_)
