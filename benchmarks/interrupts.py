@@ -51,50 +51,50 @@ def cases():
     seed = {"random_state": 0}
     steps = {"block_size": 200, "C": 1e4, "tol": 1e-12, **seed}
     found = {
-        "LSSVMClassifier, cholesky": (kaucus.LSSVMClassifier(**seed), 3500, 20),
+        "LSSVMClassifier, cholesky": (kaucus.LSSVMClassifier(**seed), 2500, 20),
         "LSSVMClassifier, cg": (
             kaucus.LSSVMClassifier(solver="cg", C=1e2, tol=1e-4, **seed), 2000, 20,
         ),
         **{
             f"LSSVMClassifier, {solver}": (
-                kaucus.LSSVMClassifier(solver=solver, max_iter=30, **steps), 2500, 20,
+                kaucus.LSSVMClassifier(solver=solver, max_iter=20, **steps), 2000, 20,
             )
             for solver in RANDOMIZED
         },
         "LSSVMClassifier, 3 runs": (
-            kaucus.LSSVMClassifier(solver="kaczmarz", n_runs=3, max_iter=10, **steps),
+            kaucus.LSSVMClassifier(solver="kaczmarz", n_runs=3, max_iter=8, **steps),
             2500, 20,
         ),
-        "LSSVMRegressor": (kaucus.LSSVMRegressor(**seed), 3500, 20),
-        "LSSVMClassifierCV": (kaucus.LSSVMClassifierCV(), 1300, 20),
+        "LSSVMRegressor": (kaucus.LSSVMRegressor(**seed), 2500, 20),
+        "LSSVMClassifierCV": (kaucus.LSSVMClassifierCV(), 900, 20),
         "LSSVMRegressorCV, gammas": (
-            kaucus.LSSVMRegressorCV(gammas=[0.01, 0.02, 0.05]), 900, 20,
+            kaucus.LSSVMRegressorCV(gammas=[0.01, 0.02, 0.05]), 600, 20,
         ),
-        "KMeansKernelClassifier": (kaucus.KMeansKernelClassifier(**seed), 1500, 20),
+        "KMeansKernelClassifier": (kaucus.KMeansKernelClassifier(**seed), 1000, 20),
         "KMeansKernelClassifier, n_init=4": (
             kaucus.KMeansKernelClassifier(
                 150, n_init=4, C=10.0, gamma="scale", kernel="rbf", **seed
             ),
-            8000, 20,
+            5000, 20,
         ),
         "KMeansKernelRegressor, n_init=4": (
             kaucus.KMeansKernelRegressor(
                 450, n_init=4, C=10.0, gamma="scale", kernel="rbf", **seed
             ),
-            8000, 20,
+            5000, 20,
         ),
         "SphericalKMeans, n_init=5": (
-            kaucus.SphericalKMeans(50, n_init=5, tol=1e-12, **seed), 8000, 20,
+            kaucus.SphericalKMeans(50, n_init=5, tol=1e-12, **seed), 5000, 20,
         ),
-        "KernelKMeans": (kaucus.KernelKMeans(20, n_init=10, **seed), 3000, 20),
+        "KernelKMeans": (kaucus.KernelKMeans(20, n_init=10, **seed), 2000, 20),
         "KernelKMeans, nystrom": (
             kaucus.KernelKMeans(
                 20, approximation="nystrom", n_landmarks=300, n_init=4, **seed
             ),
-            5000, 20,
+            3000, 20,
         ),
-        "ClusterRBFSVC": (kaucus.ClusterRBFSVC(C=1e3, **seed), 2500, 10),
-        "LocalSVC": (kaucus.LocalSVC(C=1e3, **seed), 3500, 10),
+        "ClusterRBFSVC": (kaucus.ClusterRBFSVC(C=1e3, **seed), 1800, 10),
+        "LocalSVC": (kaucus.LocalSVC(C=1e3, **seed), 2500, 10),
         "PatchVotingClassifier": (
             kaucus.PatchVotingClassifier(
                 kaucus.KMeansKernelClassifier(
@@ -102,7 +102,7 @@ def cases():
                 ),
                 patch_size=5, image_shape=(6, 6),
             ),
-            4000, 36,
+            2000, 36,
         ),
     }  # fmt: skip
     return found
@@ -246,13 +246,13 @@ def checkpoint_fit(solver, n_runs, path, result):
     """Fit, in a process that may be killed, and write what came out."""
     from kaucus import LSSVMClassifier
 
-    X, y = blobs(1000, 10)
+    X, y = blobs(800, 10)
     model = LSSVMClassifier(
         C=1e3,
         solver=solver,
         n_runs=n_runs,
         block_size=30 if solver == "nystrom" else 70,
-        max_iter=40,
+        max_iter=30,
         tol=1e-12,
         checkpoint=path,
         random_state=0,
