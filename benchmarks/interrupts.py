@@ -11,7 +11,9 @@ Fits with a checkpoint, by each solver that has them, are killed (SIGKILL) N tim
 fit twice, at random moments. Then it goes on to its end, and is compared with one that
 nobody disturbed.
 
-BLAS has one thread. ``--write`` puts the tables into benchmarks/results/interrupts.md.
+BLAS has one thread. ``--write`` puts each row, when it is ready, into
+benchmarks/results/interrupts.json and interrupts.md; ``--only`` takes those estimators
+whose name has one of the texts, and solvers by "kill SOLVER".
 """
 
 import argparse
@@ -31,7 +33,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-RESULTS = Path(__file__).parent / "results" / "interrupts.md"
+RESULTS = Path(__file__).parent / "results" / "interrupts.json"
 RUNS = (1, 3)
 # A fit that answers later than this is taken for one that does not answer.
 PATIENCE = 120.0
@@ -51,50 +53,51 @@ def cases():
     seed = {"random_state": 0}
     steps = {"block_size": 200, "C": 1e4, "tol": 1e-12, **seed}
     found = {
-        "LSSVMClassifier, cholesky": (kaucus.LSSVMClassifier(**seed), 3500, 20),
+        "LSSVMClassifier, cholesky": (kaucus.LSSVMClassifier(**seed), 4200, 20),
         "LSSVMClassifier, cg": (
-            kaucus.LSSVMClassifier(solver="cg", C=1e2, tol=1e-4, **seed), 2000, 20,
+            kaucus.LSSVMClassifier(solver="cg", C=1e2, tol=1e-4, **seed), 2800, 20,
         ),
         **{
             f"LSSVMClassifier, {solver}": (
-                kaucus.LSSVMClassifier(solver=solver, max_iter=30, **steps), 2500, 20,
+                kaucus.LSSVMClassifier(solver=solver, max_iter=n_steps, **steps),
+                3500, 20,
             )
-            for solver in RANDOMIZED
+            for solver, n_steps in zip(RANDOMIZED, (60, 60, 60, 20, 60), strict=True)
         },
         "LSSVMClassifier, 3 runs": (
-            kaucus.LSSVMClassifier(solver="kaczmarz", n_runs=3, max_iter=10, **steps),
+            kaucus.LSSVMClassifier(solver="kaczmarz", n_runs=3, max_iter=20, **steps),
             2500, 20,
         ),
-        "LSSVMRegressor": (kaucus.LSSVMRegressor(**seed), 3500, 20),
-        "LSSVMClassifierCV": (kaucus.LSSVMClassifierCV(), 1300, 20),
+        "LSSVMRegressor": (kaucus.LSSVMRegressor(**seed), 4800, 20),
+        "LSSVMClassifierCV": (kaucus.LSSVMClassifierCV(), 1800, 20),
         "LSSVMRegressorCV, gammas": (
-            kaucus.LSSVMRegressorCV(gammas=[0.01, 0.02, 0.05]), 900, 20,
+            kaucus.LSSVMRegressorCV(gammas=[0.01, 0.02, 0.05]), 1100, 20,
         ),
-        "KMeansKernelClassifier": (kaucus.KMeansKernelClassifier(**seed), 1500, 20),
+        "KMeansKernelClassifier": (kaucus.KMeansKernelClassifier(**seed), 2200, 20),
         "KMeansKernelClassifier, n_init=4": (
             kaucus.KMeansKernelClassifier(
                 150, n_init=4, C=10.0, gamma="scale", kernel="rbf", **seed
             ),
-            8000, 20,
+            14_000, 20,
         ),
         "KMeansKernelRegressor, n_init=4": (
             kaucus.KMeansKernelRegressor(
                 450, n_init=4, C=10.0, gamma="scale", kernel="rbf", **seed
             ),
-            8000, 20,
+            14_000, 20,
         ),
         "SphericalKMeans, n_init=5": (
-            kaucus.SphericalKMeans(50, n_init=5, tol=1e-12, **seed), 8000, 20,
+            kaucus.SphericalKMeans(50, n_init=5, tol=1e-12, **seed), 9000, 20,
         ),
-        "KernelKMeans": (kaucus.KernelKMeans(20, n_init=10, **seed), 3000, 20),
+        "KernelKMeans": (kaucus.KernelKMeans(20, n_init=10, **seed), 2800, 20),
         "KernelKMeans, nystrom": (
             kaucus.KernelKMeans(
                 20, approximation="nystrom", n_landmarks=300, n_init=4, **seed
             ),
-            5000, 20,
+            3000, 20,
         ),
-        "ClusterRBFSVC": (kaucus.ClusterRBFSVC(C=1e3, **seed), 2500, 10),
-        "LocalSVC": (kaucus.LocalSVC(C=1e3, **seed), 3500, 10),
+        "ClusterRBFSVC": (kaucus.ClusterRBFSVC(C=1e3, **seed), 5000, 10),
+        "LocalSVC": (kaucus.LocalSVC(C=1e3, **seed), 8000, 10),
         "PatchVotingClassifier": (
             kaucus.PatchVotingClassifier(
                 kaucus.KMeansKernelClassifier(
@@ -102,7 +105,7 @@ def cases():
                 ),
                 patch_size=5, image_shape=(6, 6),
             ),
-            4000, 36,
+            5000, 36,
         ),
     }  # fmt: skip
     return found
@@ -201,14 +204,16 @@ class Worker:
     def interrupt(self, delay):
         """Return the outcome of one fit, and the seconds until it answered."""
         self._process.stdin.write("\n")
-        self._read()  # began
+        began = self._read()["began"]
         time.sleep(delay)
         sent = time.monotonic()
         self._process.send_signal(signal.SIGINT)
         told = self._read()
         if told["outcome"] == "whole":  # by then it had ended, or it has not listened
-            outcome = "WRONG: silent" if told["ended"] > sent else "ended before"
-            return outcome, 0.0
+            if told["ended"] > sent:
+                return "WRONG: silent", told["ended"] - sent
+            self.seconds = told["ended"] - began  # on a busy machine times change
+            return "ended before", 0.0
         return told["outcome"], told["ended"] - sent
 
     def close(self):
@@ -246,13 +251,13 @@ def checkpoint_fit(solver, n_runs, path, result):
     """Fit, in a process that may be killed, and write what came out."""
     from kaucus import LSSVMClassifier
 
-    X, y = blobs(1000, 10)
+    X, y = blobs(800, 10)
     model = LSSVMClassifier(
         C=1e3,
         solver=solver,
         n_runs=n_runs,
         block_size=30 if solver == "nystrom" else 70,
-        max_iter=40,
+        max_iter=30,
         tol=1e-12,
         checkpoint=path,
         random_state=0,
@@ -322,45 +327,54 @@ def difference(result, whole):
 # ---- tables --------------------------------------------------------------------------
 
 
-def table(rows):
-    names = list(rows[0])
-    lines = [
-        names,
-        ["---"] * len(names),
-        *([str(row[k]) for k in names] for row in rows),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def report(content):
+    """Return the Markdown page of all rows so far."""
+    from kaucus.evaluation import markdown_table
 
+    def table(name):
+        rows = list(content[name].values())
+        return markdown_table(list(rows[0]), [list(row.values()) for row in rows])
 
-def report(interrupts, kills, n):
-    from kaucus.evaluation import describe_machine
-
-    machine = describe_machine()
-    lines = [f"- {name}: {value}" for name, value in machine.items() if value]
+    machine = [f"- {name}: {value}" for name, value in content["machine"].items()]
     return f"""# Ctrl-C and kills
 
-`python -m benchmarks.interrupts {n} --write`, one BLAS thread. Moments are drawn
-uniformly over the time of an undisturbed fit; every second fit is of a model that was
-fitted before. The rule: docs/interrupts.md.
+`python -m benchmarks.interrupts --write`, one BLAS thread, a busy machine.
+Moments are drawn uniformly over the time of an undisturbed fit; every second
+fit is of a model that was fitted before. The rule: docs/interrupts.md.
 
 ## SIGINT in fit
 
-{table(interrupts)}
+{table("interrupts")}
 
 Kept: `fit` returned a model that predicts, with a ConvergenceWarning. Not fitted:
 KeyboardInterrupt was raised, and `predict` raises NotFittedError. WRONG: anything else.
 
 ## SIGKILL of fits with a checkpoint
 
-{table(kills)}
+{table("kills")}
 
 Each fit was killed twice, at random moments, and then let go on to its end. Equal: as
 many steps as an undisturbed fit, coefficients and temperature within 1e-8 of its.
 
 ## Machine
 
-{chr(10).join(lines)}
+{chr(10).join(machine)}
 """
+
+
+def keep(kind, name, row):
+    """Put a row into the results, in the place of an earlier one of its name."""
+    from kaucus.evaluation import describe_machine
+
+    content = {"interrupts": {}, "kills": {}}
+    if RESULTS.exists():
+        content = json.loads(RESULTS.read_text(encoding="utf-8"))
+    content["machine"] = describe_machine()
+    content[kind][name] = row
+    RESULTS.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    if content["interrupts"] and content["kills"]:
+        page = RESULTS.with_suffix(".md")
+        page.write_text(report(content), encoding="utf-8")
 
 
 def main():
@@ -377,16 +391,18 @@ def main():
     def wanted(name):
         return options.only is None or any(o in name for o in options.only)
 
-    rng, interrupts, kills = np.random.default_rng(), [], []
+    def ready(kind, name, row):
+        print(row, flush=True)
+        if options.write:
+            keep(kind, name, row)
+
+    rng = np.random.default_rng()
     for name in filter(wanted, cases()):
-        interrupts.append(interrupt_estimator(name, options.n, rng))
-        print(interrupts[-1], flush=True)
+        ready("interrupts", name, interrupt_estimator(name, options.n, rng))
     for solver in (s for s in RANDOMIZED if wanted(f"kill {s}")):
         for n_runs in RUNS:
-            kills.append(kill_solver(solver, n_runs, options.n, rng))
-            print(kills[-1], flush=True)
-    if options.write and interrupts and kills:
-        RESULTS.write_text(report(interrupts, kills, options.n), encoding="utf-8")
+            row = kill_solver(solver, n_runs, options.n, rng)
+            ready("kills", f"{solver}, {n_runs} runs", row)
     return None
 
 

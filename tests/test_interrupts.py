@@ -23,6 +23,7 @@ from kaucus import (
     LSSVMClassifierCV,
 )
 from kaucus.backend import interruptible
+from kaucus.evaluation import compare_kernels
 from tests.discovery import estimators, name_of
 from tests.interrupts import InterruptAt, count_calls, outcome_of, variants
 
@@ -158,3 +159,15 @@ def test_progress_is_not_written_to_a_log(rows, capsys):
     for model, _ in SHOWN.values():
         fit_of(clone(model), rows)()
     assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_ends_a_comparison_of_kernels(rows):
+    X, _ = rows
+
+    def compare():
+        return compare_kernels(X, 3, kernels=["rbf", "cauchy"], random_state=0)
+
+    n_calls = count_calls(compare)
+    for k in moments(n_calls):
+        with pytest.raises(KeyboardInterrupt), InterruptAt(k):
+            compare()

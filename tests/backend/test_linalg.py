@@ -1,5 +1,8 @@
 """Each primitive's SciPy, torch and portable versions are one function."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kaucus import backend
 from kaucus.backend import (
     NotPositiveDefiniteError,
+    _lapack,
     _linalg,
     add_to_diagonal,
     cho_solve,
@@ -325,3 +329,40 @@ def test_a_factored_tensor_solves_by_panels(dtype, H, rng, width):
     X = blocked_cho_solve(*given, width)
     assert_close(X, np.linalg.solve(H, B), **tolerance(dtype))
     assert same_bits(given[1], B.astype(dtype))
+
+
+# ---- LAPACK in place, without Python's global lock ----------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvectors_are_read_from_the_lower_triangle(rng, dtype, order):
+    A = rng.normal(size=(40, 40))
+    H = np.array(A + A.T, dtype=dtype, order=order)
+    values, U = eigh(np.tril(H) + np.triu(np.full_like(H, np.nan), k=1))
+    tolerance = 50 * np.finfo(dtype).eps
+    np.testing.assert_allclose(H @ U, values * U, atol=40 * tolerance)
+    np.testing.assert_allclose(U.T @ U, np.eye(40), atol=tolerance)
+    assert (np.diff(values) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "n"),
+    [(_lapack.factor_in_place, 2500), (_lapack.decompose_in_place, 900)],
+)
+def test_other_threads_run_while_lapack_does(function, n):
+    """Else Ctrl-C would wait for it."""
+    A = np.asfortranarray(0.5 + np.diag(np.arange(1.0, n + 1)))
+    thread = threading.Thread(target=function, args=(A,), kwargs={"lower": True})
+    begun = last = time.perf_counter()
+    longest = 0.0
+    thread.start()
+    while thread.is_alive():
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    assert longest < 0.7 * (last - begun)
+
+
+def test_a_matrix_that_lapack_cannot_work_in_is_refused():
+    with pytest.raises(ValueError, match="column-major"):
+        _lapack.factor_in_place(np.eye(4)[::2, ::2], lower=True)

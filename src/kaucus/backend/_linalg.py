@@ -16,7 +16,7 @@ import scipy.linalg
 
 from kaucus.backend._blocks import for_each_block, n_workers, row_blocks
 from kaucus.backend._interrupts import interruptible
-from kaucus.backend._lapack import factor_in_place
+from kaucus.backend._lapack import decompose_in_place, factor_in_place
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -200,8 +200,7 @@ def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
 
 def eigh(H: Array) -> tuple[Array, Array]:
     """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
-    # Of NumPy, not of SciPy: the same routine, without Python's global lock.
-    decompose = np.linalg.eigh if is_numpy(H) else array_namespace(H).linalg.eigh
+    decompose = _lapack_eigh if is_numpy(H) else array_namespace(H).linalg.eigh
     if on_gpu(H):  # its work belongs to the stream of this thread
         return decompose(H)
     try:
@@ -211,6 +210,12 @@ def eigh(H: Array) -> tuple[Array, Array]:
         # magnitude; the older one does not.
         return scipy.linalg.eigh(H, driver="ev", check_finite=False)
     return values, vectors
+
+
+def _lapack_eigh(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    row_major = H.flags.c_contiguous  # see _lapack_cholesky
+    A = (H.T if row_major else H).copy(order="F")
+    return decompose_in_place(A, lower=not row_major), A
 
 
 def add_to_diagonal(H: Array, value: Array | float) -> Array:

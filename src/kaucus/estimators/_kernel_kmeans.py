@@ -294,7 +294,7 @@ default="k-means++"
         report_kernel_kmeans(
             best, self.n_clusters, self.max_iter, self.kernel, interrupted
         )
-        self._store(X, gram, best, weight, interrupted=interrupted)
+        self._store(X, gram, best, weight, interrupted)
         return self
 
     def predict(self, X):
@@ -435,9 +435,7 @@ default="k-means++"
                 "approximation=None."
             ) from error
 
-    def _store(
-        self, X, gram: Gram, best: KernelKMeansResult, weight, *, interrupted: bool
-    ) -> None:
+    def _store(self, X, gram, best: KernelKMeansResult, weight, interrupted) -> None:
         self.labels_ = astype(as_like(best.labels, X), "int32")
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded

@@ -99,6 +99,8 @@ class ClusterRuns:
             n_init=self.n_runs,
             rng=np.random.default_rng(self.random_state),
         )
+        if any(run.interrupted for run in runs):  # no result
+            raise KeyboardInterrupt
         if self.choose == "objective":
             best = min(runs, key=lambda run: run.inertia)
         else:
