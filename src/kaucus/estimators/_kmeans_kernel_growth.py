@@ -85,7 +85,7 @@ def plan_growth(
         return _given(list(numbers), n, refine, n_refine, rounds)
     if n <= most_rows(target, budget, factored=factored):
         return Growth([int(size) for size in sizes], [])
-    wanted, most = TARGETS[target], _most(target, budget)
+    wanted, most = TARGETS[target], most_representatives(target, budget)
     first = allocate(max(most // 4, len(sizes)), sizes, allocation)
     additions, total = [], sum(first)
     while total < most:
@@ -101,10 +101,11 @@ def most_rows(target: str, budget: int, *, factored: bool) -> int:
     Where this is one factorisation of n rows (``factored``), n³/3 multiplications, it
     takes no longer than m representatives of them, n m², up to n = √3 m.
     """
-    return int(_most(target, budget) * (3**0.5 if factored else 1))
+    return int(most_representatives(target, budget) * (3**0.5 if factored else 1))
 
 
-def _most(target: str, budget: int) -> int:
+def most_representatives(target: str, budget: int) -> int:
+    """Return how many representatives there may be, if that is left open."""
     return min(TARGETS[target].most, int((budget / 2 / 44) ** 0.5))
 
 

@@ -33,6 +33,8 @@ from kaucus.backend import (
     to_device,
     to_numpy,
 )
+from kaucus.representatives._assign import Assigner
+from kaucus.representatives._geometry import make_centers, prepare_rows
 from kaucus.representatives._lloyd import kmeans
 
 
@@ -172,6 +174,42 @@ def with_rows(
         labels=np.concatenate([chosen.labels, labels]),
         weights=np.concatenate([chosen.weights * share[chosen.labels], weights]),
     )
+
+
+def speak_for(
+    chosen: Representatives,
+    X: Array,
+    labels: np.ndarray,
+    sample_weight: np.ndarray | None,
+    *,
+    metric: str,
+    memory_budget: int | str | None = None,
+) -> Representatives:
+    """Return the representatives with the weight of more rows, staying where they are.
+
+    Each row counts for the nearest representative of its class.
+
+    Parameters
+    ----------
+    chosen : Representatives
+        Of every class that is among ``labels``.
+    X : array or CSR matrix of shape (n, d)
+    labels : integer array of shape (n,)
+    sample_weight : array of shape (n,) or None
+    metric : {"euclidean", "cosine"}
+    memory_budget : int, str or None, default=None
+    """
+    weights, budget = chosen.weights.copy(), resolve_budget(memory_budget, X)
+    for c in np.unique(labels):
+        own, members = np.flatnonzero(chosen.labels == c), np.flatnonzero(labels == c)
+        some = take_rows(X, members if is_sparse(X) else as_like(members, X))
+        rows = prepare_rows(some, metric)
+        points = take_rows(chosen.points, as_like(own, chosen.points))
+        centers = make_centers(prepare_rows(points, metric), metric)
+        nearest = Assigner(rows, len(own), budget, n_rows=0).assign(centers).labels
+        w = None if sample_weight is None else sample_weight[members]
+        weights[own] += np.bincount(to_numpy(nearest), w, minlength=len(own))
+    return chosen._replace(weights=weights)
 
 
 def _parallel_classes(jobs: list[_Job], workers: int) -> int:

@@ -26,7 +26,7 @@ from kaucus.solvers._growing import (
 )
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
-from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank import RowData, solve_on_representatives
 from kaucus.solvers._low_rank_search import (
     LowRankSearch,
     search_on_representatives,
@@ -35,6 +35,7 @@ from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._running import RunningSums, add_rows, solve_running
 from kaucus.solvers._scores import (
     Score,
     classification_score,
@@ -59,12 +60,15 @@ __all__ = [
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
+    "RowData",
+    "RunningSums",
     "Score",
     "SolveInfo",
     "Start",
     "StepState",
     "Validation",
     "Watch",
+    "add_rows",
     "classification_score",
     "compress_columns",
     "conjugate_gradient",
@@ -89,6 +93,7 @@ __all__ = [
     "solve_ls_svm_cg",
     "solve_on_representatives",
     "solve_ls_svm_randomized",
+    "solve_running",
     "solve_with_hard_rows",
     "sum_of_exponentials",
     "two_columns",

@@ -157,7 +157,7 @@ def solve_on_representatives(
     from kaucus.solvers import _sketched  # which builds on this module
 
     budget = resolve_budget(memory_budget, Y)
-    step = _block_bytes(Z.shape[0], budget, Z)
+    step = block_bytes(Z.shape[0], budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if _sketched.choose_sketched(data, Z, budget):
         return _sketched.solve_sketched(
@@ -166,7 +166,7 @@ def solve_on_representatives(
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations, interrupted = _sum_equations(data, Z, shift, step, callback)
+        equations, interrupted = sum_equations(data, Z, shift, step, callback)
         return solve_equations(
             data,
             Columns(Z, K_mm, shift, equations),
@@ -214,9 +214,9 @@ def solve_equations(
     return LSSVMSolution(coef, intercept - shift @ coef, loo, info)
 
 
-def _block_bytes(m: int, budget: int, Z: Array) -> int:
+def block_bytes(m: int, budget: int, Z: Array, *, more_matrices: int = 0) -> int:
     """Return the size of a block of K_nm, or raise where the rest does not fit."""
-    needed = (3 * 8 + itemsize(Z)) * m * m
+    needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m
     rest = budget - needed
     if rest < m * itemsize(Z):
         raise MemoryError(
@@ -232,19 +232,21 @@ def rows_beside(X: Array, rows: slice, Z: Array) -> Array:
     return X[rows] if is_sparse(X) else as_like(X[rows, :], Z)
 
 
-def _sum_equations(
-    data: RowData, Z: Array, shift: Array, block_bytes: int, callback
+def sum_equations(
+    data: RowData,
+    Z: Array,
+    shift: Array,
+    block_bytes: int,
+    callback,
+    total: NormalEquations | None = None,
 ) -> tuple[NormalEquations, bool]:
-    """Sum the normal equations over blocks of rows; tell whether that was cut short."""
+    """Sum the normal equations over blocks of rows; tell whether that was cut short.
+
+    ``total`` are those of earlier rows, which are used up; None: there are none.
+    """
     kernel, X, Y, weight, _ = data
-    n, m, t = X.shape[0], Z.shape[0], Y.shape[1]
-    xp, device = array_namespace(Y), device_of(Y)
-    total = NormalEquations(
-        zero_gram(m, Y),
-        xp.zeros((m, t + 1), dtype=xp.float64, device=device),
-        xp.zeros(t, dtype=xp.float64, device=device),
-        0.0,
-    )
+    n, m = X.shape[0], Z.shape[0]
+    total = _no_equations(m, Y) if total is None else total
     shift = astype(shift, dtype_name(X))[None, :]
     # Rows of the host are held on the device twice, beside their kernel columns.
     width = m + 2 * X.shape[1] if is_numpy(X) and not is_numpy(Z) else m
@@ -264,6 +266,14 @@ def _sum_equations(
         total = add_block(total, K, Y[rows, :], w)
         if callback is not None:
             callback(rows.stop, n)
+
+
+def _no_equations(m: int, Y: Array) -> NormalEquations:
+    """Return the equations of no rows."""
+    xp, t = array_namespace(Y), Y.shape[1]
+    place = {"dtype": xp.float64, "device": device_of(Y)}
+    cross, target_sum = xp.zeros((m, t + 1), **place), xp.zeros(t, **place)
+    return NormalEquations(zero_gram(m, Y), cross, target_sum, 0.0)
 
 
 def add_block(
