@@ -181,11 +181,14 @@ def test_rows_of_weight_zero_are_passed_over():
     assert m.score(MOONS[TEST], SIDES[TEST]) > 0.9
 
 
-def test_a_stream_keeps_what_its_first_part_chose():
+def test_a_stream_chooses_anew_when_its_rows_have_doubled():
     m = model().partial_fit(MOONS[:200], SIDES[:200], classes=[0, 1])
     before = (m.C_, m.kernel_)
-    m.partial_fit(MOONS[200:500], SIDES[200:500])
+    m.partial_fit(MOONS[200:300], SIDES[200:300])
     assert (m.C_, m.kernel_) == before
+    m.partial_fit(MOONS[300:500], SIDES[300:500])
+    whole = model().fit(MOONS[:500], SIDES[:500])
+    assert (m.C_, m.kernel_) == (whole.C_, whole.kernel_) != before
 
 
 def test_a_regressor_without_an_argument():

@@ -63,7 +63,9 @@ def test_the_size_of_the_blocks_changes_nothing(seed, size):
     Z = p.X[::8]
     whole = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_low_rank, "_BLOCK_BYTES", size * 8 * len(Z))
+        patch.setattr(
+            _low_rank, "_BLOCK_BYTES", size * _low_rank.bytes_per_row(len(Z), Z)
+        )
         blocks = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     assert_close(blocks.dual_coef, whole.dual_coef, rtol=1e-6, atol=1e-8)
     assert_close(blocks.intercept, whole.intercept, rtol=1e-6, atol=1e-8)
@@ -183,7 +185,9 @@ def test_matrices_that_do_not_fit_are_refused_with_a_remedy():
 def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
     p = problem(n=50)
     Z = p.X[:5]
-    monkeypatch.setattr(_low_rank, "_BLOCK_BYTES", 10 * 8 * len(Z))
+    monkeypatch.setattr(
+        _low_rank, "_BLOCK_BYTES", 10 * _low_rank.bytes_per_row(len(Z), Z)
+    )
     seen = []
 
     class Impatient(Gaussian):

@@ -18,7 +18,7 @@ from kaucus.backend._blocks import (
 )
 from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
-from kaucus.backend._gram import add_gram, mirror_lower, zero_gram
+from kaucus.backend._gram import add_gram, gram_bytes, mirror_lower, zero_gram
 from kaucus.backend._host_rows import HostRows
 from kaucus.backend._interrupts import interruptible
 from kaucus.backend._labels import (
@@ -49,6 +49,7 @@ from kaucus.backend._memory import (
     format_bytes,
     free_memory,
     parse_bytes,
+    release_freed_memory,
     resolve_budget,
 )
 from kaucus.backend._namespace import (
@@ -150,6 +151,7 @@ __all__ = [
     "cholesky_with_jitter",
     "diagonal",
     "eigh",
+    "gram_bytes",
     "inverse_diagonal",
     "jitter_steps",
     "mirror_lower",
@@ -180,6 +182,7 @@ __all__ = [
     "one_blas_thread",
     "parse_bytes",
     "reduce_blocks",
+    "release_freed_memory",
     "resolve_budget",
     "row_blocks",
     "symmetric_tiles",

@@ -47,6 +47,18 @@ def zero_gram(m: int, like: Array) -> Array:
     return xp.zeros((m, m), dtype=xp.float64, device=device_of(like))
 
 
+def gram_bytes(m: int, like: Array) -> int:
+    """Return what :func:`add_gram` takes beside the sum of m × m.
+
+    For float32 rows of NumPy: the tiles that threads work on, and those to be added.
+    """
+    if not is_numpy(like) or like.dtype != np.float32:
+        return 0
+    workers = n_workers(like)
+    width = min(m, -(-m // max(-(-m // _TILE), 1)))
+    return (16 * workers + 8 * (workers + 1)) * width * width
+
+
 def add_gram(G: Array, A: Array) -> Array:
     """Return G + AᵀA, of which only the lower triangle is defined.
 

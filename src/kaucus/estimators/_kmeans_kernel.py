@@ -2,11 +2,9 @@
 
 from typing import ClassVar
 
-import numpy as np
-
-from kaucus.backend import concat_rows, generator_from
-from kaucus.estimators._kernel_input import beside, fitting_rows
-from kaucus.estimators._kmeans_kernel_classes import RepresentedClasses
+from kaucus.backend import generator_from
+from kaucus.estimators._kernel_input import fitting_rows
+from kaucus.estimators._kmeans_kernel_class_stream import ClassStream
 from kaucus.estimators._parameters import count, instance_of, one_of
 from kaucus.estimators._validation import (
     check_known_labels,
@@ -14,12 +12,12 @@ from kaucus.estimators._validation import (
     check_weights,
     weights_with_classes,
 )
-from kaucus.representatives import ALLOCATIONS, Representatives
+from kaucus.representatives import ALLOCATIONS
 
 FIT_ON = ("all", "boundary", "representatives")
 
 
-class KMeansKernelClassifier(RepresentedClasses):
+class KMeansKernelClassifier(ClassStream):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -36,7 +34,7 @@ class KMeansKernelClassifier(RepresentedClasses):
     n_representatives : "auto", int or dict, default="auto"
         Representatives of each class, or ``{class: number}``. A class with fewer rows
         gives all of them. ``"auto"``: as many as ``target`` says; 100 of each class
-        with ``fit_on="representatives"`` and in ``partial_fit``.
+        with ``fit_on="representatives"``.
     target : {"fastest", "balanced", "best"}, default="balanced"
         With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
@@ -283,16 +281,24 @@ class KMeansKernelClassifier(RepresentedClasses):
         weight = check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
-        return self._learn(X, indices, weight, None, refine=True)
+        self._stream = None
+        return self._learn(X, indices, weight, stream=False)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take in more rows.
 
-        The new rows are clustered together with the representatives so far, which count
-        as the rows they stand for: these move, and a class that has fewer than its
-        number gets more. Then the coefficients are solved for once; with
-        ``fit_on="all"`` on the new rows and, for the earlier ones, the representatives.
-        Nothing is refined here, but hard rows of an earlier ``fit`` stay.
+        While there are no more than 10,000 rows, or ten for each representative that is
+        asked for, all are kept, and the model is chosen from them anew whenever they
+        have doubled: that is a ``fit`` of all rows so far. Between, and afterwards, the
+        representatives stay, and the coefficients are those of the least squares of all
+        rows seen on these: their normal equations are kept, m × m numbers for m
+        representatives. A class that comes later than that gets its representatives
+        from a random sample of the rows, which is kept as well.
+
+        ``fit_on="boundary"`` is ``"all"`` here. With ``fit_on="representatives"`` new
+        rows are clustered together with the representatives, which count as the rows
+        they stand for, and move. After a ``fit``, which keeps no rows, its
+        representatives count as the rows of it.
 
         Parameters
         ----------
@@ -310,33 +316,33 @@ class KMeansKernelClassifier(RepresentedClasses):
         self : KMeansKernelClassifier
         """
         self._check_parameters()
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs the numbers of all rows, "
+                "which partial_fit does not know; pass a dict, for example from "
+                "sklearn.utils.class_weight.compute_class_weight, or sample_weight."
+            )
         first = not hasattr(self, "representatives_")
         check_one_label_type(y)
         X, y = self._validate(X, y, reset=first)
         self.classes_, indices = check_known_labels(
             y, classes, None if first else self.classes_
         )
-        weight = check_weights(sample_weight, X)
-        old = None if first else self._so_far(X)
-        return self._learn(X, indices, weight, old, refine=False)
+        return self._take_in(X, indices, check_weights(sample_weight, X))
 
-    def _learn(self, X, indices, weight, old: Representatives | None, *, refine: bool):
+    def _learn(self, X, indices, weight, *, stream: bool, tune: bool = True):
+        """Fit the rows alone; as a part of a stream, so that others may follow."""
         rng = generator_from(self.random_state)
         rows = fitting_rows(X, self.device, self.memory_budget)
-        if old is None:
+        if tune:
             self._tune(X, rows, indices, weight, rng)
-        growth = self._growth(rows, indices, weight, old, rng, stream=not refine)
+        growth = self._growth(rows, indices, weight, rng, stream=stream)
         held = self._hold_out(growth, weight, len(indices), rng)
         chosen = self._represent(
-            rows, indices, growth.numbers, weight, rng=rng, old=old, held=held
+            rows, indices, growth.numbers, weight, rng=rng, held=held
         )
-        if old is not None:
-            rows = concat_rows(beside(rows, old.points), rows)
-            indices = np.concatenate([old.labels, indices])
-            new = np.ones(len(indices) - len(old.labels)) if weight is None else weight
-            weight = np.concatenate([old.weights, new])
         fit = (X, rows, indices, weight, chosen, growth, held, rng)
-        self._solve_and_store(*fit, stream=not refine)
+        self._solve_and_store(*fit, stream=stream)
         return self
 
     def _check_combinations(self) -> None:

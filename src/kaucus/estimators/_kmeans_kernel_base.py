@@ -18,6 +18,7 @@ from kaucus.backend import (
     astype,
     dense_rows,
     dtype_name,
+    release_freed_memory,
     resolve_budget,
     take_rows,
     warn_user,
@@ -117,11 +118,13 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 shares=shares,
                 rng=rng,
                 callback=share_reporter(self.verbose, "kernel"),
+                memory_budget=self.memory_budget,
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
         self.kernel_, self.C_, self.search_results_ = chosen
         self.gamma_ = getattr(self.kernel_, "gamma", None)
+        release_freed_memory()
 
     def explain(self):
         """Say in words what the last fit has chosen, and what it is made of.
@@ -199,6 +202,7 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             device=self.device,
             callback=share_reporter(self.verbose, self._what_is_clustered),
         )
+        release_freed_memory()
         self._report_clustering(chosen)
         if len(held) == 0:
             return chosen

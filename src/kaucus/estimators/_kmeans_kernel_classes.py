@@ -13,10 +13,9 @@ from kaucus.backend import (
     products_in,
     resolve_budget,
     take_rows,
-    to_numpy,
 )
 from kaucus.estimators._base import indefinite_kernel
-from kaucus.estimators._kernel_input import beside, in_precision_of, on_device
+from kaucus.estimators._kernel_input import beside, on_device
 from kaucus.estimators._kmeans_kernel_base import (
     FitTask,
     RepresentativesBase,
@@ -46,13 +45,15 @@ from kaucus.solvers import (
 
 # Rows on whose decision values the temperature of the probabilities is fitted.
 _TEMPERATURE_ROWS = 2000
-# Representatives of each class, where a number is left open but all rows are too many.
-_OPEN = 100
+OPEN_REPRESENTATIVES = 100
+"""Of each class, where the number is left open and representatives alone are fitted."""
 # Rows that fit_on="boundary" is a fit of: for each representative, and at least.
 _ROWS_EACH, _LEAST_ROWS = 5, 10_000
 
 
-class _Fitted(NamedTuple):
+class Fitted(NamedTuple):
+    """Representatives, their coefficients, and rows that the fit has not seen."""
+
     chosen: Representatives
     solution: LSSVMSolution
     hard_rows: np.ndarray
@@ -65,16 +66,14 @@ class _Fitted(NamedTuple):
 class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
     """What becomes of classes, labels and weights; the classifier has the interface."""
 
-    def _growth(self, rows, labels, weight, old, rng, *, stream: bool) -> Growth:
+    def _growth(self, rows, labels, weight, rng, *, stream: bool) -> Growth:
         """Return how many representatives of each class, and what is added to them."""
-        if old is not None:  # hard rows among them stay, as centres that may move
-            so_far = np.bincount(old.labels, minlength=len(self.classes_))
-            return Growth(np.maximum(so_far, self._first_numbers).tolist(), [])
         present = labels if weight is None else labels[weight > 0]
         sizes = np.bincount(present, minlength=len(self.classes_))
         is_open = isinstance(self.n_representatives, str)
-        grows = is_open and not stream and self.fit_on != "representatives"
-        factored = weight is None  # see _solve_and_store
+        grows = is_open and self.fit_on != "representatives"
+        # See _solve_and_store; the equations of later rows are not factored so.
+        factored = weight is None and not stream
         self.allocation_ = self.allocation
         if self.allocation == "auto":
             budget = resolve_budget(self.memory_budget, rows)
@@ -84,12 +83,9 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
                 self.allocation_ = self._choose_allocation(rows, labels, weight, rng)
         numbers = self._numbers(sizes)
         if is_open and not grows:
-            numbers = [_OPEN] * len(self.classes_)
+            numbers = [OPEN_REPRESENTATIVES] * len(self.classes_)
         growth = self._plan(numbers, sizes, self.allocation_, rows, factored=factored)
-        # A class whose rows are still to come will have as many as any other.
-        most = max(growth.numbers)
-        self._first_numbers = [number or most for number in growth.numbers]
-        return Growth(self._first_numbers, []) if stream else growth
+        return self._for_good(growth, rows) if stream else growth
 
     def _choose_allocation(self, rows, labels, weight, rng) -> str:
         if isinstance(self.n_representatives, dict):
@@ -103,6 +99,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
             labels,
             weight=judged,
             rng=rng,
+            memory_budget=self.memory_budget,
         )
 
     def _tune(self, X, rows, labels, weight, rng) -> None:
@@ -133,15 +130,20 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
                     fitted = self._solve_representatives(labels, chosen, rng)
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, self.C_) from error
-        if self._moves_intercept and self.fit_rows_ is None:
-            fitted = _with_shift(fitted)
-        self._store_model(X, *fitted[:3])
+        fitted = self._store_shifted(X, fitted)
         if self.probability == "softmax":
             self._calibrate(*self._unseen(fitted, rows, labels, weight, rng))
 
+    def _store_shifted(self, X, fitted: Fitted) -> Fitted:
+        """Move the intercept, where that was left open, and store the model."""
+        if self._moves_intercept and self.fit_rows_ is None:
+            fitted = _with_shift(fitted)
+        self._store_model(X, *fitted[:3])
+        return fitted
+
     def _solve_rows(
         self, rows, labels, weight, chosen, growth, held, rng, *, stream: bool
-    ) -> _Fitted:
+    ) -> Fitted:
         """Least squares of all rows, or of those near the boundary."""
         judged = self._with_class_weights(weight, labels)
         Y = one_vs_rest_targets(labels, len(self.classes_))
@@ -171,7 +173,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         hard_rows = part.rows_at(added)
         chosen = self._with_hard_rows(chosen, rows, labels, weight, hard_rows)
         unseen = Unseen.of(solution.loo_decision, labels, judged, tested[inside])
-        return _Fitted(chosen, solution, hard_rows, unseen, tested[~inside])
+        return Fitted(chosen, solution, hard_rows, unseen, tested[~inside])
 
     @property
     def _moves_intercept(self) -> bool:
@@ -215,13 +217,13 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
 
         return self._widened(choose, rows, chosen.points)
 
-    def _as_far_as_it_came(self, chosen, near: NearBoundary) -> _Fitted:
+    def _as_far_as_it_came(self, chosen, near: NearBoundary) -> Fitted:
         """Return the rough fit, after an interrupt."""
         self.refine_, self.fit_rows_ = None, near.rows
         self._report_least_squares(near.rough.info)
-        return _Fitted(chosen, near.rough, np.empty(0, dtype=np.int64), None)
+        return Fitted(chosen, near.rough, np.empty(0, dtype=np.int64), None)
 
-    def _solve_representatives(self, labels, chosen, rng) -> _Fitted:
+    def _solve_representatives(self, labels, chosen, rng) -> Fitted:
         """LS-SVM of the representatives; leave-one-out where they are most rows."""
         points = chosen.points
         speak_for_others = len(labels) >= 2 * points.shape[0]
@@ -245,9 +247,9 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         if not speak_for_others:
             loo = solution.loo_decision
             unseen = Unseen.of(loo, chosen.labels, weight, seen)
-        return _Fitted(chosen, solution, none, unseen)
+        return Fitted(chosen, solution, none, unseen)
 
-    def _unseen(self, fitted: _Fitted, rows, labels, weight, rng) -> Unseen:
+    def _unseen(self, fitted: Fitted, rows, labels, weight, rng) -> Unseen:
         """Return decision values of rows that the fit has not seen, or nearly not.
 
         Those of the representatives left out one by one are much too careful: a centre
@@ -285,17 +287,6 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         labels = self.representative_labels_
         self.representative_labels_ = take_rows(labels, as_like(kept, labels))
 
-    def _so_far(self, X) -> Representatives:
-        """Return what earlier rows have left behind."""
-        return Representatives(
-            in_precision_of(self.representatives_, X),
-            np.searchsorted(self.classes_, to_numpy(self.representative_labels_)),
-            to_numpy(self.representative_weights_),
-            n_iter=self.n_iter_,
-            n_reseeded=0,
-            converged=True,
-        )
-
     def _numbers(self, sizes) -> list[int] | None:
         """Return the number of representatives of each class; None leaves it open."""
         wanted = self.n_representatives
@@ -316,7 +307,7 @@ class RepresentedClasses(ClassifierPredictions, RepresentativesBase):
         return [int(wanted[c]) for c in classes]
 
 
-def _with_shift(fitted: _Fitted) -> _Fitted:
+def _with_shift(fitted: Fitted) -> Fitted:
     """Move the intercept to where the log-loss of unseen rows is least."""
     if fitted.unseen is None or len(fitted.unseen.labels) == 0:
         return fitted

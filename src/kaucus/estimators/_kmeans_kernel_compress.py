@@ -50,6 +50,7 @@ class CompressMixin:
         small = compress_columns(K, coef, intercept, float(tol))
         model = copy.copy(self)
         model._keep(small.kept)
+        model._stream = None  # of the representatives there were
         model.dual_coef_ = as_like(small.dual_coef, points)
         model.intercept_ = as_like(small.intercept, points)
         return model

@@ -15,7 +15,7 @@ from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.kernels import Kernel
 from kaucus.representatives import ALLOCATIONS, allocate
-from kaucus.solvers import search_on_representatives
+from kaucus.solvers import affordable_search, search_on_representatives
 
 
 class Target(NamedTuple):
@@ -85,7 +85,7 @@ def plan_growth(
         return _given(list(numbers), n, refine, n_refine, rounds)
     if n <= most_rows(target, budget, factored=factored):
         return Growth([int(size) for size in sizes], [])
-    wanted, most = TARGETS[target], _most(target, budget)
+    wanted, most = TARGETS[target], most_representatives(target, budget)
     first = allocate(max(most // 4, len(sizes)), sizes, allocation)
     additions, total = [], sum(first)
     while total < most:
@@ -101,10 +101,11 @@ def most_rows(target: str, budget: int, *, factored: bool) -> int:
     Where this is one factorisation of n rows (``factored``), n³/3 multiplications, it
     takes no longer than m representatives of them, n m², up to n = √3 m.
     """
-    return int(_most(target, budget) * (3**0.5 if factored else 1))
+    return int(most_representatives(target, budget) * (3**0.5 if factored else 1))
 
 
-def _most(target: str, budget: int) -> int:
+def most_representatives(target: str, budget: int) -> int:
+    """Return how many representatives there may be, if that is left open."""
     return min(TARGETS[target].most, int((budget / 2 / 44) ** 0.5))
 
 
@@ -132,6 +133,7 @@ def choose_allocation(
     *,
     weight: np.ndarray | None,
     rng: np.random.Generator,
+    memory_budget: int | str | None = None,
 ) -> str:
     """Return how to share out representatives among classes, by leave-one-out.
 
@@ -143,12 +145,15 @@ def choose_allocation(
     if sizes.max() <= _ABOUT_EQUAL * sizes.min():
         return "equal"
     order = rng.permutation(present)
-    some = order[: _TRIAL[0]]
+    n_rows, n_columns = affordable_search(
+        *_TRIAL, rows.shape[1], Y.shape[1], memory_budget
+    )
+    some = order[:n_rows]
     part = take_rows(rows, beside(rows, some))
     counts = np.bincount(labels[order])
     losses = []
     for how in ALLOCATIONS:
-        numbers = allocate(min(_TRIAL[1], len(order) // 2), counts, how)
+        numbers = allocate(min(n_columns, len(order) // 2), counts, how)
         columns = np.concatenate(
             [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
         )
@@ -160,6 +165,7 @@ def choose_allocation(
             Z,
             [C],
             sample_weight=None if weight is None else beside(Z, weight[some]),
+            memory_budget=memory_budget,
         )
         losses.append(found.losses[0, 0])
     return ALLOCATIONS[int(np.argmin(losses))]

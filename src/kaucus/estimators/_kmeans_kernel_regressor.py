@@ -6,36 +6,26 @@ import numpy as np
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
-    concat_rows,
     generator_from,
     products_in,
     to_numpy,
 )
 from kaucus.estimators._base import indefinite_kernel
-from kaucus.estimators._kernel_input import (
-    beside,
-    fitting_rows,
-    in_precision_of,
-    map_rows,
-)
+from kaucus.estimators._kernel_input import beside, fitting_rows
 from kaucus.estimators._kmeans_kernel_base import FitTask, RepresentativesBase
 from kaucus.estimators._kmeans_kernel_growth import Growth
+from kaucus.estimators._kmeans_kernel_stream import StreamMixin
 from kaucus.estimators._parameters import count, one_of
 from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import (
     check_weights,
     left_out_shares,
 )
-from kaucus.representatives import Representatives, allocate
+from kaucus.representatives import allocate
 from kaucus.solvers import random_hardness, regression_score, residual_hardness
 
-# Representatives of each bin, where their number is left open and rows still come.
-_OPEN = 100
-# Masses of bins as whole numbers.
-_PARTS = 2**20
 
-
-class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
+class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBase):
     """Kernel regressor in which a few representatives speak for all rows.
 
     Rows with like targets are clustered by k-means; the centres z_q,
@@ -246,22 +236,25 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
+        self._stream = None
         return self._learn(X, Y, weight, stream=False)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Take in more rows.
 
-        The new rows are clustered together with the representatives so far, which count
-        as the rows they stand for: these move, and there will be more of them while
-        they are fewer than asked for. Then the coefficients are solved for once, on the
-        new rows and, for the earlier ones, the representatives z_q of weight w_q with
-        the targets
+        While there are no more than 10,000 rows, or ten for each representative that is
+        asked for, all are kept, and the model is chosen from them anew whenever they
+        have doubled: that is a ``fit`` of all rows so far. Between, and afterwards, the
+        representatives stay, and the coefficients are those of the least squares of all
+        rows seen on these: their normal equations are kept, m × m numbers for m
+        representatives.
+
+        After a ``fit``, which keeps no rows, its representatives z_q of weight w_q
+        count as the rows of it, with the targets
 
             t_q = f(z_q) + (a_q / w_q − Σ a / Σ w) / C,
 
-        from which alone the model so far would be fitted again, or nearly so: no row is
-        kept, and little of what they said is lost. Kernel and C are those of the first
-        rows. Nothing is refined here, but hard rows of an earlier ``fit`` stay.
+        from which alone the model would be fitted again, or nearly so.
 
         Parameters
         ----------
@@ -280,15 +273,20 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         first = not hasattr(self, "representatives_")
         X, Y = self._validate_outputs(X, y, reset=first)
         weight = check_weights(sample_weight, X)
-        if first:
-            return self._learn(X, Y, weight, stream=True)
+        n_outputs = Y.shape[1] if first else self.dual_coef_.shape[1]
+        if Y.shape[1] != n_outputs:
+            raise ValueError(
+                f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
+                "pass as many, or fit a new model."
+            )
         return self._take_in(X, Y, weight)
 
-    def _learn(self, X, Y, weight, *, stream: bool):
-        """Learn from rows alone."""
+    def _learn(self, X, Y, weight, *, stream: bool, tune: bool = True):
+        """Fit the rows alone; as a part of a stream, so that others may follow."""
         rng = generator_from(self.random_state)
         rows = fitting_rows(X, self.device, self.memory_budget)
-        self._tune(X, rows, Y, weight, rng)
+        if tune:
+            self._tune(X, rows, Y, weight, rng)
         bins = target_bins(Y, weight, self.n_bins)
         growth = self._growth(rows, bins, weight, stream=stream)
         held = self._hold_out(growth, weight, len(Y), rng)
@@ -296,58 +294,36 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self._solve_and_store(X, rows, Y, bins, weight, chosen, growth, held, rng)
         return self
 
-    def _take_in(self, X, Y, weight):
-        """Learn from rows and the model so far."""
-        rng = generator_from(self.random_state)
-        rows = fitting_rows(X, self.device, self.memory_budget)
-        old, targets = self._so_far(X, Y.shape[1])
-        n_old, new = len(targets), _as_numbers(weight, len(Y))
-        Y, weight = np.concatenate([targets, Y]), np.concatenate([old.weights, new])
-        bins = target_bins(Y, weight, self.n_bins)
-        growth = Growth(self._numbers_again(bins, weight, n_old), [])
-        old = old._replace(labels=bins[:n_old])
-        chosen = self._represent(
-            rows, bins[n_old:], growth.numbers, new, rng=rng, old=old
-        )
-        rows, none = concat_rows(beside(rows, old.points), rows), np.empty(0, np.int64)
-        self._solve_and_store(X, rows, Y, bins, weight, chosen, growth, none, rng)
-        return self
+    # What StreamMixin asks for: all rows are one group.
+    _n_groups, _keeps_equations, _wants_unseen = 1, True, False
 
-    def _so_far(self, X, n_outputs: int) -> tuple[Representatives, np.ndarray]:
-        """Return the representatives, and targets that speak for the model.
+    def _as_targets(self, Y: np.ndarray) -> np.ndarray:
+        return Y
 
-        Least squares of the representatives alone, with targets t and weights W, have
-        the solution a, b if K (W (K a + b − t) + a / C) = 0 and 1ᵀ W (K a + b − t) = 0.
-        Both hold for t = f(Z) + W⁻¹ a / C where 1ᵀ a = 0, as in a machine of all rows,
-        whose targets these are. Else the mean of W⁻¹ a is taken off, for the second.
-        """
-        coef, weights = (
-            to_numpy(part).astype(np.float64)
-            for part in (self.dual_coef_, self.representative_weights_)
-        )
-        if coef.shape[1] != n_outputs:
-            raise ValueError(
-                f"y has {n_outputs} outputs, and had {coef.shape[1]} at the first "
-                "call; pass as many, or fit a new model."
-            )
-        now = map_rows(
-            self._values_on_device,
-            self.representatives_,
-            self.device,
-            self.memory_budget,
-        )
-        pull = coef / np.where(weights > 0, weights, np.inf)[:, None]
-        pull = (pull - coef.sum(axis=0) / weights.sum()) / self.C_
-        points = in_precision_of(self.representatives_, X)
-        no_bins = np.zeros(len(coef), dtype=np.int64)
-        chosen = Representatives(points, no_bins, weights, self.n_iter_, 0, True)
-        return chosen, to_numpy(now).astype(np.float64) + pull
+    def _groups_of(self, Y: np.ndarray) -> np.ndarray:
+        return np.zeros(len(Y), dtype=np.int64)
 
-    def _numbers_again(self, bins, weight, n_old: int) -> list[int]:
-        """Return how many representatives of each bin, by what is in it by now."""
-        share = np.bincount(bins, weights=weight) / weight.sum()
-        sizes = np.maximum(np.round(_PARTS * share), 1).astype(np.int64)
-        return allocate(max(n_old, self._n_first), sizes, "proportional")
+    def _judged(self, weight, Y):
+        return weight
+
+    def _targets_of(self, chosen, targets) -> np.ndarray:
+        return targets
+
+    def _representative_groups(self) -> np.ndarray:
+        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
+
+    @property
+    def _n_wanted(self) -> int:
+        return self.n_representatives
+
+    def _loss(self, Y, weight, values) -> float:
+        unit = _spread(Y, weight)
+        score = "neg_mean_squared_error"
+        values = to_numpy(values) / unit
+        return -regression_score(values, Y / unit, score, weight)[0]
+
+    def _store_running(self, X, chosen, solution, some, weight) -> None:
+        self._store_model(X, chosen, solution, to_numpy(self.hard_rows_))
 
     def _solve_and_store(
         self, X, rows, Y, bins, weight, chosen, growth, held, rng
@@ -388,24 +364,16 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         """Return how many representatives of each bin, and what is added to them."""
         sizes = np.bincount(bins if weight is None else bins[weight > 0])
         wanted, numbers = self.n_representatives, None
-        if isinstance(wanted, str) and stream:
-            wanted = _OPEN * self.n_bins
         if not isinstance(wanted, str):
             numbers = allocate(wanted, sizes, "proportional")
         growth = self._plan(numbers, sizes, "proportional", rows)
-        # Later rows make up for what there are too few rows for now.
-        self._n_first = sum(growth.numbers) if isinstance(wanted, str) else wanted
-        return Growth(growth.numbers, []) if stream else growth
+        return self._for_good(growth, rows) if stream else growth
 
 
 def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):
     """Return what orders rows by their residuals, each output in its own unit."""
     unit = beside(chosen.points, _spread(Y, weight))
     return lambda values, targets: residual_hardness(values / unit, targets / unit)
-
-
-def _as_numbers(weight: np.ndarray | None, n: int) -> np.ndarray:
-    return np.ones(n) if weight is None else weight
 
 
 def _spread(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

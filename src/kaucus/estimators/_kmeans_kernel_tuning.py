@@ -22,7 +22,7 @@ from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.estimators._search_table import join_tables, search_table
 from kaucus.kernels import Kernel
-from kaucus.solvers import search_on_representatives
+from kaucus.solvers import affordable_search, search_on_representatives
 
 CS = 10.0 ** np.arange(-2, 4.1, 0.5)
 """What ``C="auto"`` chooses from."""
@@ -33,6 +33,7 @@ AUTO_KERNELS = ("exponential", "rbf")
 # So many kernels, the best by half of the columns, are compared by all of them; and the
 # best of each name.
 _FINALISTS = 2
+_C_STEP = float(CS[1] / CS[0])
 # The least and the largest gamma are tried where the one next to them has less than
 # this share of the loss of the one in the middle.
 _OUTWARDS = 0.9
@@ -87,6 +88,7 @@ def tune(
     shares: np.ndarray | None,
     rng: np.random.Generator,
     callback: Callable[[int, int], object] | None = None,
+    memory_budget: int | str | None = None,
 ) -> Tuning:
     """Choose the kernel and C of the least leave-one-out loss.
 
@@ -106,12 +108,18 @@ def tune(
         Draws the rows.
     callback : callable, default=None
         ``callback(n_done, n_kernels)`` after each kernel of a round.
+    memory_budget : int, str or None, default=None
+        Where it is short, fewer rows and columns are looked at.
     """
     kernels = [kernel for path in paths for kernel in path]
     if len(kernels) == 1 and len(Cs) == 1:
         return Tuning(kernels[0], float(Cs[0]), join_tables([]))
     present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
     size = next(size for size in _SIZES if len(present) < size.below)
+    n_rows, n_columns = affordable_search(
+        size.rows, size.columns, rows.shape[1], Y.shape[1], memory_budget
+    )
+    size = size._replace(rows=n_rows, columns=n_columns)
     some = rng.permutation(present)[: size.rows]
     Z = dense_rows(rows, some[: size.columns])
     part = take_rows(rows, beside(rows, some))
@@ -130,6 +138,7 @@ def tune(
             left_out=None if shares is None else beside(Z, shares[some]),
             first_rows=True,
             callback=callback,
+            memory_budget=memory_budget,
         )
         smooth = np.asarray([kernel.name == "rbf" for kernel in kernels])
         losses = found.losses * np.where(smooth, size.handicap, 1.0)[:, None]
@@ -182,6 +191,29 @@ def _further(best: _Best, search, *, gamma_by=1.0, C_by=1.0) -> _Best:
             break
         best = _Best(kernel, C, loss)
     return best
+
+
+def better_C(solve, loss, C: float, solution):
+    """Return the C of less loss, the given one or one of its neighbours, and its fit.
+
+    Parameters
+    ----------
+    solve : callable
+        Gives the solution for a C.
+    loss : callable
+        Of the solution's leave-one-out values.
+    C : float
+    solution : LSSVMSolution
+        For the given C.
+    """
+    best, best_C, least = solution, C, loss(solution.loo_decision)
+    grid = [c for c in (C / _C_STEP, C * _C_STEP) if CS[0] * 0.99 < c < CS[-1] * 1.01]
+    for other in grid:
+        new = solve(other)
+        if (value := loss(new.loo_decision)) < least:
+            best, best_C, least = new, other, value
+            break  # losses have one minimum or nearly so
+    return best_C, best
 
 
 def _finalists(

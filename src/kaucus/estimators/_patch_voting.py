@@ -34,6 +34,8 @@ from kaucus.estimators._validation import (
 from kaucus.preprocessing import iter_patches, patch_view
 
 VOTINGS = ("majority", "sum")
+# Patches may take this share of the budget; the rest is the estimator's.
+_PATCH_SHARE = 0.8
 
 
 def _can_give_probabilities(self) -> bool:
@@ -81,8 +83,9 @@ class PatchVotingClassifier(
         values. ``"sum"``: the class of the largest sum of decision values (of
         probabilities, where the estimator has no ``decision_function``).
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"8GiB"``, for the patches; None is three quarters of
-        what is free. All patches are held in ``fit``, blocks of them in ``predict``.
+        Bytes, or a text such as ``"8GiB"``; None is three quarters of what is free. All
+        patches are held in ``fit``, blocks of them in ``predict``. What the patches
+        leave is the ``memory_budget`` of the estimator, where it has one that is None.
     verbose : int, default=0
         1 shows the progress of predictions on a terminal.
 
@@ -168,11 +171,11 @@ class PatchVotingClassifier(
         self.classes_, indices = encode_labels(y)
         weight = check_weights(sample_weight, X)
         weights_with_classes(weight, None, self.classes_, indices)
-        estimator = self._new_estimator()
         # Of one picture, whatever the kind of X: how many patches, of how many pixels.
         one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
         self.n_patches_ = self._count_patches(one)
         room = self._check_room(X, one.size)
+        estimator = self._new_estimator(room, X)
         [(_, patches)] = iter_patches(
             X, self.image_shape, self.patch_size, memory_budget=2 * room
         )
@@ -291,10 +294,20 @@ class PatchVotingClassifier(
             X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
-    def _new_estimator(self):
-        if self.estimator is None:
-            return KMeansKernelClassifier()
-        return clone(self.estimator)
+    def _new_estimator(self, room: int, X):
+        """Return the estimator to be fitted, with the memory that the patches leave."""
+        estimator = KMeansKernelClassifier()
+        if self.estimator is not None:
+            estimator = clone(self.estimator)
+        if self.memory_budget is None:
+            return estimator
+        left = resolve_budget(self.memory_budget, X) - room
+        budgets = {
+            name: left
+            for name, value in estimator.get_params().items()
+            if name.split("__")[-1] == "memory_budget" and value is None
+        }
+        return estimator.set_params(**budgets)
 
     def _count_patches(self, one: np.ndarray) -> int:
         n_axes = 1 if self.image_shape is None else 2
@@ -304,11 +317,12 @@ class PatchVotingClassifier(
         """Return the bytes that all patches take, if there is room for them."""
         budget = resolve_budget(self.memory_budget, X)
         needed = X.shape[0] * n_values * itemsize(X)
-        if needed > budget:
+        if needed > _PATCH_SHARE * budget:
             raise MemoryError(
                 f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
-                f"memory_budget allows {format_bytes(budget)}; pass float32 pictures, "
-                "fewer of them, a smaller patch_size, or a larger memory_budget."
+                f"and the estimator needs memory beside them; memory_budget allows "
+                f"{format_bytes(budget)}. Pass float32 pictures, fewer of them, a "
+                "smaller patch_size, or a larger memory_budget."
             )
         return needed
 

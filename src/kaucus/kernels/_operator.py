@@ -47,8 +47,9 @@ class KernelOperator:
     Y : array, CSR matrix or HostRows of shape (m, d), default=None
         None means ``X``: K is symmetric, and half of it is computed.
     memory_budget : int, str or None, default=None
-        Bytes that this object may hold beside ``X`` and ``Y``, and beside what
-        ``HostRows`` take on their way; None: three quarters of what is free.
+        Bytes that this object may hold beside ``X`` and ``Y``, shifted copies of them
+        included, and beside what ``HostRows`` take on their way; None: three quarters
+        of what is free.
     store : bool, default=True
         Whether tiles are kept for the next product as far as the budget goes. Choose
         False for a single product.
@@ -88,6 +89,7 @@ class KernelOperator:
         self._like = X
         budget = resolve_budget(memory_budget, X)
         self._pairs = row_pairs(kernel, X, Y)
+        budget = max(budget - self._pairs.held_bytes, 1)
         self.shape = self._pairs.shape
         # An eighth for the tiles at work, another for the products in flight, the rest
         # for tiles that are kept.

@@ -106,7 +106,7 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     else:
         shift = astype(X[:1, :1], "float64")
         sums, squares = [], []
-        for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**24):
+        for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**20):
             block = astype(X[s, :], "float64") - shift
             sums.append(xp.sum(block, axis=1))
             squares.append(xp.sum(block**2, axis=1))

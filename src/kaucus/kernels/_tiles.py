@@ -58,6 +58,12 @@ class PreparedPairs:
         """Return rows and columns of a tile for which there is memory."""
         return tile_shape(self._like, self.shape[1], budget)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of copies of the rows, which are held for the tiles."""
+        different = (self._rows, self._columns)[: 1 + (self._columns is not self._rows)]
+        return sum(copied_bytes(rows) for rows in different)
+
     def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
         """Yield the rows and the columns of each tile."""
         return map(self._pair, tiles)
@@ -83,6 +89,8 @@ class PreparedPairs:
 
 class TravellingPairs:
     """Rows and columns of k(X, Y) where X or Y or both stay on the host."""
+
+    held_bytes = 0
 
     def __init__(self, kernel: "Kernel", X: Array, Y: Array) -> None:
         self._kernel, self._X, self._Y = kernel, X, Y
@@ -121,6 +129,14 @@ class TravellingPairs:
         """Return the pairs of these rows of K with all columns."""
         X = rows_in_order(self._X, numbers)
         return TravellingPairs(self._kernel, X, self._Y)
+
+
+def copied_bytes(rows: Any) -> int:
+    """Return the bytes of rows that were shifted; others are the caller's."""
+    values = rows.values
+    if getattr(rows, "given", None) is None:
+        return 0
+    return itemsize(values) * values.shape[0] * values.shape[1]
 
 
 def row_pairs(

@@ -36,6 +36,7 @@ from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
     represent_classes,
+    speak_for,
     with_rows,
 )
 from kaucus.representatives._pivoted_cholesky import (
@@ -90,5 +91,6 @@ __all__ = [
     "seeds_by_cost",
     "streamed_kmeans",
     "total_scatter",
+    "speak_for",
     "with_rows",
 ]

@@ -40,7 +40,7 @@ from kaucus.representatives._geometry import Centers
 
 # High enough for an efficient product, low enough for many blocks per thread.
 _BLOCK_ROWS = 1024
-_SUM_ROWS = 8192
+_SUM_ROWS = 2048
 # A GPU wants few and large blocks: scores of one, and rows of one sum.
 _BLOCK_ENTRIES_GPU = 2**30
 _SUM_ENTRIES_GPU = 2**28

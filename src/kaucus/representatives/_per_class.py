@@ -23,7 +23,9 @@ from kaucus.backend import (
     astype,
     concat_rows,
     dtype_name,
+    format_bytes,
     is_sparse,
+    itemsize,
     n_workers,
     one_blas_thread,
     resolve_budget,
@@ -33,7 +35,14 @@ from kaucus.backend import (
     to_device,
     to_numpy,
 )
+from kaucus.representatives._assign import Assigner
+from kaucus.representatives._geometry import make_centers, prepare_rows
 from kaucus.representatives._lloyd import kmeans
+
+# Numbers of float64 for each row of a class: weights, norms, costs, labels.
+_VECTORS = 6
+# Budgets below this are too small to be kept.
+_LEAST_CHECKED = 2**20
 
 
 class Representatives(NamedTuple):
@@ -126,7 +135,11 @@ def represent_classes(
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
+    copies = _bytes_of_copies(jobs, X, old, options.metric)
     workers = _parallel_classes(jobs, n_workers(X) if on_host else 1)
+    if workers * copies > budget // 2:  # each at work has copies of its own
+        workers = 1
+    _check_memory(copies, budget)
     stop, n_done = threading.Event(), 0
 
     def represent(c: int) -> _OneClass:
@@ -141,7 +154,7 @@ def represent_classes(
             n_old=0 if old is None else int(np.sum(old.labels == c)),
             options=options,
             rng=rngs[c],
-            budget=budget // workers,
+            budget=max(budget // workers - copies, 1),
             stop=stop,
         )
         if not on_host:
@@ -170,6 +183,60 @@ def with_rows(
         labels=np.concatenate([chosen.labels, labels]),
         weights=np.concatenate([chosen.weights * share[chosen.labels], weights]),
     )
+
+
+def speak_for(
+    chosen: Representatives,
+    X: Array,
+    labels: np.ndarray,
+    sample_weight: np.ndarray | None,
+    *,
+    metric: str,
+    memory_budget: int | str | None = None,
+) -> Representatives:
+    """Return the representatives with the weight of more rows, staying where they are.
+
+    Each row counts for the nearest representative of its class.
+
+    Parameters
+    ----------
+    chosen : Representatives
+        Of every class that is among ``labels``.
+    X : array or CSR matrix of shape (n, d)
+    labels : integer array of shape (n,)
+    sample_weight : array of shape (n,) or None
+    metric : {"euclidean", "cosine"}
+    memory_budget : int, str or None, default=None
+    """
+    weights, budget = chosen.weights.copy(), resolve_budget(memory_budget, X)
+    for c in np.unique(labels):
+        own, members = np.flatnonzero(chosen.labels == c), np.flatnonzero(labels == c)
+        some = take_rows(X, members if is_sparse(X) else as_like(members, X))
+        rows = prepare_rows(some, metric)
+        points = take_rows(chosen.points, as_like(own, chosen.points))
+        centers = make_centers(prepare_rows(points, metric), metric)
+        nearest = Assigner(rows, len(own), budget, n_rows=0).assign(centers).labels
+        w = None if sample_weight is None else sample_weight[members]
+        weights[own] += np.bincount(to_numpy(nearest), w, minlength=len(own))
+    return chosen._replace(weights=weights)
+
+
+def _bytes_of_copies(jobs: list[_Job], X: Array, old, metric: str) -> int:
+    """Return what the rows of the largest class take: copied, on the sphere twice."""
+    n = max(len(job.rows) for job in jobs)
+    n += 0 if old is None else int(np.bincount(old.labels).max(initial=0))
+    share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if is_sparse(X) else 1.0
+    row = share * itemsize(X) * X.shape[1] * (2 if metric == "cosine" else 1)
+    return int(n * (row + _VECTORS * 8))
+
+
+def _check_memory(copies: int, budget: int) -> None:
+    if copies > budget and budget >= _LEAST_CHECKED:
+        raise MemoryError(
+            f"k-means of the largest class copies its rows, {format_bytes(copies)}; "
+            f"memory_budget allows {format_bytes(budget)}. Pass a larger one, float32 "
+            "rows, or fewer of them."
+        )
 
 
 def _parallel_classes(jobs: list[_Job], workers: int) -> int:

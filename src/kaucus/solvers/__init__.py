@@ -15,7 +15,7 @@ from kaucus.solvers._calibration import (
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._compress import Compressed, compress_columns
-from kaucus.solvers._fit import FitResult, Plan, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
     Judge,
@@ -26,15 +26,18 @@ from kaucus.solvers._growing import (
 )
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
-from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank import RowData, solve_on_representatives
 from kaucus.solvers._low_rank_search import (
     LowRankSearch,
+    affordable_search,
     search_on_representatives,
 )
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LSSVMSpectrum, decompose_ls_svm, solve_at
+from kaucus.solvers._plan import Plan, plan_ls_svm
 from kaucus.solvers._randomized import RandomizedResult, solve_ls_svm_randomized
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._running import RunningSums, add_rows, solve_running
 from kaucus.solvers._scores import (
     Score,
     classification_score,
@@ -59,12 +62,16 @@ __all__ = [
     "Plan",
     "RANDOMIZED",
     "RandomizedResult",
+    "RowData",
+    "RunningSums",
     "Score",
     "SolveInfo",
     "Start",
     "StepState",
     "Validation",
     "Watch",
+    "add_rows",
+    "affordable_search",
     "classification_score",
     "compress_columns",
     "conjugate_gradient",
@@ -89,6 +96,7 @@ __all__ = [
     "solve_ls_svm_cg",
     "solve_on_representatives",
     "solve_ls_svm_randomized",
+    "solve_running",
     "solve_with_hard_rows",
     "sum_of_exponentials",
     "two_columns",

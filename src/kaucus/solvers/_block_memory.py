@@ -2,10 +2,21 @@
 
 from typing import NamedTuple
 
-from kaucus.backend import Array, format_bytes, itemsize, n_workers
+from kaucus.backend import (
+    Array,
+    HostRows,
+    format_bytes,
+    is_sparse,
+    itemsize,
+    n_workers,
+)
 
 # The paper's J for MNIST.
 _BLOCK_SIZE = 2000
+# Smaller blocks than this take so many steps that a fit crawls; what needs no more than
+# so many bytes is let go all the same.
+_LEAST_BLOCK, _LEAST_REFUSED = 32, 16 * 2**20
+_SMALL_BLOCK = 256
 # Blocks of float64 as large as W that a run holds: state, best state, new ones.
 _VECTORS = 12
 # J × J matrices of float64: the Gram matrix, its scaled copy, a factor, a corner.
@@ -49,7 +60,8 @@ def plan_blocks(
     Raises
     ------
     MemoryError
-        If a given ``block_size`` does not fit.
+        If a given ``block_size`` does not fit, or the largest that fits is so small
+        that a fit would not end in reasonable time.
     """
     n = X.shape[0]
     copies = 2 if weighted or n_problems > 1 else 1
@@ -61,10 +73,15 @@ def plan_blocks(
         vectors = _VECTORS * 8 * n * (n_targets + 1) * n_problems
         return n_parallel * (block + pieces + vectors + _SQUARES * 8 * J * J)
 
+    budget = max(budget - row_copies(X), 1)
     if block_size is None:
         J = min(_BLOCK_SIZE, n)
-        while J > 1 and needed(J) > budget // 2:
+        # Half of the budget, so that rows can be kept; more rather than tiny blocks.
+        while J > 1 and needed(J) > (
+            budget // 2 if J > _SMALL_BLOCK else _most(budget)
+        ):
             J = J * 3 // 4
+        _check_smallest(X, J, needed, budget)
         return BlockMemory(J, _left(budget, needed(J)))
     J = min(block_size, n)
     if needed(J) > budget:
@@ -77,10 +94,37 @@ def plan_blocks(
     return BlockMemory(J, _left(budget, needed(J)))
 
 
+def _most(budget: int) -> int:
+    """Return the bytes to be used where an eighth is for what is not counted."""
+    return budget - budget // 8
+
+
+def row_copies(X: Array) -> int:
+    """Return the bytes of the shifted rows that a kernel of distances holds."""
+    if isinstance(X, HostRows) or is_sparse(X):
+        return 0
+    return itemsize(X) * X.shape[0] * X.shape[1]
+
+
+def _check_smallest(X: Array, J: int, needed, budget: int) -> None:
+    """Raise where blocks would be too small for a fit to end in reasonable time."""
+    n = X.shape[0]
+    least = min(_LEAST_BLOCK, n)
+    wanted = needed(least) + row_copies(X)
+    if least <= J or wanted <= _LEAST_REFUSED:
+        return
+    raise MemoryError(
+        f"memory_budget leaves {format_bytes(budget)} beside a copy of the rows, for "
+        f"blocks of {J} of {n} rows: a pass would take {-(-n // J)} steps. Pass a "
+        f"memory_budget of {format_bytes(1.25 * wanted)} or more, a block_size to have "
+        "it so, float32 rows, or fewer rows."
+    )
+
+
 def _left(budget: int, needed: int) -> int:
     """Return the bytes for rows that are kept.
 
     An eighth of the budget is for what is not counted: tiles of the kernel in several
     threads, the buffers of BLAS, gaps between freed blocks.
     """
-    return max(budget - budget // 8 - needed, 0)
+    return max(_most(budget) - needed, 0)

@@ -26,7 +26,6 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     few_threads_for,
-    itemsize,
     resolve_budget,
     row_blocks,
     to_numpy,
@@ -50,8 +49,6 @@ from kaucus.solvers._low_rank import (
 )
 from kaucus.solvers._result import LSSVMSolution
 
-# Blocks of columns of rows held out.
-_JUDGE_BYTES = 128 * 2**20
 # So many candidates for each row that is wanted: some repeat others.
 _CANDIDATES = 1.25
 # A row repeats another where ‖φ − φ'‖² is less than this share of ‖φ‖² + ‖φ'‖².
@@ -251,7 +248,7 @@ class _Growth(NamedTuple):
         assert self.judge is not None, "several choices need a judge"
         X, Z = self.judge.X, grown.columns.Z
         parts = []
-        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+        for rows in row_blocks(X.shape[0], 1, self.plan.height):
             K = self.data.kernel(rows_beside(X, rows, Z), Z)
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
@@ -262,7 +259,7 @@ class _Growth(NamedTuple):
             return columns
         X, Y, weight, *_ = self.judge
         Z, equations = columns.Z, columns.equations
-        for rows in row_blocks(X.shape[0], Z.shape[0] * itemsize(Z), _JUDGE_BYTES):
+        for rows in row_blocks(X.shape[0], 1, self.plan.height):
             K = self.data.kernel(rows_beside(X, rows, Z), Z)
             K -= astype(columns.shift, dtype_name(K))[None, :]
             w = None if weight is None else weight[rows]

@@ -20,6 +20,7 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     format_bytes,
+    gram_bytes,
     itemsize,
     row_blocks,
     zero_gram,
@@ -29,12 +30,13 @@ from kaucus.solvers._low_rank import (
     Columns,
     NormalEquations,
     RowData,
+    bytes_per_row,
     rows_beside,
 )
 from kaucus.solvers._result import LSSVMSolution
 
 # Blocks of K_nm, as in _low_rank.
-_BLOCK_BYTES = 512 * 2**20
+_BLOCK_BYTES = 1024 * 2**20
 
 
 class BlockPlan(NamedTuple):
@@ -42,6 +44,8 @@ class BlockPlan(NamedTuple):
 
     blocks: list[slice]
     keep: bool
+    height: int
+    """Rows of a block of other rows."""
 
 
 class GrownColumns(NamedTuple):
@@ -55,17 +59,20 @@ class GrownColumns(NamedTuple):
 
 def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
     """Return the blocks, or raise where the matrices of m × m do not fit."""
-    needed = (5 * 8 + itemsize(Z)) * m * m
-    row, rest = m * itemsize(Z), budget - needed
+    needed = (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+    row, rest = bytes_per_row(m, Z), budget - needed
     if rest < row:
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, a smaller n_refine, or a larger memory_budget."
         )
-    block = min(_BLOCK_BYTES, rest // 4)
-    keep = n * row + 3 * block <= rest
-    return BlockPlan(list(row_blocks(n, row, block)), keep)
+    block = min(_BLOCK_BYTES, rest)
+    whole = n * m * itemsize(Z)
+    keep = whole < rest and whole + min(block, n * row) // 2 <= rest
+    if keep:
+        block = min(block, rest - whole)
+    return BlockPlan(list(row_blocks(n, row, block)), keep, max(block // row, 1))
 
 
 def first_columns(

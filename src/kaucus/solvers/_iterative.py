@@ -35,7 +35,7 @@ from kaucus.solvers._scaling import (
 )
 
 # Bytes of one block of the preconditioner's rows.
-_BLOCK_BYTES = 64 * 2**20
+_BLOCK_BYTES = 4 * 2**20
 
 
 def solve_ls_svm_cg(
@@ -90,17 +90,17 @@ def solve_ls_svm_cg(
         problems.append(scale_targets(Y, weight * keep))
     B = xp.concat([part for p in problems for part in (p.u, p.Y)], axis=1)
     width = 1 + Y.shape[1]
-    roots = xp.concat([p.u for p in problems for _ in range(width)], axis=1)
+    roots = xp.concat([p.u for p in problems], axis=1)  # (n, problems)
     masks = xp.astype(roots > 0, xp.float64)
     inverse = _woodbury(low_rank_factor, problems[0].u, C)
     result = conjugate_gradient(
-        lambda V: roots * matvec(roots * V) + V / C,
+        lambda V: _times(roots, matvec(_times(roots, V))) + V / C,
         B,
         tol=tol,
         max_iter=max_iter,
         # Held-out rows stay 0: projected, the preconditioner is that of the second
         # problem too.
-        precondition=inverse and (lambda R: masks * inverse(masks * R)),
+        precondition=inverse and (lambda R: _times(masks, inverse(_times(masks, R)))),
         callback=callback,
         observe=recorder and _observer(recorder, problems[0], width),
     )
@@ -119,6 +119,14 @@ def solve_ls_svm_cg(
     model = models[0]
     info = _info(result, max_iter)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
+
+
+def _times(factors: Array, V: Array) -> Array:
+    """Multiply the columns of each problem in V by the problem's factors of rows."""
+    xp = array_namespace(V)
+    n, n_problems = factors.shape
+    blocks = xp.reshape(V, (n, n_problems, -1)) * factors[:, :, None]
+    return xp.reshape(blocks, V.shape)
 
 
 def _observer(recorder: Recorder, problem: ScaledTargets, width: int):

@@ -45,6 +45,7 @@ from kaucus.backend import (
     epsilon,
     few_threads_for,
     format_bytes,
+    gram_bytes,
     is_numpy,
     is_sparse,
     itemsize,
@@ -60,7 +61,11 @@ from kaucus.kernels import Kernel
 from kaucus.solvers._result import LSSVMSolution, SolveInfo
 
 # Blocks of K_nm: high enough that adding a Gram matrix costs little beside making it.
-_BLOCK_BYTES = 512 * 2**20
+_BLOCK_BYTES = 1024 * 2**20
+# Targets as they are given, those of a block of classes, and weighted ones.
+_TARGETS = 2
+# A strip of rows that are left out one by one, of which there are a handful.
+_LEFT_OUT_BYTES = 4 * 2**20
 # What the sums of kernel columns are off by, in roundings of an entry. A smaller jitter
 # does not outweigh it: three fits of MNIST, before the sums were made with care, had
 # 27, 2.8 and 1.6 % test error with 1e-8, 1e-7 and 1e-6 of the diagonal.
@@ -157,7 +162,7 @@ def solve_on_representatives(
     from kaucus.solvers import _sketched  # which builds on this module
 
     budget = resolve_budget(memory_budget, Y)
-    step = _block_bytes(Z.shape[0], budget, Z)
+    step = block_bytes(Z.shape[0], Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if _sketched.choose_sketched(data, Z, budget):
         return _sketched.solve_sketched(
@@ -166,7 +171,7 @@ def solve_on_representatives(
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations, interrupted = _sum_equations(data, Z, shift, step, callback)
+        equations, interrupted = sum_equations(data, Z, shift, step, callback)
         return solve_equations(
             data,
             Columns(Z, K_mm, shift, equations),
@@ -214,17 +219,27 @@ def solve_equations(
     return LSSVMSolution(coef, intercept - shift @ coef, loo, info)
 
 
-def _block_bytes(m: int, budget: int, Z: Array) -> int:
-    """Return the size of a block of K_nm, or raise where the rest does not fit."""
-    needed = (3 * 8 + itemsize(Z)) * m * m
-    rest = budget - needed
-    if rest < m * itemsize(Z):
+def block_bytes(
+    m: int, Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
+) -> int:
+    """Return the bytes for a block of K_nm, or raise where the rest does not fit."""
+    needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+    rest = budget - needed - _TARGETS * 8 * Y.shape[0] * (Y.shape[1] + 1)
+    if rest < bytes_per_row(m, Z):
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, fit_on='representatives', or a larger memory_budget."
         )
-    return min(_BLOCK_BYTES, rest // 3)  # a kernel's temporaries beside its block
+    return min(_BLOCK_BYTES, rest)
+
+
+def bytes_per_row(m: int, Z: Array) -> int:
+    """Return what a row of a block takes: kernel columns, tiles of these, its copies.
+
+    A kernel of distances shifts the rows; those of the host are on a device twice.
+    """
+    return itemsize(Z) * (2 * m + 3 * Z.shape[1])
 
 
 def rows_beside(X: Array, rows: slice, Z: Array) -> Array:
@@ -232,23 +247,23 @@ def rows_beside(X: Array, rows: slice, Z: Array) -> Array:
     return X[rows] if is_sparse(X) else as_like(X[rows, :], Z)
 
 
-def _sum_equations(
-    data: RowData, Z: Array, shift: Array, block_bytes: int, callback
+def sum_equations(
+    data: RowData,
+    Z: Array,
+    shift: Array,
+    block_bytes: int,
+    callback,
+    total: NormalEquations | None = None,
 ) -> tuple[NormalEquations, bool]:
-    """Sum the normal equations over blocks of rows; tell whether that was cut short."""
+    """Sum the normal equations over blocks of rows; tell whether that was cut short.
+
+    ``total`` are those of earlier rows, which are used up; None: there are none.
+    """
     kernel, X, Y, weight, _ = data
-    n, m, t = X.shape[0], Z.shape[0], Y.shape[1]
-    xp, device = array_namespace(Y), device_of(Y)
-    total = NormalEquations(
-        zero_gram(m, Y),
-        xp.zeros((m, t + 1), dtype=xp.float64, device=device),
-        xp.zeros(t, dtype=xp.float64, device=device),
-        0.0,
-    )
+    n, m = X.shape[0], Z.shape[0]
+    total = _no_equations(m, Y) if total is None else total
     shift = astype(shift, dtype_name(X))[None, :]
-    # Rows of the host are held on the device twice, beside their kernel columns.
-    width = m + 2 * X.shape[1] if is_numpy(X) and not is_numpy(Z) else m
-    blocks = row_blocks(n, width * itemsize(Z), block_bytes)
+    blocks = row_blocks(n, bytes_per_row(m, Z), block_bytes)
     columns = ((s, kernel(x, Z)) for s, x in iter_device_blocks(X, blocks, Z))
     while True:
         try:
@@ -264,6 +279,14 @@ def _sum_equations(
         total = add_block(total, K, Y[rows, :], w)
         if callback is not None:
             callback(rows.stop, n)
+
+
+def _no_equations(m: int, Y: Array) -> NormalEquations:
+    """Return the equations of no rows."""
+    xp, t = array_namespace(Y), Y.shape[1]
+    place = {"dtype": xp.float64, "device": device_of(Y)}
+    cross, target_sum = xp.zeros((m, t + 1), **place), xp.zeros(t, **place)
+    return NormalEquations(zero_gram(m, Y), cross, target_sum, 0.0)
 
 
 def add_block(
@@ -353,11 +376,14 @@ def leave_one_out(
     X, Y, weight, share, *, columns, factor, coef, target_mean, total: float
 ) -> Array:
     """Return the decision values of rows by models fitted without them, (r, t)."""
-    xp = array_namespace(Y)
-    centred = columns(X)  # c_i, (r, m)
-    residuals = Y - target_mean[None, :] - centred @ coef
-    half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
-    leverage = weight * (xp.sum(half**2, axis=0) + 1 / total)
-    kept = 1 - share * leverage
-    kept = xp.maximum(kept, xp.full_like(kept, 1e-12))
-    return Y - residuals / kept[:, None]
+    xp, parts = array_namespace(Y), []
+    height = max(_LEFT_OUT_BYTES // (8 * coef.shape[0]), 256)
+    for rows in row_blocks(Y.shape[0], 1, height):
+        centred = columns(X[rows] if is_sparse(X) else X[rows, :])  # c_i, (r, m)
+        residuals = Y[rows, :] - target_mean[None, :] - centred @ coef
+        half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
+        leverage = weight[rows] * (xp.sum(half**2, axis=0) + 1 / total)
+        kept = 1 - share[rows] * leverage
+        kept = xp.maximum(kept, xp.full_like(kept, 1e-12))
+        parts.append(Y[rows, :] - residuals / kept[:, None])
+    return xp.concat(parts)

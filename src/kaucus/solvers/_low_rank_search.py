@@ -24,6 +24,7 @@ from kaucus.backend import (
     device_of,
     eigh,
     map_blocks,
+    resolve_budget,
     solve_triangular,
     to_numpy,
 )
@@ -31,8 +32,13 @@ from kaucus.kernels import Kernel, matrices_of
 
 # Kernels that are decomposed at a time, at most: each holds its matrices.
 _WORKERS = 8
-# Leave-one-out errors that a thread holds at a time, of several Cs.
-_ENTRIES = 2**23
+# Matrices of n × m and of m × m in float64 that a thread holds.
+_TALL, _SQUARE = 5, 4
+# Leave-one-out errors that a thread holds at a time, of several Cs, and how many arrays
+# of that size there are.
+_ENTRIES, _ERRORS = 2**23, 6
+# Fewer rows or representatives than this tell nothing.
+_LEAST = 20
 
 
 class LowRankSearch(NamedTuple):
@@ -72,6 +78,7 @@ def search_on_representatives(
     left_out: Array | None = None,
     first_rows: bool = False,
     callback: Callable[[int, int], object] | None = None,
+    memory_budget: int | str | None = None,
 ) -> LowRankSearch:
     """Find the kernel and the C of the least leave-one-out loss.
 
@@ -93,12 +100,17 @@ def search_on_representatives(
         computed again.
     callback : callable, default=None
         ``callback(n_done, n_kernels)`` after each kernel.
+    memory_budget : int, str or None, default=None
+        Bounds the kernels that are decomposed at a time, and the Cs. One kernel needs
+        what :func:`search_bytes` tells.
 
     Notes
     -----
     About 2.5 n m² + 10 m³ multiplications for each kernel, five n × m matrices of
     float64 in each thread: for a few thousand rows and a few hundred representatives.
     """
+    shared, each = search_bytes(X.shape[0], Z.shape[0], X.shape[1], Y.shape[1])
+    room = max(resolve_budget(memory_budget, Y) - shared, each)
     X, Z = astype(X, "float64"), astype(Z, "float64")
     of_rows = matrices_of(kernels, X, Z)
     among = None if first_rows else matrices_of(kernels, Z)
@@ -107,7 +119,7 @@ def search_on_representatives(
         K_nm = of_rows(kernel)
         K_mm = K_nm[: Z.shape[0], :] * 1 if among is None else among(kernel)
         spectrum = decompose_low_rank(K_nm, K_mm, Y, sample_weight)
-        return np.concatenate([losses_at(spectrum, some) for some in _parts(Cs, Y)])
+        return np.concatenate([losses_at(spectrum, some) for some in parts])
 
     def losses_at(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> np.ndarray:
         errors = leave_one_out_errors(spectrum, Cs, left_out)
@@ -117,7 +129,9 @@ def search_on_representatives(
 
     # A kernel in each thread: matrices of this size gain little from threads of BLAS.
     workers = min(kernel.n_workers(X) for kernel in kernels)
-    workers, losses = min(workers, _WORKERS), []
+    workers = min(workers, _WORKERS, max(room // each, 1))
+    parts = _parts(Cs, Y, room // workers - each)
+    losses = []
     for found in map_blocks(losses_of, kernels, workers=workers, abandon=True):
         losses.append(found)
         if callback is not None:
@@ -127,9 +141,34 @@ def search_on_representatives(
     return LowRankSearch(table, int(kernel), float(Cs[int(c)]))
 
 
-def _parts(Cs: Sequence[float], Y: Array) -> list[Sequence[float]]:
+def search_bytes(n: int, m: int, d: int, t: int) -> tuple[int, int]:
+    """Return what a search holds: for all threads together, and in each of them.
+
+    Rows and representatives in float64, and their distances; the matrices of one
+    kernel, and the errors of one C.
+    """
+    return 8 * ((n + m) * d + n * m), 8 * (
+        _TALL * n * m + _SQUARE * m * m + _ERRORS * n * t
+    )
+
+
+def affordable_search(
+    n: int, m: int, d: int, t: int, memory_budget: int | str | None
+) -> tuple[int, int]:
+    """Return at most n rows and m representatives whose search fits into the budget.
+
+    Fewer of both where it is short, in the same proportion.
+    """
+    budget = resolve_budget(memory_budget)
+    while sum(search_bytes(n, m, d, t)) > budget and min(n, m) > _LEAST:
+        n, m = max(n * 7 // 8, _LEAST), max(m * 7 // 8, _LEAST)
+    return n, m
+
+
+def _parts(Cs: Sequence[float], Y: Array, room: int) -> list[Sequence[float]]:
     """Return as many Cs at a time as there is room for the errors of all outputs."""
-    step = max(1, _ENTRIES // max(Y.shape[0] * Y.shape[1], 1))
+    entries = min(_ENTRIES, room // (8 * _ERRORS))
+    step = max(1, entries // max(Y.shape[0] * Y.shape[1], 1))
     return [Cs[start : start + step] for start in range(0, len(Cs), step)]
 
 
