@@ -3,7 +3,7 @@
 Prints the rate of each as a share of the plain matrix product's, measured in turns so
 that a busy machine slows all of them.
 
-    python benchmarks/blocks.py [ROWS]
+    python -m benchmarks.blocks [ROWS]
 """
 
 import sys

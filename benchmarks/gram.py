@@ -4,7 +4,7 @@ Prints the rate of each (half of a full product's operations count) as a share o
 `ssyrk`'s, which sums all rows in float32, measured in turns so that a busy machine
 slows all of them; then the error of both, over that of the matrix itself.
 
-    python benchmarks/gram.py [ROWS]
+    python -m benchmarks.gram [ROWS]
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Prints seconds of both, their ratio, and how far the solutions differ.
 
-    python benchmarks/mixed_precision.py
+    python -m benchmarks.mixed_precision
 """
 
 from time import perf_counter
