@@ -245,6 +245,7 @@ def test_rows_to_predict_may_all_be_small():
     assert np.isfinite(model.predict_proba(np.zeros((1, 3), "float32") + 1e-30)).all()
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # NumPy's own, in threads
 def test_decision_values_that_overflow_are_refused():
     model = fit("reg", X, kernel="poly", gamma=1.0, degree=9)
     with (
@@ -332,7 +333,9 @@ def test_numbers_that_no_float_can_hold_are_refused(name, params, message):
 
 @pytest.mark.parametrize("name", ["cluster_rbf", "local"])
 def test_steps_that_libsvm_cannot_count_are_refused(name):
-    with pytest.raises(ValueError, match="max_iter=1000000000000 must be at most 2147"):
+    with pytest.raises(
+        ValueError, match=r"max_iter=1000000000000 must be .*, at most 2147"
+    ):
         fit(name, max_iter=10**12)
 
 

@@ -52,7 +52,9 @@ def test_the_class_of_an_estimator_has_the_last_word():
     ("constraint", "good", "bad", "words"),
     [
         (POSITIVE, [1, 0.5, 1e-300], [0, -1, "a", None, True, 10**400], "positive"),
-        (count(2, 5), [2, 5], [1, 6, 2.0, True], "2 or more and at most 5"),
+        (count(2, 5), [2, 5], [1, 2.0, True], "2 or more"),
+        (count(2, 5), [], [6], "2 or more, at most 5"),
+        (POSITIVE, [], [1e-320], "1e-300 or more"),
         (one_of(1, "a"), [1, "a"], [True, 1.0, "b"], r"one of \[1, 'a'\]"),
         (count() | NONE, [3, None], [0, "None"], "1 or more, or None"),
     ],

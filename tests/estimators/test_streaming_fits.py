@@ -242,7 +242,7 @@ def test_rows_that_are_watched_need_not_fit(wide, there, moved):
     validation = {"X_val": X[::-1], "y_val": y[::-1]}
     histories = []
     for device in (None, there):
-        model.set_params(device=device, memory_budget="1400KiB")
+        model.set_params(device=device, memory_budget="2400KiB")
         with pytest.warns(ConvergenceWarning):
             histories.append(model.fit(X, y, **validation).history_)
     errors = [history["validation_error"] for history in histories]

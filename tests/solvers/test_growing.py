@@ -205,7 +205,8 @@ def test_an_interrupt_keeps_what_is_there(monkeypatch, stop_at):
     p, Z = problem(n=50), problem(n=5, seed=7).X
     CALLS.clear()
     STOP_AT[0] = stop_at
-    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", 10 * 8 * 11)
+    block = 10 * _grown_columns.bytes_per_row(11, Z)
+    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
 
     def run():
         return solve_with_hard_rows(

@@ -252,7 +252,7 @@ def test_what_costs_less_is_what_runs(monkeypatch, sketched_is_cheaper):
 def test_what_does_not_fit_is_solved_directly(monkeypatch):
     X, Y, Z = hard_problem()
     monkeypatch.setattr(_sketched, "prefer_sketched", lambda *args: True)
-    budget = 30 * len(Z) ** 2 + 10**5
+    budget = 30 * len(Z) ** 2 + 2 * 10**5
     solution = solve_on_representatives(KERNEL, X, Y, Z, C=1.0, memory_budget=budget)
     assert solution.info.solver == "normal_equations"
 

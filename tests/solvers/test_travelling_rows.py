@@ -102,7 +102,8 @@ def test_what_is_not_kept_travels_again(solver, like):
     whole = fit(there, as_like(Y, like), memory_budget=budget, **options)
     budget += bytes_on_their_way(away)
     streamed = fit(away, as_like(Y, like), memory_budget=budget, **options)
-    assert_same(streamed, whole, 1e-8)
+    # The rank of cg's preconditioner follows from the memory that copies of rows leave.
+    assert_same(streamed, whole, 1e-5 if solver == "cg" else 1e-8)
 
 
 def test_products_with_rows_that_are_kept_and_not(like):

@@ -36,11 +36,14 @@ class Constraint:
     expected: str
     """Completes the sentence "must be ..."."""
     remedy: str = ""
+    detail: Callable[[Any], str] = lambda value: ""
+    """What to add to ``expected`` for a value that is nearly right."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError with the value, what was expected, and the remedy."""
         if not self.admits(value):
-            text = f"{name}={shortened(value)} must be {self.expected}. {self.remedy}"
+            expected = f"{self.expected}{self.detail(value)}"
+            text = f"{name}={shortened(value)} must be {expected}. {self.remedy}"
             raise ValueError(text.rstrip())
 
     def __or__(self, other: "Constraint") -> "Constraint":
@@ -48,6 +51,7 @@ class Constraint:
             self,
             admits=lambda value: self.admits(value) or other.admits(value),
             expected=f"{self.expected}, or {other.expected}",
+            detail=lambda value: self.detail(value) + other.detail(value),
         )
 
     def advise(self, remedy: str) -> "Constraint":
@@ -98,12 +102,14 @@ def one_of(*choices: Any) -> Constraint:
 
 def count(least: int = 1, most: int = LARGEST_COUNT) -> Constraint:
     """Admit whole numbers from ``least`` to ``most``."""
-    bound = "" if most == LARGEST_COUNT else f" and at most {most}"
 
     def admits(value: Any) -> bool:
         return is_whole(value) and least <= int(value) <= most
 
-    return Constraint(admits, f"a whole number, {least} or more{bound}")
+    def detail(value: Any) -> str:
+        return f", at most {most}" if is_whole(value) and int(value) > most else ""
+
+    return Constraint(admits, f"a whole number, {least} or more", detail=detail)
 
 
 def not_text(expected: str) -> Constraint:
@@ -138,7 +144,11 @@ def _is_sequence_of_positive(value: Any) -> bool:
 
 
 POSITIVE = Constraint(
-    lambda value: SMALLEST <= as_float(value) < math.inf, "a positive, finite number"
+    lambda value: SMALLEST <= as_float(value) < math.inf,
+    "a positive, finite number",
+    detail=lambda value: (
+        f", {SMALLEST:g} or more" if 0 < as_float(value) < SMALLEST else ""
+    ),
 )
 NOT_NEGATIVE = Constraint(
     lambda value: 0 <= as_float(value) < math.inf, "a finite number, zero or more"
