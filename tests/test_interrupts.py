@@ -31,6 +31,7 @@ ALL = {**{name_of(e): e for e in estimators()}, **variants()}
 each_estimator = pytest.mark.parametrize("estimator", ALL.values(), ids=ALL.keys())
 # Moments of Ctrl-C in each fit.
 MOMENTS = 6
+pytestmark = pytest.mark.filterwarnings("ignore:The best of")  # ends of short grids
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,8 @@ _C_STEP = float(CS[1] / CS[0])
 # The least and the largest gamma are tried where the one next to them has less than
 # this share of the loss of the one in the middle.
 _OUTWARDS = 0.9
-# Steps beyond the end of a grid, at most.
-_MOST_BEYOND = 4
+# Steps beyond the end of a grid, at most, and by what share each must lessen the loss.
+_MOST_BEYOND, _LEAST_FALL = 4, 0.01
 
 
 class _Size(NamedTuple):
@@ -181,13 +181,13 @@ def _widened(best: _Best, paths, Cs, search) -> _Best:
 
 
 def _further(best: _Best, search, *, gamma_by=1.0, C_by=1.0) -> _Best:
-    """Take steps from the best, while they lessen the loss."""
+    """Take steps from the best, while they clearly lessen the loss."""
     for _ in range(_MOST_BEYOND):
-        kernel, C = best.kernel, C_by * best.C
+        kernel, C = best.kernel, float(C_by * best.C)
         if gamma_by != 1:
-            kernel = replace(kernel, gamma=gamma_by * kernel.gamma)
+            kernel = replace(kernel, gamma=float(gamma_by * kernel.gamma))
         loss = float(search(kernel, C)[0, 0])
-        if not loss < best.loss:
+        if not loss < (1 - _LEAST_FALL) * best.loss:
             break
         best = _Best(kernel, C, loss)
     return best

@@ -13,7 +13,8 @@ from kaucus.estimators._search_table import search_table, warn_at_edge
 from kaucus.kernels import kernels_with_gamma, resolve_gamma
 from kaucus.solvers import LOOSearch, search_by_leave_one_out
 
-_DEFAULT_CS = 10.0 ** np.arange(-3, 7)
+# So wide that its ends are hardly ever the best: another C costs little.
+_DEFAULT_CS = 10.0 ** np.arange(-5, 10)
 _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
 

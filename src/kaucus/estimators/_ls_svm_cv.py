@@ -32,7 +32,7 @@ class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
     Parameters
     ----------
     Cs : array-like of float, default=None
-        Values of C to choose from; None: 1e-3, 1e-2, ..., 1e6.
+        Values of C to choose from; None: 1e-5, 1e-4, ..., 1e9.
     gammas : "auto" or array-like of float, default=None
         Values of gamma to choose from. None: ``gamma`` alone; ``"auto"``: ``gamma``
         times 4⁻³, 4⁻², ..., 4³.
@@ -124,8 +124,8 @@ default="accuracy"
     >>> model = LSSVMClassifierCV(gammas="auto").fit(X, y)
     >>> round(model.best_score_, 2)
     0.98
-    >>> len(model.search_results_["score"])  # 7 gammas, 10 Cs
-    70
+    >>> len(model.search_results_["score"])  # 7 gammas, 15 Cs
+    105
     """
 
     _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
@@ -224,7 +224,7 @@ class LSSVMRegressorCV(RegressorPredictions, LeaveOneOutSearch):
     Parameters
     ----------
     Cs : array-like of float, default=None
-        Values of C to choose from; None: 1e-3, 1e-2, ..., 1e6.
+        Values of C to choose from; None: 1e-5, 1e-4, ..., 1e9.
     gammas : "auto" or array-like of float, default=None
         Values of gamma to choose from. None: ``gamma`` alone; ``"auto"``: ``gamma``
         times 4⁻³, 4⁻², ..., 4³.
