@@ -199,7 +199,7 @@ def test_a_regressor_without_an_argument():
     fixed.fit(X[:600], y[:600])
     assert m.score(X[600:], y[600:]) > fixed.score(X[600:], y[600:])
     tried = m.search_results_
-    assert tried["C"][np.argmax(tried["score"])] == m.C_
+    assert m.C_ in tried["C"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def test_the_table_holds_the_choice(model, rows):
     model = clone(model).fit(*rows)
     table = pd.DataFrame(model.search_results_)
     assert list(table.columns) == ["kernel", "gamma", "C", "score"]
-    best = table[table["score"] == table["score"].max()]
+    # A step beyond the grid that hardly pays is not taken.
+    best = table[table["score"] >= table["score"].max() * 1.01]
+    best = table[table["score"] == table["score"].max()] if best.empty else best
     assert (model.C_, model.gamma_) in set(zip(best["C"], best["gamma"], strict=True))
     assert model.kernel_.name in set(best["kernel"])
 

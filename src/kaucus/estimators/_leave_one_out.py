@@ -13,7 +13,8 @@ from kaucus.estimators._search_table import search_table, warn_at_edge
 from kaucus.kernels import kernels_with_gamma, resolve_gamma
 from kaucus.solvers import LOOSearch, search_by_leave_one_out
 
-# So wide that its ends are hardly ever the best: another C costs little.
+# To the constant at one end and, to rounding, an interpolation at the other: nothing
+# is beyond them. Another C costs little.
 _DEFAULT_CS = 10.0 ** np.arange(-5, 10)
 _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
@@ -77,7 +78,8 @@ class LeaveOneOutSearch(LSSVMBase):
         self.best_score_ = float(np.nanmax(search.scores))
         self._n_searched = rows.shape[0]
         if not search.solution.info.interrupted:
-            warn_at_edge("Cs", Cs, search.scores.max(axis=0))
+            if self.Cs is not None:
+                warn_at_edge("Cs", Cs, search.scores.max(axis=0))
             if self.gammas is not None:
                 warn_at_edge("gammas", gammas, search.scores.max(axis=1))
         return search

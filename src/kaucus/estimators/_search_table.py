@@ -66,18 +66,33 @@ def warn_at_edge(name: str, values: Sequence[float], scores: np.ndarray) -> None
     scores : ndarray of shape (n_values,)
         The best score of each.
     """
-    order = np.argsort(values)
-    values, scores = np.asarray(values, dtype=float)[order], scores[order]
-    best = int(np.nanargmax(scores))
-    if len(values) < 2 or best not in (0, len(values) - 1):
+    side = rising_end(values, scores)
+    if side == 0:
         return
-    neighbour = scores[1] if best == 0 else scores[-2]
-    if not scores[best] - neighbour > _RISE * abs(neighbour):
-        return
-    end, beyond = ("least", 0.1) if best == 0 else ("largest", 10.0)
+    best = min(values) if side < 0 else max(values)
+    end = "least" if side < 0 else "largest"
     warn_user(
-        f"The best of {name}, {values[best]:g}, is the {end} that was tried (score "
-        f"{scores[best]:.4g}, its neighbour {neighbour:.4g}); a value beyond it may be "
-        f"better. Pass {name} that go on to {values[best] * beyond:g} and further.",
+        f"The best of {name}, {best:g}, is the {end} that was tried (score "
+        f"{np.nanmax(scores):.4g}); a value beyond it may be better. Pass {name} that "
+        f"go on to {best * 10.0**side:g} and further.",
         UserWarning,
     )
+
+
+def rising_end(values: Sequence[float], scores: np.ndarray) -> int:
+    """Return −1 or 1 where the score clearly rises to the least or largest value.
+
+    0 where the best is inside, or hardly better than its neighbour.
+
+    >>> rising_end([1, 10, 100], np.array([0.5, 0.7, 0.9]))
+    1
+    """
+    order = np.argsort(values)
+    scores = np.asarray(scores, dtype=float)[order]
+    best = int(np.nanargmax(scores))
+    if len(order) < 2 or best not in (0, len(order) - 1):
+        return 0
+    neighbour = scores[1] if best == 0 else scores[-2]
+    if not scores[best] - neighbour > _RISE * abs(neighbour):
+        return 0
+    return -1 if best == 0 else 1
