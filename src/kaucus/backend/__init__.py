@@ -46,6 +46,7 @@ from kaucus.backend._linalg import (
     solve_triangular,
 )
 from kaucus.backend._memory import (
+    budget_to_have,
     format_bytes,
     free_memory,
     parse_bytes,
@@ -173,6 +174,7 @@ __all__ = [
     "rough_inner_products",
     "segment_sum",
     # blocks and memory
+    "budget_to_have",
     "few_threads_for",
     "for_each_block",
     "format_bytes",

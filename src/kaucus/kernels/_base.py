@@ -16,12 +16,9 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     is_torch,
-    itemsize,
     mirror_upper,
     n_workers,
-    on_gpu,
     product_into,
-    resolve_budget,
     sqrt,
     symmetric_tiles,
     tiles,
@@ -33,10 +30,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
-from kaucus.kernels._tiles import row_pairs
-
-# Tiles of a small matrix may take as much.
-_LEAST_FOR_TILES = 8 * 2**20
+from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
 
 
 class Kernel(ABC):
@@ -73,7 +67,7 @@ class Kernel(ABC):
         shape = pairs.shape
         xp = array_namespace(X)
         out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
-        tile = pairs.tile_shape(_bytes_for_tiles(out))
+        tile = pairs.tile_shape(bytes_for_tiles(out))
         blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
 
         def fill(block: tuple[slice, slice], x_rows: Rows, y_rows: Rows) -> None:
@@ -109,14 +103,6 @@ class Kernel(ABC):
     @abstractmethod
     def diag(self, X: Array) -> Array:
         """Return k(x, x) for each row, (n,), without the matrix."""
-
-
-def _bytes_for_tiles(out: Array) -> int:
-    """Return what the tiles at work may take: on the host, no more than the matrix."""
-    free = resolve_budget(None, out)
-    if on_gpu(out):
-        return free
-    return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
 
 
 def _result_dtype(X: Array):

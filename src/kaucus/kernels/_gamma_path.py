@@ -17,7 +17,6 @@ from kaucus.backend import (
     device_of,
     for_each_block,
     n_workers,
-    resolve_budget,
     symmetric_tiles,
     tile_shape,
     tiles,
@@ -25,6 +24,7 @@ from kaucus.backend import (
 from kaucus.kernels._base import DistanceKernel, Kernel, mirror
 from kaucus.kernels._cluster_rbf import CellRows, ClusterRBF, by_pairs_of_cells
 from kaucus.kernels._distances import squared_distances
+from kaucus.kernels._tiles import bytes_for_tiles
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
     like = x_rows.values
     xp = array_namespace(like)
     D = xp.empty(shape, dtype=like.dtype, device=device_of(like))
-    tile = tile_shape(like, shape[1], resolve_budget(None, like))
+    tile = tile_shape(like, shape[1], bytes_for_tiles(D))
 
     def fill(block: tuple[slice, slice]) -> None:
         rows, columns = block

@@ -21,6 +21,8 @@ from kaucus.backend import (
     for_each_block,
     is_sparse,
     itemsize,
+    on_gpu,
+    resolve_budget,
     row_blocks,
     rows_in_order,
     tile_shape,
@@ -41,6 +43,8 @@ Use = Callable[[Tile, Any, Any], None]
 _COPIES = 6
 # A kernel makes about this many temporaries as large as its tile.
 _TEMPORARIES = 4
+# Tiles of a small matrix may take as much.
+_LEAST_FOR_TILES = 8 * 2**20
 # Entries of the largest tile: a square of 8,192. The higher it is, the fewer times all
 # columns come.
 _TILE_ENTRIES = 2**26
@@ -137,6 +141,14 @@ def copied_bytes(rows: Any) -> int:
     if getattr(rows, "given", None) is None:
         return 0
     return itemsize(values) * values.shape[0] * values.shape[1]
+
+
+def bytes_for_tiles(out: Array) -> int:
+    """Return what the tiles at work may take: on the host, no more than the matrix."""
+    free = resolve_budget(None, out)
+    if on_gpu(out):
+        return free
+    return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
 
 
 def row_pairs(

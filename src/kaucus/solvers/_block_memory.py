@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kaucus.backend import (
     Array,
     HostRows,
+    budget_to_have,
     format_bytes,
     is_sparse,
     itemsize,
@@ -77,9 +78,9 @@ def plan_blocks(
     if block_size is None:
         J = min(_BLOCK_SIZE, n)
         # Half of the budget, so that rows can be kept; more rather than tiny blocks.
-        while J > 1 and needed(J) > (
-            budget // 2 if J > _SMALL_BLOCK else _most(budget)
-        ):
+        while J > _SMALL_BLOCK and needed(J) > budget // 2:
+            J = J * 3 // 4
+        while J > 1 and needed(J) > _most(budget):
             J = J * 3 // 4
         _check_smallest(X, J, needed, budget)
         return BlockMemory(J, _left(budget, needed(J)))
@@ -113,10 +114,11 @@ def _check_smallest(X: Array, J: int, needed, budget: int) -> None:
     wanted = needed(least) + row_copies(X)
     if least <= J or wanted <= _LEAST_REFUSED:
         return
+    enough = budget_to_have(1.25 * wanted, X)
     raise MemoryError(
         f"memory_budget leaves {format_bytes(budget)} beside a copy of the rows, for "
         f"blocks of {J} of {n} rows: a pass would take {-(-n // J)} steps. Pass a "
-        f"memory_budget of {format_bytes(1.25 * wanted)} or more, a block_size to have "
+        f"memory_budget of {format_bytes(enough)} or more, a block_size to have "
         "it so, float32 rows, or fewer rows."
     )
 

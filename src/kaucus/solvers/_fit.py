@@ -23,7 +23,6 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
 from kaucus.representatives import randomly_pivoted_cholesky
-from kaucus.solvers._block_memory import row_copies
 from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import solve_ls_svm
@@ -32,7 +31,7 @@ from kaucus.solvers._randomized import solve_ls_svm_randomized
 from kaucus.solvers._result import LSSVMSolution
 
 # Columns that the preconditioner's factor grows by, at a time; and copies of these.
-_STEP, _LEAST_STEP, _FACTOR_COPIES = 128, 8, 5
+_STEP, _LEAST_STEP, _FACTOR_COPIES = 128, 8, 8
 # Rows whose unseen decision values the temperature of the probabilities is fitted on:
 # left out one by one where the factor gives that for nothing, else held out together.
 _LOO_ROWS = 2000
@@ -274,14 +273,15 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     factor = None
     if rank > 0:
         K_diagonal = astype(K_diagonal, dtype_name(X))
-        # A step holds its columns, tiles of them, and a few copies in float64.
-        left = max(budget, 0) - rank * bytes_per_column - row_copies(X)
+        # A step holds its columns, copies of them in float64, and shifted rows.
+        left = max(budget, 0) - rank * bytes_per_column
         step = min(max(left // (_FACTOR_COPIES * 8 * n), _LEAST_STEP), _STEP)
         factor = randomly_pivoted_cholesky(
             columns, K_diagonal, rank=rank, rng=rng, block_size=step
         )
         release_freed_memory()
-    rest = max(budget - rank * bytes_per_column, 1)  # however little: tile by tile
+    # An eighth is for what is not counted; however little is left: tile by tile.
+    rest = max(budget - budget // 8 - rank * bytes_per_column, 1)
     operator = KernelOperator(kernel, X, memory_budget=rest)
 
     def matvec(V: Array) -> Array:

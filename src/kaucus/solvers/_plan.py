@@ -28,6 +28,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    budget_to_have,
     bytes_on_their_way,
     dtype_name,
     format_bytes,
@@ -181,11 +182,12 @@ def _check_cg_memory(X, n_columns: int, budget: int) -> None:
     vectors, rows = cg_bytes(X, n_columns), row_copies(X)
     if vectors + rows <= max(budget, _LEAST_REFUSED):
         return
+    enough = budget_to_have(1.25 * (vectors + rows), X)
     raise MemoryError(
         f"solver='cg' holds {format_bytes(vectors)} of vectors for {X.shape[0]} rows "
         f"and {n_columns} right-hand sides, and {format_bytes(rows)} of rows; "
         f"memory_budget allows {_shown(budget, X)}. Pass a memory_budget of "
-        f"{format_bytes(1.25 * (vectors + rows))} or more, float32 rows, fewer of "
+        f"{format_bytes(enough)} or more, float32 rows, fewer of "
         "them, or probability=False, which halves the right-hand sides."
     )
 
