@@ -251,13 +251,13 @@ def checkpoint_fit(solver, n_runs, path, result):
     """Fit, in a process that may be killed, and write what came out."""
     from kaucus import LSSVMClassifier
 
-    X, y = blobs(800, 10)
+    X, y = blobs(2000, 10)
     model = LSSVMClassifier(
         C=1e3,
         solver=solver,
         n_runs=n_runs,
-        block_size=30 if solver == "nystrom" else 70,
-        max_iter=30,
+        block_size=60 if solver == "nystrom" else 150,
+        max_iter=40,
         tol=1e-12,
         checkpoint=path,
         random_state=0,
