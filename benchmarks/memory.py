@@ -5,7 +5,7 @@ counted is the rise of resident memory over what is resident when the data is th
 BLAS has taken its buffers, and a fit of a few rows has loaded all libraries: copies of
 X count. Solvers that iterate stop after a few steps, which take the memory of all.
 
-    python -m benchmarks.memory [--only TEXT] [--budget 64MiB] [--write]
+    python -m benchmarks.memory [--only TEXT] [--budget 64MiB] [--jobs N] [--write]
 
 `--write` puts the table into benchmarks/results/memory.md.
 """
@@ -247,22 +247,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="part of an estimator's name")
     parser.add_argument("--budget", default="64MiB")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one, options.budget)))
         return
+    names = [name for name in CASES if options.only in name]
     rows = []
-    for name in CASES:
-        if options.only not in name:
-            continue
-        records = [measure_alone(name, options.budget, n) for n in THREADS]
-        rows.append([name, *(c for record in records for c in cells(record))])
-        print("  ".join(rows[-1]), flush=True)
-        for record in records:
-            if "refused" in record:
-                print(f"    {record['refused']}", flush=True)
+
+    def measure_case(name: str) -> list[dict]:
+        return [measure_alone(name, options.budget, n) for n in THREADS]
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for name, records in zip(names, pool.map(measure_case, names), strict=True):
+            rows.append([name, *(c for record in records for c in cells(record))])
+            print("  ".join(rows[-1]), flush=True)
+            for record in records:
+                if "refused" in record:
+                    print(f"    {record['refused']}", flush=True)
     text = report(rows, options.budget)
     if options.write:
         RESULTS.write_text(text)

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits, make_blobs, make_friedman1
+from threadpoolctl import threadpool_limits
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus.estimators import _kmeans_kernel_growth as growth
-from kaucus.estimators._kmeans_kernel_growth import Target, plan_growth
+from kaucus.estimators._kmeans_kernel_growth import (
+    Target,
+    most_representatives,
+    plan_growth,
+)
+from kaucus.solvers import columns_bytes
+from kaucus.solvers._low_rank import bytes_per_row
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1000), slice(1000, None)
@@ -216,3 +223,14 @@ def test_a_trial_gives_representatives_to_the_classes_that_need_them():
 def test_parameters_that_are_refused(params, match):
     with pytest.raises(ValueError, match=match):
         KMeansKernelClassifier().set_params(**params).fit(DIGITS[:100], LABELS[:100])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("target", ["fastest", "balanced", "best"])
+@pytest.mark.parametrize("budget", [2**23, 2**25, 2**26, 2**28, 2**30, 2**34])
+def test_an_open_number_fits_into_the_budget(budget, target, threads):
+    """What the estimator chooses itself is not refused afterwards."""
+    with threadpool_limits(threads, user_api="blas"):
+        m = most_representatives(target, budget)
+        Z = np.empty((1, 20), np.float32)
+        assert columns_bytes(m, Z) + bytes_per_row(m, Z) <= budget

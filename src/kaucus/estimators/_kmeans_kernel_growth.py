@@ -15,7 +15,7 @@ from kaucus.backend import dense_rows, take_rows
 from kaucus.estimators._kernel_input import beside
 from kaucus.kernels import Kernel
 from kaucus.representatives import ALLOCATIONS, allocate
-from kaucus.solvers import affordable_search, search_on_representatives
+from kaucus.solvers import affordable_search, columns_bytes, search_on_representatives
 
 
 class Target(NamedTuple):
@@ -38,6 +38,8 @@ _HELD_OUT = 5000
 # Classes of which the largest has no more than so many times the rows of the smallest
 # get equal numbers without a trial.
 _ABOUT_EQUAL = 2.0
+# What matrices of m × m may take of the budget; the rest is for a block of rows.
+_SHARE, _FLOAT32 = 0.85, np.empty((1, 1), np.float32)
 # Rows and columns of the trial that decides how numbers are shared out.
 _TRIAL = (3000, 300)
 
@@ -106,7 +108,11 @@ def most_rows(target: str, budget: int, *, factored: bool) -> int:
 
 def most_representatives(target: str, budget: int) -> int:
     """Return how many representatives there may be, if that is left open."""
-    return min(TARGETS[target].most, int((budget / 2 / 44) ** 0.5))
+    most = min(TARGETS[target].most, int((budget / 2 / 44) ** 0.5))
+    # Several threads need more for each, and a block of rows must find room too.
+    while most > 1 and columns_bytes(most, _FLOAT32) > _SHARE * budget:
+        most = most * 19 // 20
+    return max(most, 1)
 
 
 def _given(numbers, n: int, refine, n_refine, rounds: int) -> Growth:

@@ -24,6 +24,7 @@ from kaucus.solvers._growing import (
     residual_hardness,
     solve_with_hard_rows,
 )
+from kaucus.solvers._grown_columns import columns_bytes
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._low_rank import RowData, solve_on_representatives
@@ -73,6 +74,7 @@ __all__ = [
     "add_rows",
     "affordable_search",
     "classification_score",
+    "columns_bytes",
     "compress_columns",
     "conjugate_gradient",
     "decompose_ls_svm",

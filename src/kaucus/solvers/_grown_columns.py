@@ -57,9 +57,14 @@ class GrownColumns(NamedTuple):
     added; or no blocks."""
 
 
+def columns_bytes(m: int, Z: Array) -> int:
+    """Return what the matrices of m representatives take, without blocks of rows."""
+    return (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+
+
 def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
     """Return the blocks, or raise where the matrices of m × m do not fit."""
-    needed = (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+    needed = columns_bytes(m, Z)
     row, rest = bytes_per_row(m, Z), budget - needed
     if rest < row:
         raise MemoryError(

@@ -49,6 +49,8 @@ _FEW_ROWS = 10_000
 _CG_VECTORS = 10
 # What needs no more than this is let go, whatever the budget.
 _LEAST_REFUSED = 16 * 2**20
+# For tiles of 64 × 1,024 entries in each thread, and a small preconditioner.
+_TILE_ROOM = 12 * 2**20
 
 
 class Plan(NamedTuple):
@@ -139,7 +141,7 @@ def plan_ls_svm(
         or gpu
         or n / 3 <= _cg_work(X, K_largest, C, matrix <= 2 * budget, n_columns, tol)
     )
-    cg_fits = cg_bytes(X, n_columns) + row_copies(X) <= max(budget, _LEAST_REFUSED)
+    cg_fits = _cg_needs(X, n_columns) <= max(budget, _LEAST_REFUSED)
     if solver in RANDOMIZED:
         reason = f"{size}; {solver} was asked for and takes it block by block."
         return Plan(solver, dtype, "auto", reason)
@@ -177,15 +179,27 @@ def cg_bytes(X, n_columns: int) -> int:
     return (_CG_VECTORS + n_workers(X) + 1) * 8 * X.shape[0] * n_columns
 
 
+def _cg_needs(X, n_columns: int) -> int:
+    """Return the bytes below which conjugate gradients do not fit, or crawl.
+
+    Many rows need tiles of K that are not tiny: there are n² entries in every step.
+    """
+    needed = cg_bytes(X, n_columns) + row_copies(X)
+    many = needed > _LEAST_REFUSED
+    return needed + (n_workers(X) * _TILE_ROOM if many else 0)
+
+
 def _check_cg_memory(X, n_columns: int, budget: int) -> None:
     """Raise before a fit by conjugate gradients for which there is no memory."""
-    vectors, rows = cg_bytes(X, n_columns), row_copies(X)
-    if vectors + rows <= max(budget, _LEAST_REFUSED):
+    needed = _cg_needs(X, n_columns)
+    if needed <= max(budget, _LEAST_REFUSED):
         return
-    enough = budget_to_have(1.25 * (vectors + rows), X)
+    vectors, rows = cg_bytes(X, n_columns), row_copies(X)
+    enough = budget_to_have(1.25 * needed, X)
     raise MemoryError(
         f"solver='cg' holds {format_bytes(vectors)} of vectors for {X.shape[0]} rows "
-        f"and {n_columns} right-hand sides, and {format_bytes(rows)} of rows; "
+        f"and {n_columns} right-hand sides, {format_bytes(rows)} of rows, and tiles of "
+        "the kernel; "
         f"memory_budget allows {_shown(budget, X)}. Pass a memory_budget of "
         f"{format_bytes(enough)} or more, float32 rows, fewer of "
         "them, or probability=False, which halves the right-hand sides."
