@@ -51,6 +51,7 @@ def test_every_set_that_picked_the_defaults_is_measured():
     assert len(bench.GRID["C"]) * len(bench.GRID["gamma"]) == 25
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_quick_run(tmp_path, data_home, monkeypatch):
     monkeypatch.setattr(bench, "QUICK", ("heart_statlog",))

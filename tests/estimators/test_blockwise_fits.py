@@ -340,6 +340,7 @@ np.save({result!r}, model.dual_coef_)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_fit_goes_on_to_the_same_result(tmp_path):
     """Killed without a warning, in a process of its own, and begun again."""
     source = str(Path(kaucus.__file__).parents[1])

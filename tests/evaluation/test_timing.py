@@ -75,11 +75,13 @@ def test_peak_memory_does_not_count_an_earlier_peak():
     assert memory.rise < 64 * MIB
 
 
+@pytest.mark.slow
 def test_an_isolated_run_has_its_own_process():
     first, second = run_isolated(process_id), run_isolated(process_id)
     assert len({first.result, second.result, os.getpid()}) == 3
 
 
+@pytest.mark.slow
 @linux
 def test_an_isolated_run_does_not_inherit_the_parents_memory():
     block = bytearray(256 * MIB)
@@ -90,16 +92,19 @@ def test_an_isolated_run_does_not_inherit_the_parents_memory():
     assert run.peak < len(block)
 
 
+@pytest.mark.slow
 def test_an_isolated_run_imports_before_it_measures():
     assert run_isolated(loaded, "wave", imports=["wave"]).result
     assert not run_isolated(loaded, "wave").result
 
 
+@pytest.mark.slow
 def test_an_isolated_error_arrives_as_it_is():
     with pytest.raises(KeyError, match="own error"):
         run_isolated(fail)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_reported_with_its_function():
     with pytest.raises(RuntimeError, match=r"ran die was killed.*memory"):
         run_isolated(die)

@@ -113,6 +113,7 @@ def test_the_paper_has_all_tables():
         assert {len(row) for row in rows.values()} == {width}
 
 
+@pytest.mark.slow
 def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(0)

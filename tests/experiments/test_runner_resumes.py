@@ -58,6 +58,7 @@ def run(output, **settings):
     )
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_without_running_a_cell_twice(tmp_path, log):
     output = tmp_path / "killed"
     process = start(output, log, hang_at=3)

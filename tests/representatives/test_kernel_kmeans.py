@@ -361,7 +361,7 @@ def test_all_rows_as_landmarks_are_exact(xp):
 
 @pytest.mark.parametrize("method", ["k-means", "uniform", "rpcholesky"])
 def test_an_approximate_objective_bounds_the_exact_one_from_above(method, dtype, xp):
-    X = array(xp, blobs(n=300), dtype)
+    X = array(xp, blobs(n=150), dtype)
     kernel = Gaussian(0.2)
     landmarks = choose_landmarks(kernel, X, 30, method=method, rng=rng_of())
     assert landmarks.shape[0] <= 30
