@@ -14,7 +14,7 @@ from tests.conftest import namespace
 from tests.kernels.registry import CASES
 
 # What the module's docstring promises.
-BOUND = 2.0**-10
+BOUND = 2.0**-8
 
 
 def cancelling(kernel, Y, size, rng, n_functions=2):
