@@ -257,7 +257,7 @@ def checkpoint_fit(solver, n_runs, path, result):
         solver=solver,
         n_runs=n_runs,
         block_size=60 if solver == "nystrom" else 150,
-        max_iter=40,
+        max_iter=15 if solver == "kaczmarz_mp" else 40,
         tol=1e-12,
         checkpoint=path,
         random_state=0,

@@ -30,7 +30,7 @@ from tests.interrupts import InterruptAt, count_calls, outcome_of, variants
 ALL = {**{name_of(e): e for e in estimators()}, **variants()}
 each_estimator = pytest.mark.parametrize("estimator", ALL.values(), ids=ALL.keys())
 # Moments of Ctrl-C in each fit.
-MOMENTS = 6
+MOMENTS = 4
 pytestmark = pytest.mark.filterwarnings("ignore:The best of")  # ends of short grids
 
 
@@ -166,9 +166,10 @@ def test_ctrl_c_ends_a_comparison_of_kernels(rows):
     X, _ = rows
 
     def compare():
-        return compare_kernels(X, 3, kernels=["rbf", "cauchy"], random_state=0)
+        few = {"n_init": 3, "n_subsamples": 2, "random_state": 0}
+        return compare_kernels(X, 3, kernels=["rbf", "cauchy"], **few)
 
     n_calls = count_calls(compare)
-    for k in moments(n_calls):
+    for k in moments(int(0.9 * n_calls)):  # a second time some calls are not needed
         with pytest.raises(KeyboardInterrupt), InterruptAt(k):
             compare()
