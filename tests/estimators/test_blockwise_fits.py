@@ -362,3 +362,14 @@ def test_a_killed_fit_goes_on_to_the_same_result(tmp_path):
     whole = str(tmp_path / "whole.npy")
     assert run(0, str(tmp_path / "other.npz"), whole).wait() == 0
     assert_allclose(np.load(result), np.load(whole), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg"])
+def test_a_checkpoint_needs_a_solver_that_has_them(three, solver, tmp_path):
+    X, y = three
+    model = classifier(solver, checkpoint=tmp_path / "state.npz")
+    with pytest.raises(
+        ValueError, match=f"'block_descent'.*solver='{solver}' has none"
+    ):
+        model.fit(X, y)
+    assert not list(tmp_path.iterdir())
