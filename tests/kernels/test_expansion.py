@@ -117,11 +117,13 @@ def test_small_coefficients_are_summed_in_float32(monkeypatch, rng):
 def test_one_row_that_needs_it_brings_all_to_float64(monkeypatch, rng):
     """A row of large norm is among those that are looked at, wherever it is."""
     X, Y = (rng.normal(size=(m, 5)).astype(np.float32) for m in (300, 50))
-    X[123] += 1e5
-    Y -= Y.mean(axis=0)
-    coef = np.linalg.svd(Y.astype(np.float64).T)[2][5:].T  # Σ a y = 0 but for rounding
-    coef = 1e4 * coef[:, :2] + 0.1 * Y[:, :2]
+    without_weight = np.linalg.svd(wide(Y)[0].T)[2][5:]  # Σ a y = 0 but for rounding
+    coef = 0.1 * Y[:, :1] + 1e3 * without_weight[0][:, None]
     used = dtypes_used(monkeypatch)
+    kernel_expansion(Linear(), X, Y, coef)
+    assert ("float64", 300) not in used
+    # Far away, where the function is as small as near the origin: w = Σ a y = 0.1 Yᵀy.
+    X[123] = 1e5 * np.linalg.svd((Y.T @ Y[:, :1]).T)[2][-1]
     got = kernel_expansion(Linear(), X, Y, coef)
     assert ("float64", 300) in used
     assert_within_bound(got, Linear(), X, Y, coef)
