@@ -81,10 +81,10 @@ def _ours(numbers: Any, **options: Any) -> Any:
     return KMeansKernelClassifier(
         numbers,
         probability=False,
-        max_iter=10,
+        kmeans_params={"max_iter": 10},
         random_state=0,
         memory_budget=BUDGET,
-        **({"refine": None, "allocation": "equal", "fit_on": "all"} | options),
+        **options,
     )
 
 
@@ -105,15 +105,15 @@ def in_proportion(y: np.ndarray, total: int) -> dict[Any, int]:
 def _on_digits(n_added: int) -> list[FastContender]:
     def refined(name: str, **options: Any) -> FastContender:
         def make(y: np.ndarray) -> Any:
-            hard = {"refine": "residual", "n_refine": n_added, **options}
+            hard = {"refine": n_added, **options}
             return _ours(DIGITS_FIRST, metric="cosine", C=DIGITS_C, **POLY, **hard)
 
         points = 10 * DIGITS_FIRST + n_added
         return FastContender(name, make, ("kaucus",), points=points, seeds=SEEDS)
 
     return [
-        refined("kaucus, rows near the boundary", fit_on="boundary", refine_rounds=1),
-        refined("kaucus, all rows", refine_rounds=2),
+        refined("kaucus, rows near the boundary", fit_on="boundary"),
+        refined("kaucus, all rows"),
         FastContender(
             "scikit-learn-intelex SVC", _intelex(C=SVC_C, **POLY), ("sklearnex.svm",)
         ),

@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.defaults import CONTENDERS
 from kaucus import KMeansKernelClassifier, datasets
-from kaucus.estimators import _kmeans_kernel_classes as classes
-from kaucus.estimators import _kmeans_kernel_tuning as tuning
+from kaucus.machines import _problem as problem
+from kaucus.machines import _targets as targets
+from kaucus.machines import _tuning as tuning
 
 UCI = ("australian", "banknote", "diabetes_pima", "heart_statlog", "glass", "seeds")
 N_SPLITS, N_PARTS = 10, 4
@@ -205,9 +206,9 @@ def sizes(columns: float = 1.0, handicap: float | None = None) -> Any:
 
 RULES: dict[str, list] = {
     "as it is": [],
-    "no shift": [mock.patch.object(classes, "fit_shift", no_shift)],
-    "squared error": [mock.patch.object(classes, "log_losses", squared_errors)],
-    "errors": [mock.patch.object(classes, "log_losses", errors_counted)],
+    "no shift": [mock.patch.object(problem, "fit_shift", no_shift)],
+    "squared error": [mock.patch.object(targets, "log_losses", squared_errors)],
+    "errors": [mock.patch.object(targets, "log_losses", errors_counted)],
     "half the columns": [sizes(columns=0.5)],
     "no handicap": [sizes(handicap=1.0)],
     "all gammas, all columns": [

@@ -40,12 +40,14 @@ def variants():
         "LSSVMClassifierCV-part": LSSVMClassifierCV(max_samples=40, **SEED),
         "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0]),
         "KMeansKernelClassifier-starts": KMeansKernelClassifier(
-            5, n_init=3, refine="residual", n_refine=6, **SEED
+            5, kmeans_params={"n_init": 3}, refine=6, **SEED
         ),
         "KMeansKernelClassifier-representatives": KMeansKernelClassifier(
             5, fit_on="representatives", **SEED
         ),
-        "KMeansKernelRegressor-starts": KMeansKernelRegressor(10, n_init=3, **SEED),
+        "KMeansKernelRegressor-starts": KMeansKernelRegressor(
+            10, kmeans_params={"n_init": 3}, **SEED
+        ),
         "SphericalKMeans-starts": SphericalKMeans(3, n_init=4, **SEED),
         "KernelKMeans-nystrom": KernelKMeans(
             3, approximation="nystrom", n_landmarks=20, n_init=2, **SEED

@@ -25,6 +25,7 @@ LAYERS = [
     "kernels",
     "representatives",
     "solvers",
+    "machines",
     "distributed",
     "estimators",
     "evaluation",

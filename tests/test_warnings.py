@@ -35,7 +35,7 @@ STOPPED = {
     "kernel_kmeans": KernelKMeans(4, max_iter=1, n_init=1, random_state=0),
     "spherical": SphericalKMeans(4, max_iter=1, n_init=1, random_state=0),
     "kmeans_kernel": KMeansKernelClassifier(
-        8, kernel="rbf", gamma=1.0, C=1.0, max_iter=1, random_state=0
+        8, kmeans_params={"max_iter": 1}, kernel="rbf", gamma=1.0, C=1.0, random_state=0
     ),
     "svc": ClusterRBFSVC(C=1e6, max_iter=1, random_state=0),
 }

@@ -56,7 +56,8 @@ def no_work(monkeypatch):
 
 
 def estimator_modules():
-    return [m for n, m in sys.modules.items() if n.startswith("kaucus.estimators")]
+    folders = ("kaucus.estimators", "kaucus.machines")
+    return [m for n, m in sys.modules.items() if n.startswith(folders)]
 
 
 def refused(estimator, match, X=X_GOOD, y=Y_GOOD, error=ValueError, **fit):

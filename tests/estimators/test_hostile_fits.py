@@ -342,7 +342,10 @@ def test_steps_that_libsvm_cannot_count_are_refused(name):
 
 @pytest.mark.parametrize("name", ["cls", "representatives", "spherical"])
 def test_many_steps_may_be_allowed(name):
-    assert fit(name, max_iter=10**12).n_iter_ < 1000
+    params = {"max_iter": 10**12}
+    if name == "representatives":
+        params = {"kmeans_params": params}
+    assert fit(name, **params).n_iter_ < 1000
 
 
 @pytest.mark.parametrize("device", ["mps", "xpu"])
@@ -362,9 +365,14 @@ def test_a_device_without_float64_is_refused(name, device):
         ("representatives", {"gamma": "x"}, ["tune", "scale", "auto", "median"], []),
         ("representatives", {"gamma": -1}, ["tune", "scale", "auto", "median"], []),
         ("cls", {"gamma": "x"}, ["scale", "auto", "median"], ["tune"]),
-        ("representatives", {"n_representatives": "x"}, ["auto", "whole", "dict"], []),
-        ("representatives_reg", {"n_representatives": 0}, ["auto", "whole"], []),
-        ("representatives_reg", {"n_representatives": "x"}, ["auto", "whole"], []),
+        (
+            "representatives",
+            {"n_representatives": "x"},
+            ["fast", "balanced", "best", "whole", "dict"],
+            [],
+        ),
+        ("representatives_reg", {"n_representatives": 0}, ["fast", "whole"], []),
+        ("representatives_reg", {"n_representatives": "x"}, ["best", "whole"], []),
         ("kernel_kmeans", {"n_init": "x"}, ["auto", "whole"], []),
         ("kernel_kmeans", {"init": "x"}, ["k-means++", "random", "cluster of"], []),
         ("spherical", {"init": "x"}, ["k-means++", "random", "centres"], []),

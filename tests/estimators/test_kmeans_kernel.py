@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.backend import NotPositiveDefiniteError
-from kaucus.estimators import _kmeans_kernel_base as base
 from kaucus.kernels import Gaussian
+from kaucus.machines import _represented as base
 from kaucus.preprocessing import UnitNormalizer
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -237,8 +237,8 @@ def test_classes_that_change_in_a_stream_are_refused():
         ),
         ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
         ({"fit_on": "some"}, r"fit_on='some' must be one of \['all', 'boun"),
-        ({"init": "pca"}, r"init='pca' must be one of"),
-        ({"n_init": 0}, r"n_init=0 must be"),
+        ({"kmeans_params": {"init": "pca"}}, r"\['init'\]='pca' must be one of"),
+        ({"kmeans_params": {"n_init": 0}}, r"\['n_init'\]=0 must be"),
         ({"kernel": "precomputed"}, r"no rows to cluster; pass the rows"),
     ],
 )
@@ -253,7 +253,9 @@ def test_parameters_that_are_refused(params, match, monkeypatch):
 
 def test_too_few_steps_of_k_means_are_told():
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 steps.*increase max_iter"):
-        model(max_iter=1, tol=1e-9).fit(DIGITS[TRAIN], LABELS[TRAIN])
+        model(kmeans_params={"max_iter": 1, "tol": 1e-9}).fit(
+            DIGITS[TRAIN], LABELS[TRAIN]
+        )
 
 
 def test_an_interrupt_is_told_and_the_model_works(monkeypatch):

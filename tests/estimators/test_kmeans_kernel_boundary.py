@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from kaucus import KMeansKernelClassifier
-from kaucus.estimators import _kmeans_kernel_classes
 from kaucus.kernels import KernelOperator
+from kaucus.machines import _represented
 from kaucus.solvers import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -21,7 +21,7 @@ TRAIN, TEST = slice(0, 1300), slice(1300, None)
 def few_rows_will_do():
     """A fit is of at least 10,000 rows, which are more than there are here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kmeans_kernel_classes, "_LEAST_ROWS", 1)
+        patch.setattr(_represented, "_LEAST_ROWS", 1)
         yield
 
 
@@ -39,7 +39,7 @@ def model(n=4, **params):
 
 @pytest.fixture(scope="module")
 def fitted():
-    m = model(refine="residual", n_refine=60)
+    m = model(refine=60)
     return m.fit(DIGITS[TRAIN], LABELS[TRAIN])
 
 
@@ -81,9 +81,9 @@ def test_fewer_rows_are_no_worse_than_all_where_hard_ones_are_added():
         wrong += [
             np.sum(m.predict(DIGITS[TEST]) != LABELS[TEST])
             for m in (
-                model(
-                    refine="residual", n_refine=60, random_state=seed, fit_on=fit_on
-                ).fit(DIGITS[TRAIN], LABELS[TRAIN])
+                model(refine=60, random_state=seed, fit_on=fit_on).fit(
+                    DIGITS[TRAIN], LABELS[TRAIN]
+                )
                 for fit_on in ("boundary", "all")
             )
         ]
@@ -91,7 +91,7 @@ def test_fewer_rows_are_no_worse_than_all_where_hard_ones_are_added():
 
 
 def test_a_fit_has_a_least_number_of_rows(monkeypatch):
-    monkeypatch.setattr(_kmeans_kernel_classes, "_LEAST_ROWS", 400)
+    monkeypatch.setattr(_represented, "_LEAST_ROWS", 400)
     assert len(model(4).fit(DIGITS[TRAIN], LABELS[TRAIN]).fit_rows_) == 400
     assert len(model(9).fit(DIGITS[TRAIN], LABELS[TRAIN]).fit_rows_) == 450
 
@@ -106,7 +106,7 @@ def test_few_rows_are_all_fitted():
 
 def test_the_boundary_of_classes_that_overlap_stays(monkeypatch):
     """A quarter of one class lies in the other: all rows and some say the same."""
-    monkeypatch.setattr(_kmeans_kernel_classes, "_LEAST_ROWS", 600)
+    monkeypatch.setattr(_represented, "_LEAST_ROWS", 600)
     X, y = make_blobs(3000, centers=[[-1, 0], [1, 0]], cluster_std=1.5, random_state=0)
     some, every = (
         model(10, C=1.0, fit_on=fit_on).fit(X[:2000], y[:2000])
@@ -133,16 +133,16 @@ def test_probabilities_are_of_rows_that_were_not_seen(fitted):
 def test_weights_two_classes_and_rows_held_out():
     X, y = make_blobs(900, centers=2, cluster_std=3.0, random_state=0)
     weight = np.where(np.arange(900) % 5 == 0, 0.0, 2.0)
-    m = model(5, refine="auto", n_refine=30, class_weight="balanced")
+    m = model(5, refine="auto", class_weight="balanced")
     m.fit(X, y, sample_weight=weight)
     assert (weight[m.fit_rows_] > 0).all()
-    assert len(m.fit_rows_) == 5 * 40 + 72  # those held out join in the end
+    assert len(m.fit_rows_) == 5 * 30 + 72  # those held out join in the end
     assert m.predict_proba(X).sum(axis=1) == pytest.approx(1)
     assert m.score(X, y) > 0.7
 
 
 def test_sparse_rows_are_their_dense_ones(fitted):
-    sparse = model(refine="residual", n_refine=60)
+    sparse = model(refine=60)
     sparse.fit(scipy.sparse.csr_array(DIGITS[TRAIN]), LABELS[TRAIN])
     assert_array_equal(sparse.fit_rows_, fitted.fit_rows_)
     assert_array_equal(sparse.hard_rows_, fitted.hard_rows_)
@@ -150,7 +150,7 @@ def test_sparse_rows_are_their_dense_ones(fitted):
 
 
 def test_the_memory_budget_changes_nothing_but_rounding(fitted):
-    small = model(refine="residual", n_refine=60, memory_budget="2MiB")
+    small = model(refine=60, memory_budget="2MiB")
     small.fit(DIGITS[TRAIN], LABELS[TRAIN])
     assert_array_equal(small.fit_rows_, fitted.fit_rows_)
     assert_allclose(
@@ -180,7 +180,7 @@ def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
 
     monkeypatch.setattr(KernelOperator, "matmul", interrupt_once)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        m = model(refine="residual", n_refine=60).fit(DIGITS[TRAIN], LABELS[TRAIN])
+        m = model(refine=60).fit(DIGITS[TRAIN], LABELS[TRAIN])
     assert m.solve_info_.interrupted
     assert m.refine_ is None
     assert len(m.hard_rows_) == 0

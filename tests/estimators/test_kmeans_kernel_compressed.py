@@ -17,7 +17,7 @@ TRAIN, TEST = slice(0, 1000), slice(1000, None)
 
 @pytest.fixture(scope="module")
 def fitted():
-    m = KMeansKernelClassifier(15, refine="residual", n_refine=100, random_state=0)
+    m = KMeansKernelClassifier(15, refine=100, random_state=0)
     m.set_params(kernel="rbf", gamma="scale", C=10.0)
     return m.fit(DIGITS[TRAIN], LABELS[TRAIN])
 

@@ -15,7 +15,7 @@ TRAIN, TEST = slice(0, 1000), slice(1000, None)
 
 def model(n=8, **params):
     options = {
-        "refine": "residual",
+        "refine": 160,
         "random_state": 0,
         "C": 100.0,
         "gamma": "scale",
@@ -31,7 +31,7 @@ def refined():
 
 
 def test_what_is_stored(refined):
-    assert refined.hard_rows_.shape == (160,)  # twice as many, without being asked
+    assert refined.hard_rows_.shape == (160,)
     assert refined.representatives_.shape == (240, 64)
     assert_array_equal(refined.representatives_[80:], DIGITS[TRAIN][refined.hard_rows_])
     assert_array_equal(
@@ -64,11 +64,17 @@ def test_it_is_the_least_squares_of_all_its_representatives(refined):
 
 
 def test_the_number_added_is_what_was_asked_for():
-    for n_refine, rounds in ((7, 1), (31, 3), (2, 5)):
-        m = model(n_refine=n_refine, refine_rounds=rounds)
-        m.fit(DIGITS[:300], LABELS[:300])
-        assert len(m.hard_rows_) == n_refine
-        assert len(m.representatives_) == 80 + n_refine
+    for refine in (1, 2, 31):
+        m = model(refine=refine).fit(DIGITS[:300], LABELS[:300])
+        assert len(m.hard_rows_) == refine
+        assert len(m.representatives_) == 80 + refine
+        assert m.refine_ == "residual"
+
+
+def test_without_a_number_there_are_twice_as_many_rows_as_representatives():
+    m = model(refine="auto").fit(DIGITS[TRAIN], LABELS[TRAIN])
+    assert len(m.hard_rows_) == 160
+    assert m.refine_ in ("residual", "random")
 
 
 def test_hard_rows_are_better_than_as_many_centres_of_digits():
@@ -85,14 +91,14 @@ def test_hard_rows_are_better_than_as_many_centres_of_digits():
 
 def test_the_hard_rows_are_near_the_boundary():
     X, y = make_blobs(600, centers=[[-2, 0], [2, 0]], cluster_std=1.0, random_state=0)
-    m = model(5, n_refine=20, refine_rounds=1).fit(X, y)
+    m = model(5, refine=20).fit(X, y)
     assert np.abs(X[m.hard_rows_, 0]).max() < np.median(np.abs(X[:, 0]))
 
 
 def test_with_two_classes_weights_and_probabilities():
     X, y = make_blobs(400, centers=2, cluster_std=3.0, random_state=0)
     weight = np.where(np.arange(400) % 5 == 0, 0.0, 2.0)
-    m = model(5, n_refine=30, class_weight="balanced").fit(X, y, sample_weight=weight)
+    m = model(5, refine=30, class_weight="balanced").fit(X, y, sample_weight=weight)
     assert (weight[m.hard_rows_] > 0).all()
     assert_array_equal(m.representative_weights_[-30:], 2.0)
     assert m.predict_proba(X).sum(axis=1) == pytest.approx(1)
@@ -134,9 +140,9 @@ def test_a_regressor_adds_the_largest_residuals():
     X, y = make_friedman1(900, n_features=5, noise=0.01, random_state=0)
     plain = KMeansKernelRegressor(30, C=1e4, random_state=0).fit(X[:600], y[:600])
     residuals = np.abs(y[:600] - plain.predict(X[:600]))
-    m = KMeansKernelRegressor(30, C=1e4, random_state=0, refine="residual", n_refine=40)
-    m.set_params(refine_rounds=1).fit(X[:600], y[:600])
-    assert set(m.hard_rows_) == set(np.argsort(-residuals)[:40])
+    m = KMeansKernelRegressor(30, C=1e4, random_state=0, refine=40)
+    m.fit(X[:600], y[:600])
+    assert set(m.hard_rows_[:20]) == set(np.argsort(-residuals)[:20])
     assert m.representative_weights_.sum() == pytest.approx(600)
     assert m.score(X[600:], y[600:]) > plain.score(X[600:], y[600:])
 
@@ -145,9 +151,7 @@ def test_outputs_of_any_unit_are_as_hard():
     X, y = make_friedman1(300, n_features=5, noise=0.01, random_state=0)
     both = np.c_[y, np.sin(7 * X[:, 0])]
     first, second = (
-        KMeansKernelRegressor(20, random_state=0, refine="residual", n_refine=15).fit(
-            X, both * unit
-        )
+        KMeansKernelRegressor(20, random_state=0, refine=15).fit(X, both * unit)
         for unit in (1.0, np.array([1.0, 1e3]))
     )
     assert_array_equal(first.hard_rows_, second.hard_rows_)
@@ -156,9 +160,9 @@ def test_outputs_of_any_unit_are_as_hard():
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"refine": "margin"}, r"refine='margin' must be one of \[None, 'residual'"),
-        ({"n_refine": 0}, r"n_refine=0 must be a whole number, 1"),
-        ({"refine_rounds": 0}, r"refine_rounds=0 must be a whole number, 1"),
+        ({"refine": "margin"}, r"refine='margin' must be a whole number.*'auto', None"),
+        ({"refine": 0}, r"refine=0 must be a whole number, 1"),
+        ({"n_representatives": "best"}, r"n_representatives='best' adds them by its"),
         ({"fit_on": "representatives"}, r"fit_on='representatives' is no such fit"),
     ],
 )
@@ -174,5 +178,5 @@ def test_verbose_shows_rows_done_and_time_left(capsys, monkeypatch):
 
 
 def test_a_budget_too_small_says_what_to_lower():
-    with pytest.raises(MemoryError, match=r"240 representatives need .*n_refine"):
+    with pytest.raises(MemoryError, match=r"240 representatives need .*smaller refine"):
         model(memory_budget="1MiB").fit(DIGITS[TRAIN], LABELS[TRAIN])

@@ -11,8 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import KMeansKernelRegressor, LSSVMRegressor
 from kaucus.backend import NotPositiveDefiniteError
-from kaucus.estimators import _kmeans_kernel_base as base
-from kaucus.estimators._kmeans_kernel_regressor import target_bins
+from kaucus.machines import NumberTargets
+from kaucus.machines import _represented as base
+from kaucus.machines._stream import as_rows
+from kaucus.machines._targets import target_bins
 from tests.arrays import assert_close
 
 X, Y = make_friedman1(800, n_features=5, noise=0.3, random_state=0)
@@ -141,7 +143,7 @@ def test_the_memory_budget_changes_nothing_but_rounding(fitted):
         ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
         ({"n_bins": 0}, r"n_bins=0 must be a whole number"),
         ({"C": -1}, r"C=-1 must be a positive"),
-        ({"init": "pca"}, r"init='pca' must be one of"),
+        ({"kmeans_params": {"init": "pca"}}, r"\['init'\]='pca' must be one of"),
         ({"kernel": "precomputed"}, r"use LSSVMRegressor\(kernel='precomputed'\)"),
     ],
 )
@@ -156,7 +158,7 @@ def test_parameters_that_are_refused(params, match, monkeypatch):
 
 def test_a_warning_points_at_the_line_of_the_user():
     with pytest.warns(ConvergenceWarning, match="max_iter=1 steps") as caught:
-        model(max_iter=1, tol=1e-9).fit(X[TRAIN], Y[TRAIN])
+        model(kmeans_params={"max_iter": 1, "tol": 1e-9}).fit(X[TRAIN], Y[TRAIN])
     assert caught[0].filename == __file__
 
 
@@ -194,7 +196,13 @@ def test_a_stream_comes_near_the_fit_of_all_rows(C):
 def test_representatives_speak_for_all_rows():
     """Σ w z = Σ w x at rest, and Σ w is all weight: nothing is lost on the way."""
     weight = np.linspace(0.5, 2, 500)
-    m = stream(model(tol=1e-12, max_iter=1000), X[TRAIN], Y[TRAIN], 4, weight)
+    m = stream(
+        model(kmeans_params={"tol": 1e-12, "max_iter": 1000}),
+        X[TRAIN],
+        Y[TRAIN],
+        4,
+        weight,
+    )
     assert m.representative_weights_.sum() == pytest.approx(weight.sum())
     assert_allclose(m.representative_weights_ @ m.representatives_, weight @ X[TRAIN])
 
@@ -203,7 +211,7 @@ def test_representatives_speak_for_all_rows():
 def test_targets_that_speak_for_the_model_give_it_back(C):
     """So that nothing is shrunk again and again, whatever the ridge."""
     m = model(C=C).fit(X[TRAIN], Y[TRAIN])
-    old, targets = m._so_far(X)
+    old, targets = as_rows(m._as_model(X), NumberTargets(Y, 5), None)
     mean = old.weights @ m.predict(m.representatives_)
     assert_allclose(old.weights @ targets[:, 0], mean)  # what fixes the intercept
     again = LSSVMRegressor(C=C, kernel=m.kernel_)
@@ -270,7 +278,7 @@ def test_numbers_that_were_too_many_are_made_up_for():
 
 
 def test_a_fit_goes_on_as_a_stream_and_fit_forgets():
-    m = model(n_refine=20, refine="residual").fit(X[:400], Y[:400])
+    m = model(refine=20).fit(X[:400], Y[:400])
     assert len(m.hard_rows_) == 20
     m.partial_fit(X[400:500], Y[400:500])
     assert m.representatives_.shape == (60, 5)

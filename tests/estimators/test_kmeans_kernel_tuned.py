@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.estimators import _kmeans_kernel_tuning as tuning
-from kaucus.estimators._kmeans_kernel_tuning import CS, GAMMA_FACTORS, _finalists
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
+from kaucus.machines import _tuning as tuning
+from kaucus.machines._tuning import CS, GAMMA_FACTORS, _finalists
 from kaucus.solvers import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)

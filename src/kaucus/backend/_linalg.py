@@ -42,6 +42,9 @@ _SQUARE = 128
 class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive definite is not, even with jitter."""
 
+    C: float | None = None
+    """For K + I/C, where it is known."""
+
 
 class CholeskyFactor(NamedTuple):
     """A factor ``L`` of ``H + jitter I``."""

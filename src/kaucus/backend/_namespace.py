@@ -125,8 +125,16 @@ def to_numpy(x: Array) -> np.ndarray:
 def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     """Bring ``x`` to the library and device of ``like``.
 
-    ``dtype`` is a name such as ``"float64"``; by default the dtype of ``x`` stays.
+    ``dtype`` is a name such as ``"float64"``; by default the dtype of ``x`` stays. None
+    stays None. A CSR matrix becomes dense beside tensors, and stays elsewhere.
     """
+    if x is None:
+        return None
+    like = _seen(like)
+    if is_sparse(x):
+        if not is_tensor(like):
+            return x
+        x = x.toarray()
     xp = array_namespace(like)
     wanted = None if dtype is None else getattr(xp, dtype)
     if is_torch(x) and is_torch(like):
@@ -257,14 +265,15 @@ def itemsize(x: Array) -> int:
 def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix.
 
-    Numbers are zero or more. ``X`` may have any number of axes; of a vector, its rows
-    are its entries. Rows of the host come to their device.
+    Numbers are zero or more, in NumPy or beside ``X``. ``X`` may have any number of
+    axes; of a vector, its rows are its entries. Rows of the host come to their device.
     """
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
         return as_like(some, X.like, dtype=dtype_name(X))
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
+    rows = as_like(rows, X)
     if is_torch(X):  # the standard's way looks for negative numbers: four more launches
         return X.index_select(0, rows)
     return array_namespace(X).take(X, rows, axis=0)

@@ -2,7 +2,7 @@
 
 from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
-from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
 from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor

@@ -1,11 +1,12 @@
 """What the k-means kernel classifier and regressor share.
 
-Cluster the rows, fit the kernel columns of the centres by least squares, store; what
-the targets are, and what is clustered with what, the subclasses say.
+They check parameters and data, say what the targets are, and store what
+:func:`kaucus.machines.fit_represented` finds.
 """
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+import copy
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -15,30 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
-    astype,
-    dense_rows,
-    dtype_name,
-    release_freed_memory,
-    resolve_budget,
+    generator_from,
+    is_sparse,
     take_rows,
+    to_numpy,
     warn_user,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import beside
-from kaucus.estimators._kmeans_kernel_compress import CompressMixin
-from kaucus.estimators._kmeans_kernel_growth import (
-    REFINEMENTS,
-    TARGETS,
-    Growth,
-    plan_growth,
-)
-from kaucus.estimators._kmeans_kernel_tuning import (
-    AUTO_KERNELS,
-    CS,
-    GAMMA_FACTORS,
-    tune,
-)
-from kaucus.estimators._parameters import NONE, POSITIVE, count, one_of
+from kaucus.estimators._kernel_input import fitting_rows, in_precision_of, on_device
+from kaucus.estimators._parameters import NONE, POSITIVE, Constraint, count, one_of
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._ranges import check_coefficients, check_kernel_values
 from kaucus.kernels import (
@@ -47,84 +33,232 @@ from kaucus.kernels import (
     resolve_gamma,
     resolve_kernel,
 )
-from kaucus.representatives import (
-    METRICS,
-    KMeansOptions,
-    Representatives,
-    represent_classes,
-    with_rows,
+from kaucus.machines import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    SIZES,
+    USUAL_JITTER,
+    Model,
+    PartialFit,
+    Plan,
+    Problem,
+    fit_represented,
 )
-from kaucus.solvers import (
-    GrownSolution,
-    Judge,
-    LSSVMSolution,
-    solve_on_representatives,
-    solve_with_hard_rows,
-)
+from kaucus.representatives import METRICS, KMeansOptions, Representatives
+from kaucus.solvers import LSSVMSolution, SolveInfo, compress_columns
 
-INITS = ("random", "k-means++")
-# More on the diagonal than this, relative to its mean, is worth a warning.
-_USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
-
-
-class FitTask(NamedTuple):
-    """What kernel columns are fitted to, in whichever precision."""
-
-    Y: np.ndarray
-    weight: np.ndarray | None
-    """Of all rows, those held out included."""
-    growth: Growth
-    held: np.ndarray
-    """Rows that are held out while columns are added."""
-    judge: Callable[[np.ndarray], float]
-    """Judges the decision values of the rows held out; minus a loss."""
-    hardness: Mapping[str, Callable]
-    """What orders the rows, for each of the choices of ``growth``."""
-    shares: np.ndarray | None = None
-    """Of their weights, that leave-one-out leaves out."""
-    loo_rows: np.ndarray | None = None
-    first_fit: LSSVMSolution | None = None
-    """Of the representatives, by which the first rows to be added are chosen."""
+SIZE_WORDS = one_of(*SIZES)
+_KMEANS: Mapping[str, Constraint] = {
+    "init": one_of("random", "k-means++"),
+    "n_init": count(),
+    "max_iter": count(),
+    "tol": POSITIVE,
+}
+_KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 
 
-class RepresentativesBase(CompressMixin, LSSVMBase):
-    """Representatives by k-means, and least squares of rows on their columns."""
+def _is_mapping(value) -> bool:
+    return isinstance(value, Mapping)
+
+
+class RepresentativesBase(LSSVMBase):
+    """Representatives by k-means, and least squares of rows on their columns.
+
+    Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
+    """
 
     _kernel_words = ("auto",)
+    _moves_intercept = _calibrates = False
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
         "metric": one_of(*METRICS),
-        "init": one_of(*INITS),
-        "n_init": count(),
-        "refine": one_of(*REFINEMENTS),
-        "target": one_of(*TARGETS),
-        "refine_rounds": count(),
-        "n_refine": count() | NONE,
+        "refine": count() | one_of("auto", None),
+        "kmeans_params": Constraint(
+            _is_mapping, f"a dict with some of the keys {list(_KMEANS)}"
+        )
+        | NONE,
     }
 
-    def _choose_kernel(self, X, rows, Y, loss, weight, shares, rng) -> None:
-        """Store kernel and C, by leave-one-out where they were not given."""
-        paths = self._kernel_paths(X, weight)
-        Cs = CS if isinstance(self.C, str) else [self.C]
-        try:
-            chosen = tune(
-                paths,
-                Cs,
-                rows,
-                Y,
-                loss=loss,
-                weight=weight,
-                shares=shares,
-                rng=rng,
-                callback=share_reporter(self.verbose, "kernel"),
-                memory_budget=self.memory_budget,
+    def _check_combinations(self) -> None:
+        if self._precomputed:
+            raise ValueError(
+                "kernel='precomputed' has no rows to cluster; pass the rows and a "
+                f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
             )
+        for name, value in (self.kmeans_params or {}).items():
+            if name not in _KMEANS:
+                raise ValueError(
+                    f"kmeans_params has the key {name!r}; expected some of "
+                    f"{list(_KMEANS)}."
+                )
+            _KMEANS[name].check(f"kmeans_params[{name!r}]", value)
+        if isinstance(self.n_representatives, str) and not (
+            self.refine is None or isinstance(self.refine, str)
+        ):
+            raise ValueError(
+                f"refine={self.refine} adds rows to a given number of representatives; "
+                f"n_representatives={self.n_representatives!r} adds them by itself. "
+                "Pass a number of representatives, or refine=None."
+            )
+        super()._check_combinations()
+
+    # ---- fit -------------------------------------------------------------------------
+
+    def _learn(self, X, targets, weight):
+        """Fit the rows at once."""
+        rng = generator_from(self.random_state)
+        problem = Problem.of(self._place(X), targets, weight)
+        plan = self._plan(self._kernel_paths(X, problem.fit_weight))
+        self._stream = None
+        self._store_model(X, self._run(fit_represented, problem, plan, rng))
+        return self
+
+    def _learn_part(self, X, targets, weight):
+        """Take in a part of the rows; the model so far stays where that fails."""
+        fit = PartialFit(
+            self._plan([]),
+            lambda rows, weight: self._kernel_paths(as_like(rows, X), weight),
+            targets,
+            lambda rows: self._place(as_like(rows, X)),
+            lambda: generator_from(self.random_state),
+        )
+        fitted = hasattr(self, "representatives_")
+        model = self._as_model(X) if fitted else None
+        rows = X if is_sparse(X) else to_numpy(X)
+        stream = getattr(self, "_stream", None)
+        if stream is None:
+            rng = generator_from(self.random_state)
+            stream = fit.begin(rows, targets.values, rng)
+            if fitted:
+                stream = self._run(fit.begin_with, model, rng)
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        part = (rows, targets.values, weight)
+        model, stream = self._run(fit.take_in, stream, model, *part)
+        self._store_model(X, model)
+        self._stream = stream
+        return self
+
+    def _run(self, function, *args):
+        """Call a function of the core; tell in this estimator's words what is wrong."""
+        try:
+            return function(*args)
         except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, max(Cs)) from error
-        self.kernel_, self.C_, self.search_results_ = chosen
-        self.gamma_ = getattr(self.kernel_, "gamma", None)
-        release_freed_memory()
+            raise indefinite_kernel(self.kernel, error.C or np.nan) from error
+
+    def _place(self, X):
+        return fitting_rows(X, self.device, self.memory_budget)
+
+    def _plan(self, kernels: list[list]) -> Plan:
+        """Return the parameters as the core takes them."""
+        return Plan(
+            kernels=kernels,
+            Cs=CS if isinstance(self.C, str) else [float(self.C)],
+            size=self._size(),
+            kmeans=KMeansOptions(self.metric, **self._kmeans_options),
+            refine=self.refine,
+            fit_on=getattr(self, "fit_on", "all"),
+            moves_intercept=self._moves_intercept,
+            calibrates=self._calibrates,
+            precision=self.precision,
+            memory_budget=self.memory_budget,
+            device=self.device,
+            progress=lambda stage: share_reporter(self.verbose, stage),
+        )
+
+    @property
+    def _kmeans_options(self) -> dict:
+        return _KMEANS_DEFAULTS | dict(self.kmeans_params or {})
+
+    def _size(self) -> int | list[int] | str:
+        size = self.n_representatives
+        return size if isinstance(size, str) else int(size)
+
+    # ---- kernels to choose from ------------------------------------------------------
+
+    def _kernel_paths(self, X, weight) -> list[list]:
+        """Return the kernels to choose from, those of a name in the order of gamma."""
+        kernel = self.kernel
+        if isinstance(kernel, str) and kernel == "auto":
+            names = AUTO_KERNELS
+        elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+            names = (kernel,)
+        else:
+            gamma = "scale" if self._tunes_gamma else self.gamma
+            return [[self._resolve_kernel(X, weight, gamma)]]
+        if not self._tunes_gamma:
+            gamma = self.gamma
+            return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
+        scale = resolve_gamma("scale", X, as_like(weight, X))
+        # "scale" is for a squared distance.
+        powers = [0.5 if kernel_class(name).of_length else 1.0 for name in names]
+        return [
+            [
+                self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
+                for factor in GAMMA_FACTORS
+            ]
+            for name, power in zip(names, powers, strict=True)
+        ]
+
+    @property
+    def _tunes_gamma(self) -> bool:
+        return isinstance(self.gamma, str) and self.gamma == "tune"
+
+    def _resolve_kernel(self, X, weight, gamma, name=None):
+        """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
+        if name is None or name == self.kernel:
+            return super()._resolve_kernel(X, weight, gamma)
+        gamma = resolve_gamma(gamma, X, as_like(weight, X), name)
+        kernel = resolve_kernel(name, gamma=gamma)
+        check_kernel_values(kernel, X)
+        return kernel
+
+    # ---- the model -------------------------------------------------------------------
+
+    def _store_model(self, X, model: Model) -> None:
+        """Store what was learned, in the kind of ``X``, and warn where it is needed."""
+        chosen, solution = model.representatives, model.solution
+        self.kernel_, self.C_, self.search_results_ = model[:3]
+        self.gamma_ = getattr(model.kernel, "gamma", None)
+        self._report_model(chosen, solution.info)
+        check_coefficients(solution.dual_coef, self.kernel)
+        self.hard_rows_ = as_like(model.hard_rows, X)
+        self.refine_ = model.refine
+        self.representatives_ = as_like(chosen.points, X)
+        self.representative_weights_ = as_like(chosen.weights, X)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
+        self.solve_info_ = solution.info
+        self.solver_ = solution.info.solver
+        self.n_iter_ = max(chosen.n_iter, 1)
+
+    def _as_model(self, X) -> Model:
+        """Return the stored model, with its points where rows like ``X`` are fitted."""
+        points = on_device(in_precision_of(self.representatives_, X), self.device)
+        weights = to_numpy(self.representative_weights_).astype(np.float64)
+        labels = self._representative_groups()
+        return Model(
+            self.kernel_,
+            self.C_,
+            self.search_results_,
+            Representatives(points, labels, weights, self.n_iter_, 0, True),
+            LSSVMSolution(
+                as_like(self.dual_coef_, points),
+                as_like(self.intercept_, points),
+                None,
+                self.solve_info_,
+            ),
+            to_numpy(self.hard_rows_),
+            self.refine_,
+        )
+
+    def _representative_groups(self) -> np.ndarray:
+        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
+
+    def _support_rows(self):
+        check_is_fitted(self, "representatives_")
+        return self.representatives_
 
     def explain(self):
         """Say in words what the last fit has chosen, and what it is made of.
@@ -148,199 +282,77 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
             f"solver={self.solver_!r}."
         )
 
-    def _kernel_paths(self, X, weight) -> list[list]:
-        """Return the kernels to choose from, those of a name in the order of gamma."""
-        kernel = self.kernel
-        if isinstance(kernel, str) and kernel == "auto":
-            names = AUTO_KERNELS
-        elif isinstance(kernel, str) and kernel in kernels_with_gamma():
-            names = (kernel,)
-        else:
-            gamma = "scale" if self._tunes_gamma else self.gamma
-            return [[self._resolve_kernel(X, weight, gamma)]]
-        if not self._tunes_gamma:
-            gamma = self.gamma
-            return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
-        scale = resolve_gamma("scale", X, beside(X, weight))
-        # "scale" is for a squared distance.
-        powers = [0.5 if kernel_class(name).of_length else 1.0 for name in names]
-        return [
-            [
-                self._resolve_kernel(X, weight, float((scale * factor) ** power), name)
-                for factor in GAMMA_FACTORS
-            ]
-            for name, power in zip(names, powers, strict=True)
-        ]
+    def compress(self, tol, X=None):
+        """Return a smaller model of nearly the same decision values.
 
-    @property
-    def _tunes_gamma(self) -> bool:
-        return isinstance(self.gamma, str) and self.gamma == "tune"
+        Representatives that others can stand in for are dropped, and the coefficients
+        of the rest solved for anew, so that no decision value (prediction, for a
+        regressor) of the given rows changes by more than ``tol``.
 
-    def _resolve_kernel(self, X, weight, gamma, name=None):
-        """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
-        if name is None or name == self.kernel:
-            kernel = super()._resolve_kernel(X, weight, gamma)
-        else:
-            gamma = resolve_gamma(gamma, X, beside(X, weight), name)
-            kernel = resolve_kernel(name, gamma=gamma)
-            check_kernel_values(kernel, X)
-        return kernel
-
-    def _represent(self, rows, groups, numbers, weight, *, rng, old=None, held=()):
-        """Cluster each group of rows by itself, but for those held out."""
-        chosen = represent_classes(
-            rows,
-            groups,
-            numbers,
-            options=KMeansOptions(
-                self.metric, self.init, self.n_init, self.max_iter, self.tol
-            ),
-            sample_weight=without_rows(weight, held, len(groups)),
-            old=None if old is None else old._replace(points=beside(rows, old.points)),
-            rng=rng,
-            memory_budget=self.memory_budget,
-            device=self.device,
-            callback=share_reporter(self.verbose, self._what_is_clustered),
-        )
-        release_freed_memory()
-        self._report_clustering(chosen)
-        if len(held) == 0:
-            return chosen
-        # Rows held out are spoken for, too.
-        all_rows = len(groups) if weight is None else weight.sum()
-        return chosen._replace(weights=chosen.weights * all_rows / chosen.weights.sum())
-
-    def _plan(
-        self, numbers, sizes, allocation: str, like, *, factored: bool = False
-    ) -> Growth:
-        """Return how many representatives to begin with, and what to add."""
-        return plan_growth(
-            numbers,
-            sizes,
-            allocation=allocation,
-            target=self.target,
-            refine=self.refine,
-            n_refine=self.n_refine,
-            rounds=self.refine_rounds,
-            budget=resolve_budget(self.memory_budget, like),
-            factored=factored,
-        )
-
-    def _hold_out(self, growth: Growth, weight, n: int, rng) -> np.ndarray:
-        """Return the rows that are held out."""
-        present = np.arange(n) if weight is None else np.flatnonzero(weight)
-        if growth.n_held_out == 0:
-            return present[:0]
-        return rng.permutation(present)[: growth.n_held_out]
-
-    def _least_squares(self, rows, points, task: FitTask):
-        """Fit the columns of the representatives, and of rows added, to all rows.
-
-        Where that is singular in float32, once more in float64, unless a precision was
-        asked for; ``solve_info_`` tells which it was.
+        Parameters
+        ----------
+        tol : float
+            The largest change; a classifier's targets are ±1, a regressor's are those
+            of ``y``.
+        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
+            Rows for which that holds, such as the training rows or some thousands of
+            them; None: the representatives.
 
         Returns
         -------
-        solution, added_rows
+        compressed : estimator
+            A copy; the model itself stays as it is.
+
+        Notes
+        -----
+        2 n m² multiplications for n rows and m representatives, in float64.
         """
-
-        def fit(rows, points) -> GrownSolution:
-            return self._fit_columns(rows, points, task)
-
-        found = self._widened(fit, rows, points)
-        info = found.solution.info
-        if self.precision is None and _is_singular(info) and not info.interrupted:
-            found = fit(*_wide(rows, points))
-        solution, added, choice, _ = found
-        self.refine_ = task.growth.choices[choice] if len(added) else None
-        self._report_least_squares(solution.info)
-        return solution, added
-
-    def _widened(self, fit, rows, points):
-        """Return ``fit(rows, points)``, in float64 where float32 is indefinite."""
-        try:
-            return fit(rows, points)
-        except NotPositiveDefiniteError:
-            if self.precision is not None or dtype_name(rows) != "float32":
-                raise
-        return fit(*_wide(rows, points))
-
-    def _fit_columns(self, rows, points, task: FitTask) -> GrownSolution:
-        Y, weight, growth, held = task.Y, task.weight, task.growth, task.held
-        problem = (self.kernel_, rows, beside(points, Y), points)
-        options = {
-            "C": self.C_,
-            "sample_weight": beside(points, without_rows(weight, held, len(Y))),
-            "left_out": beside(points, task.shares),
-            "loo_rows": task.loo_rows,
-            "memory_budget": self.memory_budget,
-            "callback": share_reporter(self.verbose, "row"),
-        }
-        if not growth.additions:
-            solution = solve_on_representatives(*problem, **options)
-            return GrownSolution(solution, np.empty(0, dtype=np.int64), 0, [])
-        if len(held):
-            options["judge"] = Judge(
-                take_rows(rows, beside(rows, held)),
-                beside(points, Y[held]),
-                None if weight is None else beside(points, weight[held]),
-                task.judge,
-                growth.least_gain,
-            )
-        options["first_fit"] = task.first_fit
-        choices = [task.hardness[choice] for choice in growth.choices]
-        return solve_with_hard_rows(*problem, growth.additions, choices, **options)
-
-    def _with_hard_rows(self, chosen, rows, groups, weight, hard_rows):
-        """Return the representatives with the hard rows among them."""
-        weights = np.ones(len(groups)) if weight is None else weight
-        return with_rows(
-            chosen,
-            beside(chosen.points, dense_rows(rows, hard_rows)),
-            groups[hard_rows],
-            weights[hard_rows],
-        )
-
-    def _store_model(
-        self, X, chosen: Representatives, solution: LSSVMSolution, hard_rows
-    ) -> None:
-        """Store what was learned, in the kind of ``X``."""
-        check_coefficients(solution.dual_coef, self.kernel)
-        self.hard_rows_ = as_like(hard_rows, X)
-        self.representatives_ = as_like(chosen.points, X)
-        self.representative_weights_ = as_like(chosen.weights, X)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
-        self.solve_info_ = solution.info
-        self.solver_ = solution.info.solver
-        self.n_iter_ = max(chosen.n_iter, 1)
-
-    def _support_rows(self):
         check_is_fitted(self, "representatives_")
-        return self.representatives_
+        POSITIVE.advise("Try 0.01.").check("tol", tol)
+        points = self.representatives_
+        rows = points if X is None else self._validate(X, reset=False)
+        K = to_numpy(self.kernel_(rows, as_like(points, rows))).astype(np.float64)
+        coef, intercept = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
+        small = compress_columns(K, coef, intercept, float(tol))
+        model = copy.copy(self)
+        model._keep(small.kept)
+        model._stream = None  # of the representatives there were
+        model.dual_coef_ = as_like(small.dual_coef, points)
+        model.intercept_ = as_like(small.intercept, points)
+        return model
+
+    def _keep(self, kept: np.ndarray) -> None:
+        """Forget representatives; those kept stand for the rows of the others."""
+        hard_rows = to_numpy(self.hard_rows_)
+        n_first = self.representatives_.shape[0] - len(hard_rows)
+        weights, points = to_numpy(self.representative_weights_), self.representatives_
+        hard_rows = hard_rows[kept[kept >= n_first] - n_first]
+        self.hard_rows_ = as_like(hard_rows, points)
+        share = weights.sum() / max(weights[kept].sum(), 1e-300)
+        self.representative_weights_ = as_like(weights[kept] * share, points)
+        self.representatives_ = take_rows(points, kept)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = False  # there must be rows to cluster
         return tags
 
-    def _check_combinations(self) -> None:
-        if self._precomputed:
-            raise ValueError(
-                "kernel='precomputed' has no rows to cluster; pass the rows and a "
-                f"kernel, or use {self._takes_matrices}(kernel='precomputed')."
-            )
-        super()._check_combinations()
+    # ---- warnings --------------------------------------------------------------------
 
-    def _report_clustering(self, chosen: Representatives) -> None:
+    def _report_model(self, chosen: Representatives, info: SolveInfo) -> None:
         if not chosen.converged:
+            max_iter = self._kmeans_options["max_iter"]
             warn_user(
-                f"k-means stopped after max_iter={self.max_iter} steps before the "
-                "centres came to rest; increase max_iter or tol.",
+                f"k-means stopped after max_iter={max_iter} steps before the centres "
+                "came to rest; increase max_iter or tol in kmeans_params.",
                 ConvergenceWarning,
             )
+        if info.solver in ("normal_equations", "sketched_cg"):
+            self._report_least_squares(info)
+        else:
+            self._report(info, self.C_)
 
-    def _report_least_squares(self, info) -> None:
+    def _report_least_squares(self, info: SolveInfo) -> None:
         if info.interrupted:
             warn_user(
                 "Interrupted; the coefficients are those of the rows seen so far.",
@@ -353,29 +365,10 @@ class RepresentativesBase(CompressMixin, LSSVMBase):
                 "representatives, which are solved for directly.",
                 ConvergenceWarning,
             )
-        if info.relative_jitter > _USUAL_JITTER[info.precision]:
+        if info.relative_jitter > USUAL_JITTER[info.precision]:
             warn_user(
                 f"The normal equations are singular in {info.precision} at "
                 f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
                 LinAlgWarning,
             )
-
-
-def _wide(rows, points):
-    return astype(rows, "float64"), astype(points, "float64")
-
-
-def _is_singular(info) -> bool:
-    """Tell whether float32 had to be helped by more than is usual."""
-    narrow = info.precision == "float32"
-    return narrow and info.relative_jitter > _USUAL_JITTER["float32"]
-
-
-def without_rows(weight: np.ndarray | None, held, n: int) -> np.ndarray | None:
-    """Return weights that are zero for the rows held out."""
-    if len(held) == 0:
-        return weight
-    without = np.ones(n) if weight is None else weight.copy()
-    without[held] = 0.0
-    return without

@@ -2,30 +2,14 @@
 
 from typing import ClassVar
 
-import numpy as np
-
-from kaucus.backend import (
-    NotPositiveDefiniteError,
-    generator_from,
-    products_in,
-    to_numpy,
-)
-from kaucus.estimators._base import indefinite_kernel
-from kaucus.estimators._kernel_input import beside, fitting_rows
-from kaucus.estimators._kmeans_kernel_base import FitTask, RepresentativesBase
-from kaucus.estimators._kmeans_kernel_growth import Growth
-from kaucus.estimators._kmeans_kernel_stream import StreamMixin
-from kaucus.estimators._parameters import count, one_of
+from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
+from kaucus.estimators._parameters import count
 from kaucus.estimators._predictions import RegressorPredictions
-from kaucus.estimators._validation import (
-    check_weights,
-    left_out_shares,
-)
-from kaucus.representatives import allocate
-from kaucus.solvers import random_hardness, regression_score, residual_hardness
+from kaucus.estimators._validation import check_weights
+from kaucus.machines import NumberTargets
 
 
-class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBase):
+class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     """Kernel regressor in which a few representatives speak for all rows.
 
     Rows with like targets are clustered by k-means; the centres z_q,
@@ -38,28 +22,21 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
 
     Parameters
     ----------
-    n_representatives : "auto" or int, default="auto"
-        How many representatives; where there are no more rows, all of them.
-        ``"auto"``: as many as ``target`` says.
-    target : {"fastest", "balanced", "best"}, default="balanced"
-        As in :class:`KMeansKernelClassifier`, by the squared error of rows held out.
+    n_representatives : int or {"fast", "balanced", "best"}, default="balanced"
+        How many representatives; where there are no more rows, all of them. A word says
+        how much to spend, as in :class:`KMeansKernelClassifier`, by the squared error
+        of rows held out.
     n_bins : int, default=5
         The rows are clustered in so many groups, from low to high targets, by itself
         each; 1 clusters all of them together. Several outputs are grouped by their
         first principal component.
     metric : {"euclidean", "cosine"}, default="euclidean"
         k-means by distance, or by angle, as in :class:`KMeansKernelClassifier`.
-    refine : {None, "residual", "random", "auto"}, default=None
-        ``"residual"``: training rows that the fit so far finds hardest, those of the
-        largest residual, become representatives too. Better where the targets have
-        little noise, worse where they have much. ``"random"``: any rows. ``"auto"``:
-        the better of both in the first round, by rows held out, as in
-        :class:`KMeansKernelClassifier`.
-    n_refine : int, default=None
-        How many hard rows are added in all; None: twice as many as there are
-        representatives. Rows that repeat a representative are passed over.
-    refine_rounds : int, default=2
-        In how many rounds they are added, with a fit after each.
+    refine : int, "auto" or None, default=None
+        So many training rows that the fit so far finds hardest, those of the largest
+        residual, become representatives too, in two rounds with a fit after each.
+        Better where the targets have little noise, worse where they have much.
+        ``"auto"``: as in :class:`KMeansKernelClassifier`.
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
@@ -76,14 +53,8 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
         Degree of ``"poly"``.
     coef0 : float, default=0.0
         Constant of ``"poly"`` and ``"sigmoid"``.
-    init : {"random", "k-means++"}, default="random"
-        Where k-means begins.
-    n_init : int, default=1
-        Starts of k-means, of which the best is kept.
-    max_iter : int, default=100
-        Most steps of k-means.
-    tol : float, default=1e-4
-        k-means stops when the centres move by no more, as in
+    kmeans_params : dict, default=None
+        ``init``, ``n_init``, ``max_iter`` and ``tol`` of k-means, as in
         :class:`KMeansKernelClassifier`.
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
@@ -106,7 +77,7 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
         The representatives, and after them the hard rows.
     representative_weights_ : ndarray of shape (n_representatives,)
         How many rows each stands for, with their weights.
-    refine_ : str or None
+    refine_ : {"residual", "random"} or None
         How rows were chosen that became representatives; None: there are none.
     hard_rows_ : ndarray of shape (n_hard_rows,)
         Numbers of the training rows that ``refine`` made representatives; they are the
@@ -163,32 +134,26 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
     0.98
     """
 
-    _what_is_clustered, _takes_matrices = "bin", "LSSVMRegressor"
+    _takes_matrices = "LSSVMRegressor"
 
     _parameters: ClassVar = {
-        "n_representatives": count() | one_of("auto"),
+        "n_representatives": count() | SIZE_WORDS,
         "n_bins": count(),
     }
 
     def __init__(
         self,
-        n_representatives="auto",
+        n_representatives="balanced",
         *,
-        target="balanced",
         n_bins=5,
         metric="euclidean",
         refine=None,
-        n_refine=None,
-        refine_rounds=2,
         C="auto",
         kernel="auto",
         gamma="tune",
         degree=3,
         coef0=0.0,
-        init="random",
-        n_init=1,
-        max_iter=100,
-        tol=1e-4,
+        kmeans_params=None,
         device=None,
         precision=None,
         memory_budget=None,
@@ -196,21 +161,15 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
         verbose=0,
     ):
         self.n_representatives = n_representatives
-        self.target = target
         self.n_bins = n_bins
         self.metric = metric
         self.refine = refine
-        self.n_refine = n_refine
-        self.refine_rounds = refine_rounds
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
+        self.kmeans_params = kmeans_params
         self.device = device
         self.precision = precision
         self.memory_budget = memory_budget
@@ -236,8 +195,7 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        self._stream = None
-        return self._learn(X, Y, weight, stream=False)
+        return self._learn(X, NumberTargets(Y, self.n_bins), weight)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Take in more rows.
@@ -279,124 +237,4 @@ class KMeansKernelRegressor(RegressorPredictions, StreamMixin, RepresentativesBa
                 f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
                 "pass as many, or fit a new model."
             )
-        return self._take_in(X, Y, weight)
-
-    def _learn(self, X, Y, weight, *, stream: bool, tune: bool = True):
-        """Fit the rows alone; as a part of a stream, so that others may follow."""
-        rng = generator_from(self.random_state)
-        rows = fitting_rows(X, self.device, self.memory_budget)
-        if tune:
-            self._tune(X, rows, Y, weight, rng)
-        bins = target_bins(Y, weight, self.n_bins)
-        growth = self._growth(rows, bins, weight, stream=stream)
-        held = self._hold_out(growth, weight, len(Y), rng)
-        chosen = self._represent(rows, bins, growth.numbers, weight, rng=rng, held=held)
-        self._solve_and_store(X, rows, Y, bins, weight, chosen, growth, held, rng)
-        return self
-
-    # What StreamMixin asks for: all rows are one group.
-    _n_groups, _keeps_equations, _wants_unseen = 1, True, False
-
-    def _as_targets(self, Y: np.ndarray) -> np.ndarray:
-        return Y
-
-    def _groups_of(self, Y: np.ndarray) -> np.ndarray:
-        return np.zeros(len(Y), dtype=np.int64)
-
-    def _judged(self, weight, Y):
-        return weight
-
-    def _targets_of(self, chosen, targets) -> np.ndarray:
-        return targets
-
-    def _representative_groups(self) -> np.ndarray:
-        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
-
-    @property
-    def _n_wanted(self) -> int:
-        return self.n_representatives
-
-    def _loss(self, Y, weight, values) -> float:
-        unit = _spread(Y, weight)
-        score = "neg_mean_squared_error"
-        values = to_numpy(values) / unit
-        return -regression_score(values, Y / unit, score, weight)[0]
-
-    def _store_running(self, X, chosen, solution, some, weight) -> None:
-        self._store_model(X, chosen, solution, to_numpy(self.hard_rows_))
-
-    def _solve_and_store(
-        self, X, rows, Y, bins, weight, chosen, growth, held, rng
-    ) -> None:
-        task = FitTask(
-            Y,
-            weight,
-            growth,
-            held,
-            lambda values: self._score(values, Y, weight, held)[0],
-            {
-                "residual": _hardness(Y, weight, chosen),
-                "random": random_hardness(rng),
-            },
-        )
-        try:
-            with products_in(self.precision):
-                solution, hard_rows = self._least_squares(rows, chosen.points, task)
-        except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, self.C_) from error
-        chosen = self._with_hard_rows(chosen, rows, bins, weight, hard_rows)
-        self._store_model(X, chosen, solution, hard_rows)
-
-    def _tune(self, X, rows, Y, weight, rng) -> None:
-        """Choose the kernel and C, where they were not given, for squared errors."""
-        Y = Y / _spread(Y, weight)  # each output in its own unit
-        self._choose_kernel(X, rows, Y, None, weight, left_out_shares(weight), rng)
-
-    def _score(self, values, Y, weight, some):
-        """Judge predictions of some of the rows, each output in its own unit."""
-        judged = None if weight is None else weight[some]
-        unit = _spread(Y, weight)
-        return regression_score(
-            values / unit, Y[some] / unit, "neg_mean_squared_error", judged
-        )
-
-    def _growth(self, rows, bins, weight, *, stream: bool) -> Growth:
-        """Return how many representatives of each bin, and what is added to them."""
-        sizes = np.bincount(bins if weight is None else bins[weight > 0])
-        wanted, numbers = self.n_representatives, None
-        if not isinstance(wanted, str):
-            numbers = allocate(wanted, sizes, "proportional")
-        growth = self._plan(numbers, sizes, "proportional", rows)
-        return self._for_good(growth, rows) if stream else growth
-
-
-def _hardness(Y: np.ndarray, weight: np.ndarray | None, chosen):
-    """Return what orders rows by their residuals, each output in its own unit."""
-    unit = beside(chosen.points, _spread(Y, weight))
-    return lambda values, targets: residual_hardness(values / unit, targets / unit)
-
-
-def _spread(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the standard deviation of each output; 1 for a constant."""
-    mean = np.average(Y, axis=0, weights=weight)
-    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    return np.where(spread > 0, spread, 1.0)
-
-
-def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.ndarray:
-    """Return the bin of each row's target, (n,): equal weights in each, 0 is lowest.
-
-    Several outputs are binned by the first principal component of their standardised
-    values. Equal targets are in one bin, so that there may be fewer of them.
-    """
-    s = np.ones(len(Y)) if weight is None else weight
-    centred = Y - np.average(Y, axis=0, weights=s)
-    spread = np.sqrt(np.average(centred**2, axis=0, weights=s))
-    scaled = centred / np.where(spread > 0, spread, 1.0)
-    _, directions = np.linalg.eigh(scaled.T @ (s[:, None] * scaled))
-    first = directions[:, -1] * (1 if directions[0, -1] >= 0 else -1)
-    order, groups = np.unique(scaled @ first, return_inverse=True)
-    mass = np.bincount(groups, weights=s, minlength=len(order))
-    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    bins = np.minimum((n_bins * middle).astype(np.int64), n_bins - 1)
-    return np.unique(bins, return_inverse=True)[1][groups]
+        return self._learn_part(X, NumberTargets(Y, self.n_bins), weight)

@@ -9,8 +9,8 @@ from kaucus.backend import NotPositiveDefiniteError, generator_from, take_rows
 from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
 from kaucus.estimators._parameters import NONE, SEQUENCE, count, one_of
 from kaucus.estimators._progress import share_reporter
-from kaucus.estimators._search_table import search_table, warn_at_edge
 from kaucus.kernels import kernels_with_gamma, resolve_gamma
+from kaucus.machines import search_table, warn_at_edge
 from kaucus.solvers import LOOSearch, search_by_leave_one_out
 
 # To the constant at one end and, to rounding, an interpolation at the other: nothing

@@ -9,15 +9,13 @@ from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
 from kaucus.estimators._predictions import (
     ClassifierPredictions,
     RegressorPredictions,
-    all_classes,
 )
 from kaucus.estimators._validation import (
     check_weights,
-    left_out_shares,
     numeric_targets,
-    one_vs_rest_targets,
     weights_with_classes,
 )
+from kaucus.machines import all_classes, left_out_shares, one_vs_rest_targets
 
 
 class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):

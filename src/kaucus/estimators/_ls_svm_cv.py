@@ -7,14 +7,12 @@ from kaucus.estimators._parameters import one_of
 from kaucus.estimators._predictions import (
     ClassifierPredictions,
     RegressorPredictions,
-    all_classes,
 )
 from kaucus.estimators._validation import (
     check_weights,
-    left_out_shares,
-    one_vs_rest_targets,
     weights_with_classes,
 )
+from kaucus.machines import all_classes, left_out_shares, one_vs_rest_targets
 from kaucus.solvers import classification_score, regression_score
 
 CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")

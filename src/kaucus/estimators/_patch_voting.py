@@ -21,7 +21,7 @@ from kaucus.backend import (
     itemsize,
     resolve_budget,
 )
-from kaucus.estimators._kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._parameters import MEMORY_BUDGET, ChecksParameters, one_of
 from kaucus.estimators._predictions import all_classes, labels_at
 from kaucus.estimators._progress import share_reporter

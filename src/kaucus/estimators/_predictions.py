@@ -27,12 +27,8 @@ from kaucus.estimators._validation import (
     encode_labels,
     numeric_targets,
 )
-from kaucus.solvers import (
-    fit_temperature,
-    softmax,
-    sum_of_exponentials,
-    two_columns,
-)
+from kaucus.machines import all_classes
+from kaucus.solvers import fit_temperature, softmax, sum_of_exponentials
 
 
 def _has_probabilities(estimator) -> bool:
@@ -164,11 +160,6 @@ def largest(values):
     if values.shape[1] == 1:
         return astype(values[:, 0] > 0, "int64")
     return xp.argmax(values, axis=1)
-
-
-def all_classes(values):
-    """Return one column of decision values for each class, also for two classes."""
-    return two_columns(values) if values.shape[1] == 1 else values
 
 
 class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):

@@ -127,17 +127,6 @@ def numeric_targets(y: np.ndarray) -> np.ndarray:
     return targets
 
 
-def one_vs_rest_targets(indices: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return targets of ±1, (n, t): t is 1 for two classes, else one per class.
-
-    The papers code the classes as 0 and 1; with an intercept, both codes give the
-    same classifier (decision values 2 f − 1).
-    """
-    if n_classes == 2:
-        return np.where(indices == 1, 1.0, -1.0)[:, None]
-    return np.where(indices[:, None] == np.arange(n_classes)[None, :], 1.0, -1.0)
-
-
 def check_weights(sample_weight, X) -> np.ndarray | None:
     """Return row weights as float64, zero or more and not all zero, or None."""
     if sample_weight is None:
@@ -190,16 +179,6 @@ def check_start_labels(labels, n_samples: int, n_clusters: int) -> np.ndarray:
             f"each row, whole numbers from 0 to n_clusters - 1 = {n_clusters - 1}."
         )
     return given.astype(np.int64)
-
-
-def left_out_shares(sample_weight: np.ndarray | None) -> np.ndarray | None:
-    """Return the share of each row's weight that one of its copies has.
-
-    A weight of 2 stands for two equal rows, of which leave-one-out leaves out one.
-    """
-    if sample_weight is None:
-        return None
-    return 1.0 / np.maximum(sample_weight, 1.0)
 
 
 _IN_WORDS = {1: "one", 2: "two"}

@@ -61,14 +61,12 @@ def classifier(
     return KMeansKernelClassifier(
         n_representatives,
         metric="cosine",
-        allocation="equal",
         fit_on=fit_on,
         kernel="poly",
         degree=4,
         gamma=1.0,
         coef0=0.0,
         C=C,
-        init="random",
         probability=False,
     )
 

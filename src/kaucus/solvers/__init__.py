@@ -18,6 +18,7 @@ from kaucus.solvers._compress import Compressed, compress_columns
 from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
+    Hardness,
     Judge,
     margin_hardness,
     random_hardness,
@@ -54,6 +55,7 @@ __all__ = [
     "Compressed",
     "FitResult",
     "GrownSolution",
+    "Hardness",
     "Judge",
     "LOOSearch",
     "LSSVMSolution",

@@ -1,23 +1,26 @@
 """The k-means kernel classifier: a few representatives of each class, and an LS-SVM."""
 
+import functools
 from typing import ClassVar
 
-from kaucus.backend import generator_from
-from kaucus.estimators._kernel_input import fitting_rows
-from kaucus.estimators._kmeans_kernel_class_stream import ClassStream
+import numpy as np
+
+from kaucus.backend import as_like, label_array, take_rows, to_numpy
+from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
 from kaucus.estimators._parameters import count, instance_of, one_of
+from kaucus.estimators._predictions import ClassifierPredictions
 from kaucus.estimators._validation import (
     check_known_labels,
     check_one_label_type,
     check_weights,
     weights_with_classes,
 )
-from kaucus.representatives import ALLOCATIONS
+from kaucus.machines import ClassTargets, Model
 
 FIT_ON = ("all", "boundary", "representatives")
 
 
-class KMeansKernelClassifier(ClassStream):
+class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -31,23 +34,15 @@ class KMeansKernelClassifier(ClassStream):
 
     Parameters
     ----------
-    n_representatives : "auto", int or dict, default="auto"
+    n_representatives : int, dict or {"fast", "balanced", "best"}, default="balanced"
         Representatives of each class, or ``{class: number}``. A class with fewer rows
-        gives all of them. ``"auto"``: as many as ``target`` says; 100 of each class
-        with ``fit_on="representatives"``.
-    target : {"fastest", "balanced", "best"}, default="balanced"
-        With ``n_representatives="auto"``: at most 1,000, 6,000 or 12,000
+        gives all of them. A word says how much to spend: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
         than 1.7 times that (once, with ``sample_weight``), all of them, which takes no
-        longer; else a quarter, doubled with rows chosen as ``refine`` says (None is
-        ``"auto"``) while that lessens the log-loss of rows held out by more than 2, 1
-        or 0 %.
-    allocation : {"auto", "equal", "proportional", "sqrt"}, default="auto"
-        How representatives are shared out among the classes: as many of each, as in the
-        paper, or in proportion to the classes' rows or to the root of these. The total
-        is the same. ``"auto"`` decides by leave-one-out on 3,000 rows; it is
-        ``"equal"`` where no class has more than twice the rows of another, and
-        ``"proportional"`` where every row is a representative.
+        longer; else a quarter, shared out among the classes by leave-one-out, and
+        doubled with rows chosen as ``refine="auto"`` does, while that lessens the
+        log-loss of rows held out by more than 2, 1 or 0 %. With
+        ``fit_on="representatives"`` a word means 100 of each class.
     metric : {"euclidean", "cosine"}, default="euclidean"
         k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
         representative has the direction of its centre and the mean norm of its rows.
@@ -57,20 +52,16 @@ class KMeansKernelClassifier(ClassStream):
         alone, as in the paper; faster. ``"boundary"``: least squares of five rows for
         each representative but at least 10,000, a third of them those that a rough fit
         is least sure about, the others at random. For many rows: several times faster
-        than ``"all"``, and as accurate with ``refine="residual"``, which needs but one
-        round then. Where there are no more rows than that, and in ``partial_fit``, it
-        is ``"all"``.
-    refine : {None, "residual", "random", "auto"}, default=None
-        ``"residual"``: training rows that the fit so far finds hardest, those of the
-        smallest margin, become representatives too. Better where classes hardly
-        overlap, worse where they do. ``"random"``: any rows. ``"auto"``: the better of
-        both in the first round, by rows held out, a tenth but at most 5,000, which join
-        the others in the end.
-    n_refine : int, default=None
-        How many hard rows are added in all; None: twice as many as there are
-        representatives. Rows that repeat a representative are passed over.
-    refine_rounds : int, default=2
-        In how many rounds they are added, with a fit after each.
+        than ``"all"``, and as accurate where hard rows are added by ``refine``. Where
+        there are no more rows than that, and in ``partial_fit``, it is ``"all"``.
+    refine : int, "auto" or None, default=None
+        So many training rows that the fit so far finds hardest, those of the smallest
+        margin, become representatives too, in two rounds with a fit after each (in one
+        with ``fit_on="boundary"``). Better where classes hardly overlap, worse where
+        they do. ``"auto"``: twice as many rows as there are representatives, hard ones
+        or any, whichever is better in the first round by rows held out, a tenth but at
+        most 5,000, which join the others in the end. Rows that repeat a representative
+        are passed over.
     C : "auto" or float, default="auto"
         Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least log-loss
@@ -94,15 +85,12 @@ class KMeansKernelClassifier(ClassStream):
         Weights of the classes in the least squares.
     probability : {"softmax", "sum_exp", False}, default="softmax"
         As in :class:`LSSVMClassifier`.
-    init : {"random", "k-means++"}, default="random"
-        Where k-means begins.
-    n_init : int, default=1
-        Starts of k-means, of which the best is kept.
-    max_iter : int, default=100
-        Most steps of k-means.
-    tol : float, default=1e-4
-        k-means stops when the centres move by no more: the alignment deviation δ with
-        ``"cosine"``, the mean squared move over the variance with ``"euclidean"``.
+    kmeans_params : dict, default=None
+        What k-means is to do otherwise: ``init`` (``"random"``, the default, or
+        ``"k-means++"``), ``n_init`` (1; starts, of which the best is kept),
+        ``max_iter`` (100 steps at most), ``tol`` (1e-4; it stops when the centres move
+        by no more: the alignment deviation δ with ``"cosine"``, the mean squared move
+        over the variance with ``"euclidean"``).
     device : str, default=None
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
@@ -128,9 +116,7 @@ class KMeansKernelClassifier(ClassStream):
         Their classes.
     representative_weights_ : ndarray of shape (n_representatives_total,)
         How many rows each stands for, with their weights.
-    allocation_ : str
-        How representatives were shared out among the classes.
-    refine_ : str or None
+    refine_ : {"residual", "random"} or None
         How rows were chosen that became representatives; None: there are none.
     hard_rows_ : ndarray of shape (n_hard_rows,)
         Numbers of the training rows that ``refine`` made representatives; they are the
@@ -197,27 +183,22 @@ class KMeansKernelClassifier(ClassStream):
     0.97
     """
 
-    _what_is_clustered, _takes_matrices = "class", "LSSVMClassifier"
+    _takes_matrices = "LSSVMClassifier"
 
     _parameters: ClassVar = {
         "n_representatives": count()
-        | one_of("auto")
+        | SIZE_WORDS
         | instance_of(dict, "a dict {class: number}"),
         "fit_on": one_of(*FIT_ON),
-        "allocation": one_of(*ALLOCATIONS, "auto"),
     }
 
     def __init__(
         self,
-        n_representatives="auto",
+        n_representatives="balanced",
         *,
-        target="balanced",
-        allocation="auto",
         metric="euclidean",
         fit_on="all",
         refine=None,
-        n_refine=None,
-        refine_rounds=2,
         C="auto",
         kernel="auto",
         gamma="tune",
@@ -225,10 +206,7 @@ class KMeansKernelClassifier(ClassStream):
         coef0=0.0,
         class_weight=None,
         probability="softmax",
-        init="random",
-        n_init=1,
-        max_iter=100,
-        tol=1e-4,
+        kmeans_params=None,
         device=None,
         precision=None,
         memory_budget=None,
@@ -236,13 +214,9 @@ class KMeansKernelClassifier(ClassStream):
         verbose=0,
     ):
         self.n_representatives = n_representatives
-        self.target = target
-        self.allocation = allocation
         self.metric = metric
         self.fit_on = fit_on
         self.refine = refine
-        self.n_refine = n_refine
-        self.refine_rounds = refine_rounds
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -250,10 +224,7 @@ class KMeansKernelClassifier(ClassStream):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.probability = probability
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
+        self.kmeans_params = kmeans_params
         self.device = device
         self.precision = precision
         self.memory_budget = memory_budget
@@ -281,8 +252,7 @@ class KMeansKernelClassifier(ClassStream):
         weight = check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
-        self._stream = None
-        return self._learn(X, indices, weight, stream=False)
+        return self._learn(X, self._targets(indices), weight)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take in more rows.
@@ -328,22 +298,56 @@ class KMeansKernelClassifier(ClassStream):
         self.classes_, indices = check_known_labels(
             y, classes, None if first else self.classes_
         )
-        return self._take_in(X, indices, check_weights(sample_weight, X))
+        weight = check_weights(sample_weight, X)
+        return self._learn_part(X, self._targets(indices), weight)
 
-    def _learn(self, X, indices, weight, *, stream: bool, tune: bool = True):
-        """Fit the rows alone; as a part of a stream, so that others may follow."""
-        rng = generator_from(self.random_state)
-        rows = fitting_rows(X, self.device, self.memory_budget)
-        if tune:
-            self._tune(X, rows, indices, weight, rng)
-        growth = self._growth(rows, indices, weight, rng, stream=stream)
-        held = self._hold_out(growth, weight, len(indices), rng)
-        chosen = self._represent(
-            rows, indices, growth.numbers, weight, rng=rng, held=held
+    def _targets(self, indices: np.ndarray) -> ClassTargets:
+        return ClassTargets(
+            indices,
+            len(self.classes_),
+            functools.partial(_weigh, self.class_weight, self.classes_),
         )
-        fit = (X, rows, indices, weight, chosen, growth, held, rng)
-        self._solve_and_store(*fit, stream=stream)
-        return self
+
+    def _size(self):
+        """Return the number of representatives of each class, or the word."""
+        wanted, classes = self.n_representatives, self.classes_.tolist()
+        if isinstance(wanted, str):
+            return wanted
+        if not isinstance(wanted, dict):
+            return [int(wanted)] * len(classes)
+        if set(wanted) != set(classes):
+            raise ValueError(
+                f"n_representatives has the keys {sorted(wanted, key=str)}; expected "
+                f"one for each class of y, {classes}."
+            )
+        for c in classes:
+            count().check(f"n_representatives[{c!r}]", wanted[c])
+        return [int(wanted[c]) for c in classes]
+
+    @property
+    def _moves_intercept(self) -> bool:
+        """Whether the intercept is chosen as C is."""
+        return isinstance(self.C, str) and self.fit_on != "representatives"
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.probability == "softmax"
+
+    def _store_model(self, X, model: Model) -> None:
+        super()._store_model(X, model)
+        labels = self.classes_[model.representatives.labels]
+        self.representative_labels_ = label_array(labels, X)
+        self.fit_rows_ = as_like(model.fit_rows, X)
+        if self._calibrates:
+            self._calibrate(*model.unseen)
+
+    def _representative_groups(self) -> np.ndarray:
+        labels = to_numpy(self.representative_labels_)
+        return np.searchsorted(self.classes_, labels)
+
+    def _keep(self, kept: np.ndarray) -> None:
+        super()._keep(kept)
+        self.representative_labels_ = take_rows(self.representative_labels_, kept)
 
     def _check_combinations(self) -> None:
         super()._check_combinations()
@@ -352,3 +356,7 @@ class KMeansKernelClassifier(ClassStream):
                 f"refine={self.refine!r} adds the rows that a fit of rows finds hard; "
                 f"fit_on={self.fit_on!r} is no such fit. Use fit_on='all'."
             )
+
+
+def _weigh(class_weight, classes, weight, labels):
+    return weights_with_classes(weight, class_weight, classes, labels, at_least=1)

@@ -1,10 +1,14 @@
-"""What a stream of rows leaves behind, on the host."""
+"""What is remembered of rows that came in parts."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import astype, concat_rows, dtype_name
+from kaucus.backend import as_like, astype, concat_rows, dtype_name, to_numpy
+from kaucus.kernels import kernel_expansion
+from kaucus.machines._problem import Model
+from kaucus.machines._targets import Targets
+from kaucus.representatives import Representatives
 from kaucus.solvers import RunningSums
 
 
@@ -14,13 +18,13 @@ class KeptRows(NamedTuple):
     rows: np.ndarray
     """Or a CSR matrix."""
     targets: np.ndarray
-    """Numbers of classes, (n,), or the targets of a regressor, (n, t)."""
+    """Labels, (n,), or outputs, (n, t)."""
     weight: np.ndarray
     keys: np.ndarray
     """Random numbers: those of the least are the sample."""
 
-    def and_then(self, other: "KeptRows") -> "KeptRows":
-        """Return both."""
+    def joined(self, other: "KeptRows") -> "KeptRows":
+        """Return these rows and then the others."""
         rows = concat_rows(self.rows, astype(other.rows, dtype_name(self.rows)))
         pairs = zip(self[1:], other[1:], strict=True)
         return KeptRows(rows, *(np.concatenate(pair) for pair in pairs))
@@ -39,14 +43,14 @@ class KeptRows(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """All that a model remembers of earlier parts."""
+    """All that is remembered of earlier parts, beside the model."""
 
     kept: KeptRows
     n_seen: int
     total: float
     """Weight of all rows seen."""
     groups: np.ndarray
-    """Rows seen of each class; of all, for a regressor."""
+    """Rows seen of each class; of all, for numbers."""
     rng: np.random.Generator
     """Draws the keys."""
     all_kept: bool
@@ -62,3 +66,32 @@ class Stream(NamedTuple):
     """Equations of all rows seen; None: to be made of the rows kept."""
     precision: str | None = None
     """Of the kernel in these equations."""
+
+
+def as_rows(
+    model: Model, targets: Targets, memory_budget: int | str | None
+) -> tuple[Representatives, np.ndarray]:
+    """Return the representatives, and targets that speak for the model.
+
+    Least squares of the representatives alone, with targets t and weights W, have
+    the solution a, b if K (W (K a + b − t) + a / C) = 0 and 1ᵀ W (K a + b − t) = 0.
+    Both hold for t = f(Z) + W⁻¹ a / C where 1ᵀ a = 0, as in a machine of all rows,
+    whose targets these are. Else the mean of W⁻¹ a is taken off, for the second.
+    """
+    chosen, solution = model.representatives, model.solution
+    now = kernel_expansion(
+        model.kernel,
+        chosen.points,
+        chosen.points,
+        as_like(solution.dual_coef, chosen.points),
+        memory_budget=memory_budget,
+    )
+    now = to_numpy(now) + to_numpy(solution.intercept)
+    coef = to_numpy(solution.dual_coef).astype(np.float64)
+    weight = chosen.weights
+    if targets.n_groups > 1:
+        weight = targets.like(chosen.labels).fit_weights(weight)
+    assert weight is not None
+    pull = coef / np.where(weight > 0, weight, np.inf)[:, None]
+    pull = (pull - coef.sum(axis=0) / weight.sum()) / model.C
+    return chosen, now + pull

@@ -1,4 +1,4 @@
-"""C and gamma of the k-means kernel estimators by leave-one-out on a part of the rows.
+"""Choose kernel, gamma and C by leave-one-out on some of the rows.
 
 The columns are those of rows drawn at random, not of centres: a centre of a class's few
 rows knows the label of the row that is left out, and leave-one-out would then choose
@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.backend import dense_rows, take_rows
-from kaucus.estimators._kernel_input import beside
-from kaucus.estimators._search_table import join_tables, search_table
+from kaucus.backend import as_like, dense_rows, take_rows
 from kaucus.kernels import Kernel
+from kaucus.machines._search_table import join_tables, search_table
 from kaucus.solvers import affordable_search, search_on_representatives
 
 CS = 10.0 ** np.arange(-2, 4.1, 0.5)
@@ -122,7 +121,7 @@ def tune(
     size = size._replace(rows=n_rows, columns=n_columns)
     some = rng.permutation(present)[: size.rows]
     Z = dense_rows(rows, some[: size.columns])
-    part = take_rows(rows, beside(rows, some))
+    part = take_rows(rows, some)
 
     tables = []
 
@@ -130,12 +129,12 @@ def tune(
         found = search_on_representatives(
             kernels,
             part,
-            beside(Z, Y[some]),
+            as_like(Y[some], Z),
             Z[:n_columns, :],
             Cs,
             loss=None if loss is None else lambda values: loss(values, some),
-            sample_weight=None if weight is None else beside(Z, weight[some]),
-            left_out=None if shares is None else beside(Z, shares[some]),
+            sample_weight=None if weight is None else as_like(weight[some], Z),
+            left_out=None if shares is None else as_like(shares[some], Z),
             first_rows=True,
             callback=callback,
             memory_budget=memory_budget,

@@ -1,0 +1,394 @@
+"""Fit a kernel machine on representatives: a problem and a plan in, a model out.
+
+    1  tune        choose kernel, gamma and C by leave-one-out on some rows
+    2  choose      cluster each group of rows by k-means: the first representatives
+    3  accumulate  sum the normal equations of all rows on the kernel columns of these
+    4  solve       for the coefficients
+    5  refine      make rows representatives too; go on with 3 while that helps
+    6  calibrate   find decision values of rows by models that have not seen them, and
+                   move the intercept to where their loss is least
+
+Steps 3 to 5 are :func:`~kaucus.solvers.solve_with_hard_rows`. Everything here is a
+function of its arguments; what is told to the user is in the model's ``info``.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    NotPositiveDefiniteError,
+    as_like,
+    astype,
+    dense_rows,
+    dtype_name,
+    epsilon,
+    products_in,
+    release_freed_memory,
+    take_rows,
+    to_numpy,
+)
+from kaucus.machines._problem import (
+    NO_ROWS,
+    UNSEEN_ROWS,
+    Model,
+    Plan,
+    Problem,
+    Unseen,
+    calibrated,
+    joined_unseen,
+    seen_by_others,
+    values_of,
+)
+from kaucus.machines._sizes import Growth, plan_growth
+from kaucus.machines._targets import Targets, left_out_shares
+from kaucus.machines._tuning import Tuning, tune
+from kaucus.representatives import (
+    Representatives,
+    represent_classes,
+    with_rows,
+)
+from kaucus.solvers import (
+    GrownSolution,
+    Judge,
+    LSSVMSolution,
+    NearBoundary,
+    SolveInfo,
+    fit_ls_svm,
+    rows_near_boundary,
+    solve_on_representatives,
+    solve_with_hard_rows,
+)
+
+# Rows that fit_on="boundary" is a fit of: for each representative, and at least.
+_ROWS_EACH, _LEAST_ROWS = 5, 10_000
+# More on the diagonal than this, relative to its mean, is more than rounding needs.
+USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
+
+
+def fit_represented(
+    problem: Problem,
+    plan: Plan,
+    rng: np.random.Generator,
+    *,
+    tuned: Tuning | None = None,
+) -> Model:
+    """Fit a kernel machine on representatives of the rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Plan
+    rng : numpy.random.Generator
+    tuned : Tuning, default=None
+        Kernel and C, where they are known.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the kernel is indefinite on these rows; its ``C`` tells at which C.
+    MemoryError
+        If the plan does not fit into its memory budget.
+    """
+    tuning = _tune(problem, plan, rng) if tuned is None else tuned
+    groups = problem.targets.clusters(problem.weight)
+    growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
+    held = _hold_out(problem, growth, rng)
+    chosen = _choose(problem, plan, groups, growth, held, rng)
+    fit = _Fit(problem, plan, tuning, rng)
+    try:
+        with products_in(plan.precision):
+            model = fit.coefficients(chosen, groups, growth, held)
+            return calibrated(model, problem, plan, rng)
+    except NotPositiveDefiniteError as error:
+        error.C = tuning.C
+        raise
+
+
+# ---- 1. tune -------------------------------------------------------------------------
+
+
+def _tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tuning:
+    """Choose kernel and C by leave-one-out, where there is a choice."""
+    Y, loss = problem.targets.search(problem.fit_weight)
+    try:
+        return tune(
+            plan.kernels,
+            plan.Cs,
+            problem.rows,
+            Y,
+            loss=loss,
+            weight=problem.fit_weight,
+            shares=left_out_shares(problem.weight),
+            rng=rng,
+            callback=plan.progress("kernel"),
+            memory_budget=plan.memory_budget,
+        )
+    except NotPositiveDefiniteError as error:
+        error.C = max(plan.Cs)
+        raise
+    finally:
+        release_freed_memory()
+
+
+# ---- 2. choose -----------------------------------------------------------------------
+
+
+def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
+    """Return the numbers of the rows that are held out while others are added."""
+    if growth.n_held_out == 0:
+        return NO_ROWS
+    weight = problem.weight
+    present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
+    return rng.permutation(present)[: growth.n_held_out]
+
+
+def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
+    """Cluster each group of rows by itself, but for those held out."""
+    weight = problem.weight
+    chosen = represent_classes(
+        problem.rows,
+        groups,
+        growth.numbers,
+        options=plan.kmeans,
+        sample_weight=_without(weight, held, problem.n),
+        rng=rng,
+        memory_budget=plan.memory_budget,
+        device=plan.device,
+        callback=plan.progress(problem.targets.clustered),
+    )
+    release_freed_memory()
+    if len(held) == 0:
+        return chosen
+    # Rows held out are spoken for, too.
+    total = problem.n if weight is None else weight.sum()
+    return chosen._replace(weights=chosen.weights * total / chosen.weights.sum())
+
+
+# ---- 3. to 5. accumulate, solve, refine ----------------------------------------------
+
+
+class _Fit(NamedTuple):
+    """A problem whose kernel and C are known."""
+
+    problem: Problem
+    plan: Plan
+    tuning: Tuning
+    rng: np.random.Generator
+
+    def coefficients(self, chosen: Representatives, groups, growth, held) -> Model:
+        """Fit the coefficients, adding representatives as the growth says."""
+        problem = self.problem
+        every_row = problem.weight is None and chosen.points.shape[0] == problem.n
+        if every_row:
+            # Least squares of all rows on all rows are the LS-SVM of these, which costs
+            # a quarter. Representatives come group by group.
+            values = problem.targets.values[np.argsort(groups, kind="stable")]
+            return fit_representatives(self, chosen, problem.targets.like(values))
+        if self.plan.fit_on == "representatives":
+            return fit_representatives(
+                self, chosen, problem.targets.like(chosen.labels)
+            )
+        part = first_fit = None
+        if self.plan.fit_on == "boundary" and not self.plan.streamed:
+            near = self.near_boundary(chosen, growth, held)
+            if near is not None and near.rough.info.interrupted:
+                return self.model(chosen, near.rough)._replace(fit_rows=near.rows)
+            if near is not None:
+                part, first_fit = np.union1d(near.rows, held), near.rough
+        return self.least_squares(chosen, groups, growth, held, part, first_fit)
+
+    def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
+        """Return a model without rows among its representatives."""
+        return Model(*self.tuning, chosen, solution)
+
+    def least_squares(
+        self, chosen: Representatives, groups, growth: Growth, held, part, first_fit
+    ) -> Model:
+        """Fit the columns of the representatives, and of rows added, to the rows.
+
+        To all, or to a ``part`` of them, whose numbers are given in ascending order.
+        """
+        problem, weight = self.problem, self.problem.weight
+        tested = self.rows_to_leave_out(held)
+        inside, outside = tested, NO_ROWS
+        some, place = problem, lambda rows: rows
+        if part is not None:
+            some, place = problem.part(part), lambda rows: np.searchsorted(part, rows)
+            known = np.isin(tested, part)
+            inside, outside = tested[known], tested[~known]
+        found = self.in_enough_precision(
+            lambda rows, points: self.grown_columns(
+                some._replace(rows=rows),
+                points,
+                growth,
+                place(held),
+                place(inside),
+                first_fit,
+            ),
+            some.rows,
+            chosen.points,
+        )
+        added = found.rows if part is None else part[found.rows]
+        weights = np.ones(problem.n) if weight is None else weight
+        points = as_like(dense_rows(problem.rows, added), chosen.points)
+        chosen = with_rows(chosen, points, groups[added], weights[added])
+        model = self.model(chosen, found.solution)._replace(
+            hard_rows=added,
+            refine=growth.choices[found.choice] if len(added) else None,
+            fit_rows=part,
+        )
+        if len(tested) == 0:
+            return model
+        unseen = seen_by_others(found.solution.loo_decision, problem, inside)
+        if len(outside):
+            unseen = joined_unseen(
+                unseen, values_of(model, problem, outside, self.plan)
+            )
+        return model._replace(unseen=unseen)
+
+    def rows_to_leave_out(self, held: np.ndarray) -> np.ndarray:
+        """Draw the rows whose leave-one-out values are wanted."""
+        if not (self.plan.calibrates or self.plan.moves_intercept):
+            return NO_ROWS
+        others = np.setdiff1d(np.arange(self.problem.n), held)
+        return self.rng.permutation(others)[:UNSEEN_ROWS]
+
+    def grown_columns(
+        self, problem: Problem, points, growth: Growth, held, loo_rows, first_fit
+    ) -> GrownSolution:
+        """Fit the kernel columns of points, and of rows that are added, to the rows."""
+        rows, targets, weight, fit_weight = problem
+        Y = targets.columns()
+        columns = (self.tuning.kernel, rows, as_like(Y, points), points)
+        options: dict[str, Any] = {
+            "C": self.tuning.C,
+            "sample_weight": as_like(_without(fit_weight, held, len(Y)), points),
+            "left_out": as_like(left_out_shares(weight), points),
+            "loo_rows": loo_rows,
+            "memory_budget": self.plan.memory_budget,
+            "callback": self.plan.progress("row"),
+        }
+        if not growth.additions:
+            solution = solve_on_representatives(*columns, **options)
+            return GrownSolution(solution, NO_ROWS, 0, [])
+        if len(held):
+            options["judge"] = Judge(
+                take_rows(rows, held),
+                as_like(Y[held], points),
+                None if fit_weight is None else as_like(fit_weight[held], points),
+                lambda values: targets.score(values, fit_weight, held),
+                growth.least_gain,
+            )
+        ways = targets.hardness(fit_weight, points, self.rng)
+        choices = [ways[choice] for choice in growth.choices]
+        return solve_with_hard_rows(
+            *columns, growth.additions, choices, first_fit=first_fit, **options
+        )
+
+    def in_enough_precision(self, fit, rows: Array, points: Array) -> Any:
+        """Return ``fit(rows, points)``, in float64 where float32 does not do.
+
+        That is where it is indefinite, or singular beyond the usual. What the precision
+        was is in the solution's info. One that was asked for stays.
+        """
+        may_widen = self.plan.precision is None and dtype_name(rows) == "float32"
+        try:
+            found = fit(rows, points)
+            if not may_widen or not _is_singular(found):
+                return found
+        except NotPositiveDefiniteError:
+            if not may_widen:
+                raise
+        return fit(astype(rows, "float64"), astype(points, "float64"))
+
+    def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
+        """Choose the rows near the boundary; None where there are not more of them."""
+        problem, (kernel, C, _) = self.problem, self.tuning
+        first = chosen.points.shape[0]
+        n_representatives = first + sum(growth.additions)
+        n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
+        Y = problem.targets.columns()
+        weight = _without(problem.fit_weight, held, len(Y))
+        if n_rows >= (len(Y) if weight is None else np.count_nonzero(weight)):
+            return None
+        return self.in_enough_precision(
+            lambda rows, points: rows_near_boundary(
+                kernel,
+                rows,
+                as_like(Y, points),
+                points,
+                n_rows,
+                # As many entries of the kernel as the fit itself will have.
+                n_rough=n_rows * n_representatives // first,
+                C=C,
+                rng=self.rng,
+                sample_weight=weight,
+                memory_budget=self.plan.memory_budget,
+            ),
+            problem.rows,
+            chosen.points,
+        )
+
+
+def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) -> Model:
+    """Fit the LS-SVM of the representatives alone, whose targets are given.
+
+    Where they are most of the rows, leave-one-out values of them are ``unseen``.
+    """
+    problem, plan, (kernel, C, _), rng = fit
+    points, weight = chosen.points, targets.fit_weights(None)
+    speak_for_others = problem.n >= 2 * points.shape[0]
+    wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
+    fitted = fit_ls_svm(
+        kernel,
+        points,
+        as_like(targets.columns(), points),
+        C=C,
+        sample_weight=as_like(weight, points),
+        memory_budget=plan.memory_budget,
+        leave_one_out=wants,
+        # What the rounding of the rows themselves comes to.
+        refine_tol=epsilon(points),
+        rng=rng,
+    )
+    model = fit.model(chosen, fitted.solution)
+    if not wants:
+        return model
+    values = to_numpy(fitted.solution.loo_decision)
+    some = fitted.loo_rows
+    weight = None if weight is None else weight[some]
+    return model._replace(unseen=Unseen(values, targets.values[some], weight))
+
+
+def refit_moved(
+    problem: Problem, plan: Plan, model: Model, chosen: Representatives, rng
+) -> Model:
+    """Fit the LS-SVM of a model's representatives, which have moved."""
+    fit = _Fit(problem, plan, Tuning(*model[:3]), rng)
+    try:
+        with products_in(plan.precision):
+            targets = problem.targets.like(chosen.labels)
+            model = fit_representatives(fit, chosen, targets)
+            return calibrated(model, problem, plan, rng)
+    except NotPositiveDefiniteError as error:
+        error.C = model.C
+        raise
+
+
+def _is_singular(found: GrownSolution | NearBoundary) -> bool:
+    """Tell whether float32 had to be helped by more than is usual."""
+    if isinstance(found, NearBoundary):
+        return False
+    info: SolveInfo = found.solution.info
+    return not info.interrupted and info.relative_jitter > USUAL_JITTER["float32"]
+
+
+def _without(weight: np.ndarray | None, held: np.ndarray, n: int) -> np.ndarray | None:
+    """Return weights that are zero for the rows held out."""
+    if len(held) == 0:
+        return weight
+    without = np.ones(n) if weight is None else weight.copy()
+    without[held] = 0.0
+    return without
