@@ -21,7 +21,13 @@ from kaucus import (
     SphericalKMeans,
 )
 from kaucus._fitted_arrays import fitted_arrays
-from kaucus.backend import iter_device_blocks, parse_bytes, products_in, row_blocks
+from kaucus.backend import (
+    HostRows,
+    parse_bytes,
+    products_in,
+    row_blocks,
+    stream_blocks,
+)
 from kaucus.kernels import Linear
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of, predictors
@@ -190,7 +196,7 @@ def test_blocks_are_not_overwritten_while_the_gpu_works(rng):
     W = torch.tensor(rng.normal(size=(256, 256)) / 16, dtype=torch.float32).cuda()
     blocks = list(row_blocks(len(X), 1, 1000))
     parts = []
-    for _, block in iter_device_blocks(X, blocks, W):
+    for block in stream_blocks(HostRows(X, W, 2**20), blocks):
         work = block
         for _ in range(30):
             work = work @ W

@@ -11,6 +11,7 @@ from kaucus.backend import (
     astype,
     budget_beside,
     bytes_on_their_way,
+    concat_rows,
     device_of,
     dtype_name,
     is_numpy,
@@ -19,10 +20,10 @@ from kaucus.backend import (
     itemsize,
     n_workers,
     row_blocks,
+    rows_for_device,
     rows_in_order,
-    rows_seen_from,
+    stream_blocks,
     take_rows,
-    travelling_blocks,
 )
 from tests.arrays import array, assert_close
 
@@ -78,7 +79,7 @@ def test_the_device_casts(X, xp, wanted):
     rows = astype(seen(X, xp), wanted)
     assert dtype_name(rows) == wanted
     assert np.shares_memory(rows.values, X)
-    [block] = travelling_blocks(rows, [slice(2, 9)])
+    [block] = stream_blocks(rows, [slice(2, 9)])
     assert dtype_name(block) == wanted
     assert_close(block, X[2:9].astype(wanted), rtol=0)
     assert dtype_name(take_rows(rows, np.arange(2))) == wanted
@@ -91,11 +92,17 @@ def test_blocks_in_turn(X, xp, ordered):
         rows, expected = rows.in_order(np.arange(N)[::-1]), X[::-1]
     blocks = [*row_blocks(N, 1, 5), slice(0, 2), slice(0, 2), slice(3, 9)]
     for whole in (rows, array(xp, expected)):
-        parts = travelling_blocks(whole, blocks)
+        parts = stream_blocks(whole, blocks)
         for s, block in zip(blocks, parts, strict=True):
             assert type(block) is type(rows.like)
             assert_close(block, expected[s], rtol=0)
-    assert list(travelling_blocks(rows, [])) == []
+    assert list(stream_blocks(rows, [])) == []
+
+
+def test_rows_before_them_join_them_on_the_host(X, xp):
+    joined = concat_rows(array(xp, X[:2]), seen(X, xp).in_order(np.array([5, 3])))
+    assert isinstance(joined, HostRows)
+    assert_close(take_rows(joined, np.arange(4)), X[[0, 1, 5, 3]], rtol=0)
 
 
 # ---- what stays ------------------------------------------------------------------
@@ -113,10 +120,10 @@ def there(monkeypatch):
     return "there"
 
 
-def test_what_does_not_fit_is_seen_from_there(X, there):
+def test_what_does_not_fit_stays_on_the_host(X, there):
     budget = 2 * X.nbytes
-    assert is_torch(rows_seen_from(X, there, budget))
-    rows = rows_seen_from(X, there, budget - 1)
+    assert is_torch(rows_for_device(X, there, budget))
+    rows = rows_for_device(X, there, budget - 1)
     assert isinstance(rows, HostRows)
     assert rows.values is X
     assert dtype_name(rows) == X.dtype.name
@@ -124,13 +131,13 @@ def test_what_does_not_fit_is_seen_from_there(X, there):
     assert budget_beside(rows, budget) == budget - bytes_on_their_way(rows)
 
 
-def test_without_a_device_nothing_travels(X):
-    assert rows_seen_from(X, None, 1) is X
-    assert rows_seen_from(X, "cpu", 1) is X
+def test_without_a_device_nothing_is_copied(X):
+    assert rows_for_device(X, None, 1) is X
+    assert rows_for_device(X, "cpu", 1) is X
     assert bytes_on_their_way(X) == 0
     assert budget_beside(X, "1KiB") == 1024
 
 
-def test_room_has_a_limit(X, there, monkeypatch):
-    monkeypatch.setattr(_streaming, "_ROOM_BYTES", 10)
-    assert rows_seen_from(X, there, X.nbytes).room == 10
+def test_buffers_have_a_limit(X, there, monkeypatch):
+    monkeypatch.setattr(_streaming, "_BUFFER_BYTES", 10)
+    assert rows_for_device(X, there, X.nbytes).room == 10

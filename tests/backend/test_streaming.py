@@ -1,17 +1,9 @@
-"""Rows travel to a device in blocks: in order, whole, one ahead of the work."""
+"""Rows are copied to a device in blocks: in order, whole, one ahead of the work."""
 
 import numpy as np
 import pytest
 
-from kaucus.backend import (
-    _streaming,
-    device_parts,
-    dtype_name,
-    iter_device_blocks,
-    row_blocks,
-    rows_on_device,
-    to_numpy,
-)
+from kaucus.backend import HostRows, dtype_name, row_blocks, stream_blocks, to_numpy
 from tests.arrays import array, assert_close
 
 torch = pytest.importorskip("torch")
@@ -30,11 +22,18 @@ def blocks_of(height):
     return list(row_blocks(N, 1, height))
 
 
+def streamed(X, blocks, like):
+    """Return an iterator of blocks on the device of ``like``."""
+    return stream_blocks(HostRows(X, like.reshape(1, -1)[:1], 1000), blocks)
+
+
 @pytest.mark.parametrize("height", [1, 5, 36, 37, 100])
 def test_order_and_values(X, height, xp):
     like = array(xp, X[:1])
     seen = []
-    for rows, block in iter_device_blocks(X, blocks_of(height), like):
+    host = HostRows(X, like, 1000)
+    blocks = blocks_of(height)
+    for rows, block in zip(blocks, stream_blocks(host, blocks), strict=True):
         assert type(block) is type(like)
         assert dtype_name(block) == X.dtype.name
         assert_close(block, X[rows], rtol=0)
@@ -56,8 +55,8 @@ def layouts(X, tmp_path):
 
 def test_memory_of_every_kind(X, tmp_path):
     for rows_of_host in layouts(X, tmp_path):
-        parts = iter_device_blocks(rows_of_host, blocks_of(8), torch.zeros(1))
-        got = np.concatenate([to_numpy(block).copy() for _, block in parts])
+        parts = streamed(rows_of_host, blocks_of(8), torch.tensor(X[:1]))
+        got = np.concatenate([to_numpy(block).copy() for block in parts])
         assert np.array_equal(got, X)
 
 
@@ -78,18 +77,14 @@ def test_a_block_is_whole_while_it_is_in_use(X):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_lanes, "make_lanes", make)
         blocks = blocks_of(5)
-        for k, (rows, block) in enumerate(
-            iter_device_blocks(X, blocks, torch.zeros(1))
-        ):
+        for k, block in enumerate(streamed(X, blocks, torch.tensor(X[:1]))):
             assert len(loaded) == min(k + 2, len(blocks))  # one ahead
-            assert np.array_equal(to_numpy(block), X[rows])
+            assert np.array_equal(to_numpy(block), X[blocks[k]])
 
 
 def test_two_buffers_however_many_blocks(X):
-    places = {
-        block.data_ptr()
-        for _, block in iter_device_blocks(X, blocks_of(4), torch.zeros(1))
-    }
+    like = torch.tensor(X[:1])
+    places = {block.data_ptr() for block in streamed(X, blocks_of(4), like)}
     assert len(places) == 2
 
 
@@ -138,52 +133,17 @@ def test_a_lane_is_loaded_only_after_its_release(X):
 def test_a_loop_that_is_left_closes_its_lanes(X, monkeypatch):
     closed = []
     monkeypatch.setattr(_lanes.Lane, "close", lambda self: closed.append(self))
-    parts = iter_device_blocks(X, blocks_of(4), torch.zeros(1))
+    parts = streamed(X, blocks_of(4), torch.tensor(X[:1]))
     next(parts)
     parts.close()
     assert len(closed) == 2
 
 
 def test_no_rows_no_blocks(X):
-    assert list(iter_device_blocks(X[:0], [], torch.zeros(1))) == []
+    assert list(streamed(X[:0], [], torch.tensor(X[:1]))) == []
 
 
 def test_tensors_are_not_copied(X):
-    Z = torch.tensor(X)
-    for rows, block in iter_device_blocks(Z, blocks_of(8), Z):
+    Z, blocks = torch.tensor(X), blocks_of(8)
+    for rows, block in zip(blocks, stream_blocks(Z, blocks), strict=True):
         assert block.data_ptr() == Z[rows].data_ptr()
-
-
-# ---- what fits -------------------------------------------------------------------
-
-
-@pytest.fixture
-def there(monkeypatch):
-    """A device that is not the host: tensors of the host."""
-
-    def to_device(x, device):
-        return torch.as_tensor(np.ascontiguousarray(x)) if device == "there" else x
-
-    monkeypatch.setattr(_streaming, "to_device", to_device)
-    return "there"
-
-
-def test_what_fits_travels_at_once(X, there):
-    budget = 2 * X.nbytes
-    assert isinstance(rows_on_device(X, there, budget), torch.Tensor)
-    assert rows_on_device(X, there, budget - 1) is X
-    assert len(list(device_parts(X, there, budget))) == 1
-
-
-def test_what_does_not_fit_travels_in_blocks(X, there):
-    budget = 8 * 5 * D * X.itemsize  # an eighth for a block: five rows
-    parts = [to_numpy(part).copy() for part in device_parts(X, there, budget)]
-    assert [len(part) for part in parts] == [5] * 7 + [2]
-    assert np.array_equal(np.concatenate(parts), X)
-
-
-def test_without_a_device_rows_stay(X):
-    assert rows_on_device(X, None, 1) is X
-    assert rows_on_device(X, "cpu", 1) is X
-    [part] = device_parts(X, None, 1)
-    assert part is X

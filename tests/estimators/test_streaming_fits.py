@@ -45,7 +45,7 @@ def there(monkeypatch):
             return x
         return torch.tensor(np.array(x))
 
-    for module in (_streaming, _kernel_input, _per_class):
+    for module in (_streaming, _kernel_input):
         monkeypatch.setattr(module, "to_device", to_device)
     return "there"
 
@@ -63,19 +63,35 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
     expected = output(model, X)
     model.set_params(device=there)
     seen = []
-    parts = _streaming.device_parts
+    place, stream = _kernel_input.place_rows, _kernel_input.stream_blocks
 
     def few_rows(X, device, memory_budget):
-        for part in parts(X, device, 8 * 7 * X.shape[1] * 8):
+        return place(X, device, 8 * 7 * X.shape[1] * 8)  # an eighth for seven rows
+
+    def noted(rows, blocks):
+        for part in stream(rows, blocks):
             seen.append(tuple(part.shape))
             assert isinstance(part, torch.Tensor)
             yield part
 
-    monkeypatch.setattr(_kernel_input, "device_parts", few_rows)
+    monkeypatch.setattr(_kernel_input, "place_rows", few_rows)
+    monkeypatch.setattr(_kernel_input, "stream_blocks", noted)
     got = output(model, X)
     assert isinstance(got, np.ndarray)
     assert [n for n, _ in seen] == [7] * 7 + [1]
     assert_close(got, expected, rtol=1e-7, atol=1e-9)
+
+
+def keep_on_host(monkeypatch, numbers):
+    """Let rows of the host stay there where there are so many of them."""
+    fits = _streaming.on_device_if_it_fits
+
+    def stay(rows, budget):
+        stays = isinstance(rows, HostRows) and rows.shape[0] in numbers
+        return rows if stays else fits(rows, budget)
+
+    for module in (_streaming, _per_class):
+        monkeypatch.setattr(module, "on_device_if_it_fits", stay)
 
 
 @pytest.mark.parametrize("fit_on", ["all", "representatives"])
@@ -86,27 +102,19 @@ def test_a_classifier_of_rows_that_do_not_fit(
     X, y = iris
     model = KMeansKernelClassifier(n_representatives=6, fit_on=fit_on, random_state=0)
     expected = clone(model).fit(X, y)
-    fits = _streaming.rows_on_device
-
-    def rows_on_device(rows, device, memory_budget=None):
-        everything = rows.shape[0] == len(X)
-        if device == there and (everything or not class_fits):
-            return rows
-        return fits(rows, device, memory_budget)
-
+    stays = (len(X),) if class_fits else range(len(X) + 1)
+    keep_on_host(monkeypatch, stays)
     kinds = []
-    add = _low_rank.iter_device_blocks
+    stream = _low_rank.stream_blocks
 
-    def noted(rows, blocks, like):
-        kinds.append((type(rows), type(like)))
-        return add(rows, blocks, like)
+    def noted(rows, blocks):
+        kinds.append(type(rows))
+        return stream(rows, blocks)
 
-    monkeypatch.setattr(_kernel_input, "rows_on_device", rows_on_device)
-    monkeypatch.setattr(_per_class, "rows_on_device", rows_on_device)
-    monkeypatch.setattr(_low_rank, "iter_device_blocks", noted)
+    monkeypatch.setattr(_low_rank, "stream_blocks", noted)
     streamed = clone(model).set_params(device=there).fit(X, y)
     if fit_on == "all":
-        assert kinds == [(np.ndarray, torch.Tensor)]
+        assert kinds == [HostRows]
     assert isinstance(streamed.dual_coef_, np.ndarray)
     assert_close(streamed.representatives_, expected.representatives_, rtol=1e-9)
     assert_close(
@@ -116,12 +124,7 @@ def test_a_classifier_of_rows_that_do_not_fit(
 
 def test_parts_of_a_stream_that_do_not_fit(iris, there, monkeypatch):
     X, y = iris
-    fits = _streaming.rows_on_device
-
-    def rows_on_device(rows, device, memory_budget=None):
-        return rows if device == there else fits(rows, device, memory_budget)
-
-    monkeypatch.setattr(_kernel_input, "rows_on_device", rows_on_device)
+    keep_on_host(monkeypatch, range(20, len(X) + 1))
     models = []
     for device in (None, there):
         model = KMeansKernelRegressor(12, random_state=0, device=device)
@@ -165,14 +168,14 @@ def wide():
 def moved(there, monkeypatch):
     """Return how many rows came to the device at a time."""
     heights = []
-    bring = _streaming.iter_device_blocks
+    bring = _streaming._copied_ahead
 
-    def noted(X, blocks, like):
-        for rows, block in bring(X, blocks, like):
+    def noted(X, parts, like):
+        for block in bring(X, parts, like):
             heights.append(block.shape[0])
-            yield rows, block
+            yield block
 
-    monkeypatch.setattr(_streaming, "iter_device_blocks", noted)
+    monkeypatch.setattr(_streaming, "_copied_ahead", noted)
     return heights
 
 

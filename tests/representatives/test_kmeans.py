@@ -13,10 +13,10 @@ from tests.reference.kmeans import euclidean_lloyd, spherical_lloyd
 from kaucus.backend import to_numpy
 from kaucus.representatives import (
     Assigner,
+    ClusterSums,
     _assign,
     _lloyd,
     best_start,
-    cluster_sums,
     cluster_weights,
     kmeans,
     kmeans_plus_plus,
@@ -266,11 +266,17 @@ def test_cluster_sums_are_sums(xp, dtype, weighted):
     labels = rng.integers(4, size=50)
     weight = xp.asarray(w) if weighted else None
     w = w if weighted else np.ones(50)
-    sums = cluster_sums(xp.asarray(X.astype(dtype)), xp.asarray(labels), weight, 6)
+    rows = xp.asarray(X.astype(dtype))
+    sums, later = ClusterSums(6, rows), ClusterSums(6, rows)
+    for part, s in ((sums, slice(0, 20)), (later, slice(20, 50))):
+        w_part = None if weight is None else weight[s]
+        part.add(rows[s, :], xp.asarray(labels[s]), w_part)
+    sums.merge(later)
     weights = cluster_weights(xp.asarray(labels), weight, 6)
     member = labels[:, None] == np.arange(6)
     tolerance = 1e-6 if dtype == "float32" else 1e-12
-    assert_allclose(to_numpy(sums), (member * w[:, None]).T @ X, atol=tolerance)
+    expected = (member * w[:, None]).T @ X
+    assert_allclose(to_numpy(sums.values), expected, atol=tolerance)
     assert_allclose(to_numpy(weights), (member * w[:, None]).sum(axis=0), atol=1e-12)
 
 
@@ -281,8 +287,8 @@ def test_sums_of_moved_rows_lead_to_the_same_centres(monkeypatch, metric, weight
     weight = rng_of(1).uniform(size=400) if weighted else None
     results = []
     for refresh in (0, 10**6):  # all rows in every step, and never after the first
-        monkeypatch.setattr(_lloyd, "_REFRESH", refresh)
-        monkeypatch.setattr(_lloyd, "_MANY", 1.0)
+        monkeypatch.setattr(_assign, "_REFRESH", refresh)
+        monkeypatch.setattr(_assign, "_MANY", 1.0)
         results.append(
             kmeans(X, 12, metric=metric, sample_weight=weight, tol=0.0, rng=rng_of())
         )

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from tests.arrays import array, assert_close
 
-from kaucus.backend import to_numpy
-from kaucus.representatives import _assign, _streamed, kmeans, streamed_kmeans
+from kaucus.backend import HostRows, to_numpy
+from kaucus.representatives import _assign, _lloyd, _streamed, kmeans
 
 METRICS = ["cosine", "euclidean"]
 
@@ -19,6 +19,10 @@ def blobs(seed=0, n=120, d=4, k=5):
     rng = rng_of(seed)
     means = 4 * rng.normal(size=(k, d))
     return means[rng.integers(k, size=n)] + 0.5 * rng.normal(size=(n, d))
+
+
+def streamed_kmeans(X, n_clusters, *, like, **options):
+    return kmeans(HostRows(X, like, room=1000), n_clusters, **options)
 
 
 def assert_same(streamed, expected, like):
@@ -85,13 +89,13 @@ def test_seeds_of_many_rows_are_chosen_among_some(monkeypatch):
     monkeypatch.setattr(_streamed, "_SEED_ROWS", 1)
     X = blobs()
     seen = []
-    choose = _streamed.kmeans_plus_plus
+    choose = _lloyd.kmeans_plus_plus
 
     def noted(rows, *args, **options):
         seen.append(rows.shape[0])
         return choose(rows, *args, **options)
 
-    monkeypatch.setattr(_streamed, "kmeans_plus_plus", noted)
+    monkeypatch.setattr(_lloyd, "kmeans_plus_plus", noted)
     found = streamed_kmeans(X, 5, like=X[:1], metric="euclidean", rng=rng_of())
     assert seen == [30]
     best = kmeans(X, 5, metric="euclidean", n_init=10, rng=rng_of())
@@ -100,16 +104,16 @@ def test_seeds_of_many_rows_are_chosen_among_some(monkeypatch):
 
 def test_an_interrupt_keeps_the_centres_so_far(monkeypatch):
     X = blobs()
-    assign = _streamed.StreamedRows.assign
+    assign = _streamed.StreamedAssigner.assign
     calls = []
 
-    def interrupted(self, centers):
+    def interrupted(self, centers, moved=None):
         calls.append(centers)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return assign(self, centers)
 
-    monkeypatch.setattr(_streamed.StreamedRows, "assign", interrupted)
+    monkeypatch.setattr(_streamed.StreamedAssigner, "assign", interrupted)
     found = streamed_kmeans(
         X, 5, like=X[:1], metric="euclidean", init=X[:5], rng=rng_of()
     )

@@ -6,9 +6,10 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy, zero_gram
+from kaucus.backend import to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
 from kaucus.solvers import _low_rank, solve_on_representatives
+from kaucus.solvers._equations import NormalEquations
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
@@ -215,11 +216,43 @@ def test_the_mean_has_more_digits_than_a_long_float32_sum(xp, rng):
     n, m = 100_000, 8
     K = (1 + rng.random((n, m))).astype(np.float32)
     Y = np.ones((n, 1))
-    nothing = _low_rank.NormalEquations(
-        zero_gram(m, array(xp, Y)), array(xp, np.zeros((m, 2))), array(xp, [0.0]), 0.0
-    )
-    equations = _low_rank.add_block(nothing, array(xp, K), array(xp, Y), None)
+    equations = NormalEquations.zeros(m, array(xp, Y))
+    equations.add(array(xp, K), array(xp, np.ones((n, 2))))
     mean = to_numpy(equations.cross)[:, -1] / n
     exact = K.mean(axis=0, dtype=np.float64)
     # 2.5e-7 in one float32 product; NumPy's is of short ones, for its speed.
     assert_close(mean, exact, rtol=1e-7 if xp.__name__.endswith("numpy") else 1e-13)
+
+
+def test_sums_over_parts_of_the_rows_merge_to_those_of_all(xp, rng):
+    """In whatever parts, and on the host or where the rows are."""
+    K, targets = rng.normal(size=(40, 6)), rng.normal(size=(40, 3))
+    Y = array(xp, targets[:, :2])
+
+    def of(rows):
+        equations = NormalEquations.zeros(6, Y)
+        equations.add(array(xp, K[rows]), array(xp, targets[rows]))
+        return equations
+
+    whole, merged = of(slice(0, 40)), of(slice(0, 7))
+    merged.merge(of(slice(7, 30)))
+    merged = merged.on_host().copy(Y)
+    merged.merge(of(slice(30, 40)))
+    for name in ("cross", "target_sum"):
+        assert_close(getattr(merged, name), getattr(whole, name), rtol=1e-12)
+    lower = np.tril_indices(6)
+    assert_close(to_numpy(merged.gram)[lower], to_numpy(whole.gram)[lower], rtol=1e-12)
+    assert merged.weight == pytest.approx(whole.weight)
+
+
+def test_a_copy_of_the_sums_is_its_own(xp, rng):
+    Y = array(xp, rng.normal(size=(10, 1)))
+    equations = NormalEquations.zeros(3, Y)
+    K, targets = array(xp, rng.normal(size=(10, 3))), array(xp, np.ones((10, 2)))
+    equations.add(K, targets)
+    before = to_numpy(equations.cross).copy()
+    other = equations.copy()
+    other.add(K, targets)
+    assert_close(equations.cross, before, rtol=0)
+    assert equations.weight == 10
+    assert other.weight == 20

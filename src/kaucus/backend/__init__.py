@@ -98,11 +98,9 @@ from kaucus.backend._split import split_columns, times_split, wide_product
 from kaucus.backend._streaming import (
     budget_beside,
     bytes_on_their_way,
-    device_parts,
-    iter_device_blocks,
-    rows_on_device,
-    rows_seen_from,
-    travelling_blocks,
+    on_device_if_it_fits,
+    rows_for_device,
+    stream_blocks,
 )
 from kaucus.backend._warnings import warn_user
 
@@ -197,15 +195,13 @@ __all__ = [
     "product_into",
     "products_in",
     "working_types",
-    # to a device in blocks
+    # rows for a device
     "HostRows",
     "budget_beside",
     "bytes_on_their_way",
-    "device_parts",
-    "iter_device_blocks",
-    "rows_on_device",
-    "rows_seen_from",
-    "travelling_blocks",
+    "on_device_if_it_fits",
+    "rows_for_device",
+    "stream_blocks",
     # random numbers
     "generator_from",
     "random_normal",

@@ -1,9 +1,8 @@
-"""Rows that stay on the host while the work on them is elsewhere.
+"""Rows that stay on the host while the work on them is on a device.
 
 To the core they look like a matrix on the device: they have a shape, and the library,
 device and precision that their blocks will have there. What cannot be asked for is all
-of them at once: blocks travel (``travelling_blocks``), and rows by number
-(``take_rows``).
+of them at once, but blocks (``stream_blocks``), and rows by number (``take_rows``).
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class HostRows:
-    """A NumPy matrix as it is seen from a device.
+    """A NumPy matrix whose rows are copied to a device in blocks.
 
     Parameters
     ----------
@@ -23,8 +22,8 @@ class HostRows:
     like : array
         Whose library, device and precision the blocks have.
     room : int
-        Bytes that blocks on their way, and what is made of them on the spot, may take
-        on the device.
+        Bytes that blocks being copied may take on the device, and as many again what
+        is made of them on the spot.
     order : ndarray of shape (m,), default=None
         Which rows of ``values`` these are, in which order; None means all.
     """
@@ -54,6 +53,10 @@ class HostRows:
     def device(self) -> Any:
         """Where the blocks will be, in the terms of their library."""
         return self.like.device
+
+    def host(self) -> np.ndarray:
+        """Return all rows as they are on the host; a copy where they have an order."""
+        return self.values if self.order is None else self.values[self.order]
 
     def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:
         """Return what ``values`` is to be indexed with for these rows."""

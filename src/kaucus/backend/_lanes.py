@@ -75,7 +75,7 @@ Part = slice | np.ndarray
 
 
 def device_blocks(X: np.ndarray, blocks: list[Part], device) -> Iterator[tuple]:
-    """Yield parts of the rows and the rows on the device: ``iter_device_blocks``."""
+    """Yield parts of the rows, and these rows on the device, copied one ahead."""
     lanes = make_lanes(X, blocks, device)
     if lanes:
         lanes[0].load(X[blocks[0]])

@@ -5,6 +5,7 @@ the package array-api-compat. SciPy's sparse matrices count as NumPy: they are
 read with NumPy and every result made from them is a NumPy array.
 """
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -292,7 +293,13 @@ def dense_rows(X: Array, rows: np.ndarray) -> Array:
 
 
 def concat_rows(X: Array, Y: Array) -> Array:
-    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is."""
+    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is.
+
+    Rows of the host stay there.
+    """
+    if isinstance(Y, HostRows):
+        first = to_numpy(X).astype(Y.values.dtype)
+        return replace(Y, values=np.concatenate([first, Y.host()]), order=None)
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)

@@ -6,16 +6,18 @@ import numpy as np
 
 from kaucus._array_input import validate_data
 from kaucus.backend import (
+    HostRows,
     array_namespace,
     as_like,
     astype,
-    device_parts,
     dtype_name,
     is_numpy,
     is_sparse,
     is_tensor,
-    rows_on_device,
-    rows_seen_from,
+    itemsize,
+    row_blocks,
+    rows_for_device,
+    stream_blocks,
     to_device,
     working_types,
 )
@@ -129,33 +131,26 @@ def on_device(X, device):
     return to_device(X, device)
 
 
-def fitting_rows(X, device, memory_budget):
-    """Return ``X`` on the device, or as it is where it does not fit there."""
-    if is_sparse(X):
-        return on_device(X, device)
-    return rows_on_device(X, device, memory_budget)
-
-
-def kernel_rows(X, device, memory_budget):
+def place_rows(X, device, memory_budget):
     """Return ``X`` on the device, or as ``HostRows`` where it does not fit there."""
     if is_sparse(X):
         return on_device(X, device)
-    return rows_seen_from(X, device, memory_budget)
+    return rows_for_device(X, device, memory_budget)
 
 
-def are_left_behind(rows, device) -> bool:
-    """Tell whether rows are on the host though the work is to be elsewhere."""
-    return is_numpy(rows) and device not in (None, "cpu")
+kernel_rows = place_rows
 
 
 def map_rows(function, X, device, memory_budget):
     """Return a function of all rows, computed on the device, in the kind of ``X``.
 
-    Rows that do not fit there travel in blocks.
+    Rows that do not fit there are streamed in blocks.
     """
-    if is_sparse(X):
-        return function(on_device(X, device))
-    parts = [as_like(function(r), X) for r in device_parts(X, device, memory_budget)]
+    rows = place_rows(X, device, memory_budget)
+    if not isinstance(rows, HostRows):
+        return as_like(function(rows), X)
+    blocks = list(row_blocks(rows.shape[0], itemsize(X) * X.shape[1], rows.room))
+    parts = [as_like(function(block), X) for block in stream_blocks(rows, blocks)]
     return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
 
 
@@ -164,10 +159,6 @@ def beside(rows, values):
 
     CSR rows are of NumPy; CSR values become dense beside tensors, and stay elsewhere.
     """
-    if values is None:
-        return None
-    if is_sparse(values):
-        return as_like(values.toarray(), rows) if is_tensor(rows) else values
     return as_like(values, rows)
 
 
@@ -182,6 +173,6 @@ def support_beside(fitted, rows, device, memory_budget):
     They are as many as were fitted, and need not fit on the device. Their precision
     stays: what they lose by rounding, large coefficients multiply.
     """
-    if are_left_behind(fitted, device) and is_tensor(rows):
-        return rows_seen_from(fitted, device, memory_budget)
-    return beside(rows, fitted)
+    if is_tensor(rows) and is_numpy(fitted) and device not in (None, "cpu"):
+        return rows_for_device(fitted, device, memory_budget)
+    return as_like(fitted, rows)

@@ -23,7 +23,7 @@ from kaucus.backend import (
     warn_user,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import fitting_rows, in_precision_of, on_device
+from kaucus.estimators._kernel_input import in_precision_of, on_device, place_rows
 from kaucus.estimators._parameters import NONE, POSITIVE, Constraint, count, one_of
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._ranges import check_coefficients, check_kernel_values
@@ -148,7 +148,7 @@ class RepresentativesBase(LSSVMBase):
             raise indefinite_kernel(self.kernel, error.C or np.nan) from error
 
     def _place(self, X):
-        return fitting_rows(X, self.device, self.memory_budget)
+        return place_rows(X, self.device, self.memory_budget)
 
     def _plan(self, kernels: list[list]) -> Plan:
         """Return the parameters as the core takes them."""
@@ -163,7 +163,6 @@ class RepresentativesBase(LSSVMBase):
             calibrates=self._calibrates,
             precision=self.precision,
             memory_budget=self.memory_budget,
-            device=self.device,
             progress=lambda stage: share_reporter(self.verbose, stage),
         )
 

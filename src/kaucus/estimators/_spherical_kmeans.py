@@ -24,12 +24,9 @@ from kaucus.backend import (
 )
 from kaucus.estimators._clusters import INITS, check_rows, report_kmeans
 from kaucus.estimators._kernel_input import (
-    are_left_behind,
-    beside,
-    fitting_rows,
     in_precision_of,
     map_rows,
-    on_device,
+    place_rows,
 )
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
@@ -48,7 +45,7 @@ from kaucus.estimators._validation import (
     check_weights,
 )
 from kaucus.kernels import inner_products, unit_rows
-from kaucus.representatives import KMeansResult, kmeans, streamed_kmeans
+from kaucus.representatives import KMeansResult, kmeans
 
 
 class SphericalKMeans(
@@ -203,22 +200,20 @@ default="k-means++"
 
     def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
         """Cluster on the device, block by block where the rows do not fit there."""
-        rows = fitting_rows(X, self.device, self.memory_budget)
-        options = {
-            "metric": "cosine",
-            "init": self._first_centers(X, rows),
-            "n_init": n_init,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "rng": generator_from(self.random_state),
-            "memory_budget": self.memory_budget,
-            "callback": step_reporter(self.verbose, self.tol, self.max_iter),
-        }
-        if are_left_behind(rows, self.device):
-            like, options["sample_weight"] = on_device(X[:1, :], self.device), weight
-            return streamed_kmeans(X, self.n_clusters, like=like, **options)
-        options["sample_weight"] = beside(rows, weight)
-        return kmeans(rows, self.n_clusters, **options)
+        rows = place_rows(X, self.device, self.memory_budget)
+        return kmeans(
+            rows,
+            self.n_clusters,
+            metric="cosine",
+            init=self._first_centers(X, rows),
+            n_init=n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            sample_weight=as_like(weight, rows),
+            rng=generator_from(self.random_state),
+            memory_budget=self.memory_budget,
+            callback=step_reporter(self.verbose, self.tol, self.max_iter),
+        )
 
     def predict(self, X):
         """Return the cluster of largest cosine.
@@ -305,7 +300,7 @@ default="k-means++"
                 f"init has shape {centers.shape}; expected (n_clusters, n_features) = "
                 f"{expected}."
             )
-        return beside(rows, centers)
+        return as_like(centers, rows)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -25,8 +25,8 @@ from kaucus.backend import (
     resolve_budget,
     row_blocks,
     rows_in_order,
+    stream_blocks,
     tile_shape,
-    travelling_blocks,
 )
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class TravellingPairs:
         They are to be used up before the next ones are asked for.
         """
         tiles = list(tiles)
-        some_rows = travelling_blocks(self._X, [rows for rows, _ in tiles])
-        some_columns = travelling_blocks(self._Y, [columns for _, columns in tiles])
+        some_rows = stream_blocks(self._X, [rows for rows, _ in tiles])
+        some_columns = stream_blocks(self._Y, [columns for _, columns in tiles])
         for x, y in zip(some_rows, some_columns, strict=True):
             yield self._kernel.prepare_pair(x, y)
 
@@ -189,7 +189,7 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
     if not isinstance(X, HostRows):
         return kernel.diag(X)
     blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.room))
-    parts = [kernel.diag(block) for block in travelling_blocks(X, blocks)]
+    parts = [kernel.diag(block) for block in stream_blocks(X, blocks)]
     return array_namespace(X).concat(parts)
 
 

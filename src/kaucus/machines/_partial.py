@@ -317,15 +317,14 @@ class PartialFit(NamedTuple):
             numbers.tolist(),
             options=self.plan.kmeans,
             sample_weight=part.weight,
-            old=old._replace(points=as_like(old.points, rows)),
+            old=old,
             rng=rng,
             memory_budget=self.plan.memory_budget,
-            device=self.plan.device,
             callback=self.plan.progress(self.targets.clustered),
         )
         labels = np.concatenate([old.labels, part.targets])
         problem = Problem.of(
-            concat_rows(as_like(old.points, rows), rows),
+            self.place(concat_rows(to_numpy(old.points), part.rows)),
             self.targets.like(labels),
             np.concatenate([old.weights, part.weight]),
         )

@@ -62,7 +62,6 @@ class Plan(NamedTuple):
     """Whether ``model.unseen`` is wanted."""
     precision: str | None = None
     memory_budget: int | str | None = None
-    device: str | None = None
     progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None
     """Returns what is called with (n_done, n_total) while a stage is at work."""
     streamed: bool = False

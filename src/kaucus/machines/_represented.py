@@ -155,7 +155,6 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
         sample_weight=_without(weight, held, problem.n),
         rng=rng,
         memory_budget=plan.memory_budget,
-        device=plan.device,
         callback=plan.progress(problem.targets.clustered),
     )
     release_freed_memory()

@@ -8,7 +8,7 @@ from kaucus.representatives._allocation import ALLOCATIONS, allocate
 from kaucus.representatives._assign import (
     Assigner,
     Assignment,
-    cluster_sums,
+    ClusterSums,
     cluster_weights,
 )
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
@@ -49,7 +49,6 @@ from kaucus.representatives._seeding import (
     random_seeds,
     seeds_by_cost,
 )
-from kaucus.representatives._streamed import streamed_kmeans
 
 __all__ = [
     "ALLOCATIONS",
@@ -71,7 +70,7 @@ __all__ = [
     "best_start",
     "choose_landmarks",
     "cell_covariances",
-    "cluster_sums",
+    "ClusterSums",
     "cluster_weights",
     "distances_from_sums",
     "indicator",
@@ -89,7 +88,6 @@ __all__ = [
     "represent_classes",
     "reseed_empty",
     "seeds_by_cost",
-    "streamed_kmeans",
     "total_scatter",
     "speak_for",
     "with_rows",

@@ -15,6 +15,8 @@ that the result depends on neither.
 
 from typing import NamedTuple
 
+import numpy as np
+
 from kaucus.backend import (
     Array,
     array_namespace,
@@ -22,6 +24,7 @@ from kaucus.backend import (
     best_one,
     best_two,
     count_labels,
+    dense_rows,
     device_of,
     for_each_block,
     is_sparse,
@@ -44,6 +47,9 @@ _SUM_ROWS = 2048
 # A GPU wants few and large blocks: scores of one, and rows of one sum.
 _BLOCK_ENTRIES_GPU = 2**30
 _SUM_ENTRIES_GPU = 2**28
+# Where more than this share of the rows has moved, all rows are summed; and after so
+# many steps, so that rounding does not build up.
+_MANY, _REFRESH = 1 / 3, 32
 # Fewer scores than this are not worth a second look at doubtful rows; with a larger
 # share of those, one exact look costs less than two.
 _MANY_SCORES = 2**26
@@ -59,6 +65,52 @@ class Assignment(NamedTuple):
     """Score with that centre, (n,); see :meth:`Assigner.exact_scores`."""
 
 
+class ClusterSums:
+    """Σ w x of each cluster, (k, d), in float64; grows by blocks of rows.
+
+    Parameters
+    ----------
+    n_clusters : int
+    like : array of shape (..., d)
+        Whose library, device and number of columns the sums have.
+    labels : array of shape (n,), default=None
+        Of the rows that were added, where they are to be compared with later ones.
+    """
+
+    def __init__(self, n_clusters: int, like: Array, labels: Array | None = None):
+        xp, shape = array_namespace(like), (n_clusters, like.shape[-1])
+        self.values = xp.zeros(shape, dtype=xp.float64, device=device_of(like))
+        self.labels, self.age = labels, 0
+
+    def add(
+        self, X: Array, labels: Array, weight: Array | None, left: Array | None = None
+    ) -> None:
+        """Add rows with their labels; with ``left``, take them from where they were.
+
+        Blocks have a fixed height: the order of addition is always the same.
+        ``weight`` is None where every row counts as one.
+        """
+        k, d = self.values.shape
+        height = max(_SUM_ENTRIES_GPU // max(d, 1), 1) if on_gpu(labels) else _SUM_ROWS
+        for s in row_blocks(X.shape[0], 1, height):
+            block = X[s, :] if is_sparse(X) else astype(X[s, :], "float64")
+            if weight is not None:
+                w = weight[s][:, None]
+                block = block.multiply(w).tocsr() if is_sparse(block) else block * w
+            before = None if left is None else left[s]
+            self.values += segment_sum(block, labels[s], k, before)
+
+    def merge(self, other: "ClusterSums") -> None:
+        """Add the sums of other rows."""
+        self.values += other.values
+
+    def moved(self, labels: Array) -> "ClusterSums":
+        """Return a copy to which rows that changed their cluster can be added."""
+        copy = ClusterSums(self.values.shape[0], self.values, labels)
+        copy.values, copy.age = self.values * 1, self.age + 1
+        return copy
+
+
 class Assigner:
     """Assigns the same rows again and again to centres that move.
 
@@ -72,12 +124,20 @@ class Assigner:
     n_rows : int, default=None
         Of how many rows in all these are a block, to be looked at once; 0: not roughly.
         None: these are all, again and again.
+    weight : array of shape (n,), default=None
+        For :meth:`sum_again`.
     """
 
     def __init__(
-        self, X: Array, n_clusters: int, budget: int, *, n_rows: int | None = None
+        self,
+        X: Array,
+        n_clusters: int,
+        budget: int,
+        *,
+        n_rows: int | None = None,
+        weight: Array | None = None,
     ) -> None:
-        self._X = X
+        self._X, self._weight, self._n_clusters = X, weight, n_clusters
         self._like = X[:1].toarray() if is_sparse(X) else X
         self._xp = array_namespace(self._like)
         n, gpu = X.shape[0], on_gpu(self._like)
@@ -167,6 +227,34 @@ class Assigner:
             out += take_rows(centers.offsets, assignment.labels)
         return out
 
+    def take(self, rows: np.ndarray) -> Array:
+        """Return some of the rows, dense."""
+        return dense_rows(self._X, rows)
+
+    def rows_to_seed(self, weight, rng) -> tuple[np.ndarray, Array]:
+        """Return numbers and rows among which k-means++ chooses: all of them."""
+        return np.arange(self._X.shape[0]), self._X
+
+    def sum_again(
+        self, labels: Array, old: ClusterSums | None
+    ) -> tuple[ClusterSums, Array | None]:
+        """Return the sums of clusters, and which of them changed (None: maybe all)."""
+        xp, k = self._xp, 0 if old is None else old.values.shape[0]
+        moved = None
+        if old is not None and old.age < _REFRESH:
+            (moved,) = xp.nonzero(labels != old.labels)
+        if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
+            sums = ClusterSums(self._n_clusters, self._like, labels)
+            sums.add(self._X, labels, self._weight)
+            return sums, None
+        to, left = take_rows(labels, moved), take_rows(old.labels, moved)
+        w = None if self._weight is None else take_rows(self._weight, moved)
+        sums = old.moved(labels)
+        sums.add(take_rows(self._X, moved), to, w, left)
+        counts = count_labels(xp.concat([to, left]), k)
+        (changed,) = xp.nonzero(counts > 0)
+        return sums, changed
+
 
 def some_centers(centers: Centers, which: Array) -> Centers:
     """Return the centres with the given numbers."""
@@ -186,32 +274,6 @@ def _with_offsets(products: Array, centers: Centers) -> Array:
     if centers.offsets is not None:
         products += centers.offsets[None, :]
     return products
-
-
-def cluster_sums(
-    X: Array,
-    labels: Array,
-    weight: Array | None,
-    n_clusters: int,
-    left: Array | None = None,
-) -> Array:
-    """Return Σ w x for each cluster, (k, d), in float64.
-
-    Blocks have a fixed height: the order of addition is always the same. ``weight`` is
-    None where every row counts as one. With ``left``, the labels that the rows had, the
-    result is by how much the sums change.
-    """
-    xp, d = array_namespace(labels), X.shape[1]
-    sums = xp.zeros((n_clusters, d), dtype=xp.float64, device=device_of(labels))
-    height = max(_SUM_ENTRIES_GPU // max(d, 1), 1) if on_gpu(labels) else _SUM_ROWS
-    for s in row_blocks(X.shape[0], 1, height):
-        block = X[s, :] if is_sparse(X) else astype(X[s, :], "float64")
-        if weight is not None:
-            w = weight[s][:, None]
-            block = block.multiply(w).tocsr() if is_sparse(block) else block * w
-        before = None if left is None else left[s]
-        sums += segment_sum(block, labels[s], n_clusters, before)
-    return sums
 
 
 def cluster_weights(labels: Array, weight: Array | None, n_clusters: int) -> Array:

@@ -19,6 +19,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     array_namespace,
     as_like,
     astype,
@@ -34,7 +35,7 @@ from kaucus.kernels import squared_norms
 from kaucus.representatives._assign import (
     Assigner,
     Assignment,
-    cluster_sums,
+    ClusterSums,
     cluster_weights,
     some_centers,
 )
@@ -51,10 +52,7 @@ from kaucus.representatives._seeding import (
     kmeans_plus_plus,
     random_seeds,
 )
-
-# Where more than this share of the rows has moved, all rows are summed; and after so
-# many steps, so that rounding does not build up.
-_MANY, _REFRESH = 1 / 3, 32
+from kaucus.representatives._streamed import StreamedAssigner
 
 
 class KMeansResult(NamedTuple):
@@ -78,7 +76,7 @@ class KMeansResult(NamedTuple):
 class _Problem(NamedTuple):
     """What does not change from step to step."""
 
-    rows: Array
+    n_clusters: int
     weight: Array | None
     """None: every row counts as one."""
     metric: str
@@ -87,17 +85,7 @@ class _Problem(NamedTuple):
     can_seed: Array | None
     """Rows that may become a centre; None: all."""
     scale: float
-    assigner: Assigner
-
-
-class _Sums(NamedTuple):
-    """Sums over the clusters of given labels."""
-
-    labels: Array
-    values: Array
-    """Σ w x, (k, d), in float64."""
-    age: int = 0
-    """Steps since all rows were summed."""
+    assigner: Assigner | StreamedAssigner
 
 
 class _State(NamedTuple):
@@ -105,7 +93,7 @@ class _State(NamedTuple):
 
     centers: Centers
     assignment: Assignment
-    sums: _Sums | None = None
+    sums: ClusterSums | None = None
     """Of which the centres are the means; None: of no rows."""
 
 
@@ -127,7 +115,9 @@ def kmeans(
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
+        Rows of the host go to their device once in every step; ``"k-means++"`` chooses
+        first centres among a random part of them where there are very many.
     n_clusters : int
         At most n.
     metric : {"cosine", "euclidean"}, default="cosine"
@@ -156,11 +146,10 @@ def kmeans(
     -----
     At most n k d multiplications a step; fewer as centres come to rest.
     """
-    norms = squared_norms(X)
-    problem = _pose(X, n_clusters, metric, norms, sample_weight, memory_budget)
+    problem, norms = _pose(X, n_clusters, metric, sample_weight, memory_budget)
 
     def start(start_rng: np.random.Generator) -> KMeansResult:
-        first = _first_centers(problem, n_clusters, init, start_rng)
+        first = _first_centers(problem, init, X.shape[0], X, start_rng)
         return _lloyd(problem, first, max_iter, tol, norms, callback)
 
     return best_of_starts(start, rng.spawn(n_init))
@@ -190,38 +179,39 @@ def best_of_starts(
     return best
 
 
-def _pose(X, n_clusters: int, metric: str, norms, sample_weight, budget) -> _Problem:
-    rows = prepare_rows(X, metric, norms)
+def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
+    """Return the problem, and ‖x‖² of the rows as they were given."""
     weight = None if sample_weight is None else astype(sample_weight, "float64")
+    budget = resolve_budget(memory_budget, X)
+    if isinstance(X, HostRows):
+        weight = None if weight is None else to_numpy(weight)
+        assigner = StreamedAssigner(X, n_clusters, budget, metric, weight)
+        norms, scale = assigner.norms_and_spread()
+    else:
+        norms = squared_norms(X)
+        rows = prepare_rows(X, metric, norms)
+        assigner = Assigner(rows, n_clusters, budget, weight=weight)
+        scale = 1.0 if metric == "cosine" else _spread(rows, norms)
     squared = norms if metric == "euclidean" else None
     # A row without direction cannot be a centre on the sphere.
     can_seed = norms >= 0 if metric == "euclidean" else norms > 0
     if weight is not None:
         can_seed = can_seed & (weight > 0)
-    return _Problem(
-        rows,
-        weight,
-        metric,
-        squared,
-        None if bool(array_namespace(norms).all(can_seed)) else can_seed,
-        _spread(rows, squared),
-        Assigner(rows, n_clusters, resolve_budget(budget, norms)),
-    )
+    can_seed = None if bool(array_namespace(norms).all(can_seed)) else can_seed
+    problem = _Problem(n_clusters, weight, metric, squared, can_seed, scale, assigner)
+    return problem, norms
 
 
-def _first_centers(problem: _Problem, n_clusters: int, init, rng) -> Centers:
-    rows, metric = problem.rows, problem.metric
+def _first_centers(problem: _Problem, init, n: int, like: Array, rng) -> Centers:
+    assigner, metric, k = problem.assigner, problem.metric, problem.n_clusters
     if not isinstance(init, str):
-        return make_centers(prepare_rows(init, metric), metric)
-    n, weight = rows.shape[0], problem.weight
-    w = np.ones(n) if weight is None else to_numpy(weight)
+        return make_centers(prepare_rows(as_like(init, like), metric), metric)
+    weight = np.ones(n) if problem.weight is None else to_numpy(problem.weight)
     if init == "random":
-        chosen = random_seeds(n, n_clusters, w, rng)
-    else:
-        chosen = kmeans_plus_plus(rows, n_clusters, metric=metric, weight=w, rng=rng)
-    if is_sparse(rows):
-        return make_centers(take_rows(rows, chosen).toarray(), metric)
-    return make_centers(take_rows(rows, as_like(chosen, rows)), metric)
+        return make_centers(assigner.take(random_seeds(n, k, weight, rng)), metric)
+    part, rows = assigner.rows_to_seed(weight, rng)
+    some = kmeans_plus_plus(rows, k, metric=metric, weight=weight[part], rng=rng)
+    return make_centers(assigner.take(part[some]), metric)
 
 
 def _lloyd(
@@ -271,7 +261,8 @@ def _step(problem: _Problem, state: _State):
         costs = _costs(problem, state)
         labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
         weights = cluster_weights(labels, problem.weight, k)
-    sums, changed = _sum_again(problem, labels, state.sums, k)
+    sums, changed = problem.assigner.sum_again(labels, state.sums)
+    weights = as_like(weights, sums.values)
     old = state.centers if changed is None else some_centers(state.centers, changed)
     new = _means(sums.values, weights, old, changed, problem.metric)
     n_new = new.values.shape[0]  # the others did not move
@@ -281,25 +272,6 @@ def _step(problem: _Problem, state: _State):
     centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
     assignment = problem.assigner.assign(centers, moved)
     return _State(centers, assignment, sums), n_reseeded, deviated
-
-
-def _sum_again(
-    problem: _Problem, labels: Array, old: _Sums | None, k: int
-) -> tuple[_Sums, Array | None]:
-    """Return the sums of new clusters, and which of them changed (None: maybe all)."""
-    xp = array_namespace(labels)
-    rows, weight = problem.rows, problem.weight
-    moved = None
-    if old is not None and old.age < _REFRESH:
-        (moved,) = xp.nonzero(labels != old.labels)
-    if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
-        return _Sums(labels, cluster_sums(rows, labels, weight, k)), None
-    to, left = take_rows(labels, moved), take_rows(old.labels, moved)
-    w = None if weight is None else take_rows(weight, moved)
-    change = cluster_sums(take_rows(rows, moved), to, w, k, left)
-    counts = count_labels(xp.concat([to, left]), k)
-    (changed,) = xp.nonzero(counts > 0)
-    return _Sums(labels, old.values + change, old.age + 1), changed
 
 
 def _means(sums: Array, weights: Array, old: Centers, changed, metric) -> Centers:
@@ -355,10 +327,8 @@ def reseed_empty(
     return xp.asarray(new, device=device_of(labels)), n_reseeded
 
 
-def _spread(rows: Array, squared: Array | None) -> float:
+def _spread(rows: Array, squared: Array) -> float:
     """Return the mean squared distance of the rows from their mean (euclidean)."""
-    if squared is None:
-        return 1.0
     xp = array_namespace(squared)
     mean = rows.mean(axis=0) if is_sparse(rows) else xp.mean(rows, axis=0)
     mean = astype(xp.reshape(xp.asarray(mean), (-1,)), "float64")

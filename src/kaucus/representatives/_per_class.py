@@ -18,21 +18,22 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     array_namespace,
     as_like,
     astype,
     concat_rows,
+    dense_rows,
     dtype_name,
     format_bytes,
     is_sparse,
     itemsize,
     n_workers,
+    on_device_if_it_fits,
     one_blas_thread,
     resolve_budget,
-    rows_on_device,
-    segment_sum,
+    rows_in_order,
     take_rows,
-    to_device,
     to_numpy,
 )
 from kaucus.representatives._assign import Assigner
@@ -95,14 +96,15 @@ def represent_classes(
     old: Representatives | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
-    device: str | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> Representatives:
     """Choose representatives of every class.
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix or HostRows of shape (n, d)
+        Of rows of the host each class goes to the device as a whole, or block by block
+        in every step where it does not fit there.
     labels : integer array of shape (n,)
         The number of each row's class.
     n_representatives : sequence of int
@@ -115,9 +117,6 @@ def represent_classes(
         fewer than its number gets more, and in one that has more some become one.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
-    device : str, default=None
-        Where NumPy rows travel, class by class: a data set need not fit there, and a
-        class that does not is clustered on the host. The points are there in any case.
     callback : callable, default=None
         ``callback(n_done, n_classes)`` after each class.
 
@@ -128,27 +127,26 @@ def represent_classes(
     Ctrl-C is raised after the current step: centres alone are no model.
     """
     budget = resolve_budget(memory_budget, X)
-    on_host = device in (None, "cpu")
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight
     jobs = [
         _Job(np.flatnonzero((labels == c) & (weight > 0)), k)
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
-    copies = _bytes_of_copies(jobs, X, old, options.metric)
-    workers = _parallel_classes(jobs, n_workers(X) if on_host else 1)
-    if workers * copies > budget // 2:  # each at work has copies of its own
-        workers = 1
-    _check_memory(copies, budget)
+    copies, workers = 0, 1
+    if not isinstance(X, HostRows):
+        copies = _bytes_of_copies(jobs, X, old, options.metric)
+        _check_memory(copies, budget)
+        workers = _parallel_classes(jobs, n_workers(X))
+        if workers * copies > budget // 2:  # each at work has copies of its own
+            workers = 1
     stop, n_done = threading.Event(), 0
 
     def represent(c: int) -> _OneClass:
         nonlocal n_done
         rows, w = _class_rows(X, weight, jobs[c].rows, old, c)
-        if not on_host and not is_sparse(rows):
-            rows = rows_on_device(rows, device, memory_budget)
         result = _represent(
-            rows,
+            on_device_if_it_fits(rows, budget),
             w,
             jobs[c].n_representatives,
             n_old=0 if old is None else int(np.sum(old.labels == c)),
@@ -157,8 +155,6 @@ def represent_classes(
             budget=max(budget // workers - copies, 1),
             stop=stop,
         )
-        if not on_host:
-            result = result._replace(points=to_device(result.points, device))
         n_done += 1
         if callback is not None:
             callback(n_done, len(jobs))
@@ -211,9 +207,8 @@ def speak_for(
     weights, budget = chosen.weights.copy(), resolve_budget(memory_budget, X)
     for c in np.unique(labels):
         own, members = np.flatnonzero(chosen.labels == c), np.flatnonzero(labels == c)
-        some = take_rows(X, members if is_sparse(X) else as_like(members, X))
-        rows = prepare_rows(some, metric)
-        points = take_rows(chosen.points, as_like(own, chosen.points))
+        rows = prepare_rows(take_rows(X, members), metric)
+        points = take_rows(chosen.points, own)
         centers = make_centers(prepare_rows(points, metric), metric)
         nearest = Assigner(rows, len(own), budget, n_rows=0).assign(centers).labels
         w = None if sample_weight is None else sample_weight[members]
@@ -262,11 +257,11 @@ def _map_classes(function, n_classes: int, workers: int, stop: threading.Event):
 
 def _class_rows(X, weight: np.ndarray, rows: np.ndarray, old, c: int):
     """Return the rows of a class, after its old representatives, and their weights."""
-    new = X[rows] if is_sparse(X) else take_rows(X, as_like(rows, X))
+    new = rows_in_order(X, rows)
     if old is None or not np.any(old.labels == c):
         return new, weight[rows]
     which = np.flatnonzero(old.labels == c)
-    points = astype(take_rows(old.points, as_like(which, old.points)), dtype_name(X))
+    points = astype(take_rows(old.points, which), dtype_name(X))
     return concat_rows(points, new), np.concatenate([old.weights[which], weight[rows]])
 
 
@@ -284,8 +279,10 @@ def _represent(
     """Return at most k points for rows; the first ``n_old`` are the old points."""
     n = rows.shape[0]
     if n <= k:
-        return _OneClass(rows.toarray() if is_sparse(rows) else rows, weight)
-    like = rows[:1].toarray() if is_sparse(rows) else rows
+        every = np.arange(n)
+        streamed = is_sparse(rows) or isinstance(rows, HostRows)
+        return _OneClass(dense_rows(rows, every) if streamed else rows, weight)
+    like = dense_rows(rows, np.arange(1))
 
     def leave_if_stopped(step: int, moved: float) -> None:
         if stop.is_set():
@@ -308,7 +305,7 @@ def _represent(
     )
     if result.interrupted:
         raise KeyboardInterrupt
-    points, weights = _with_norms(result, as_like(weight, like), options.metric)
+    points, weights = _with_norms(result, weight, options.metric)
     return _OneClass(
         points,
         weights,
@@ -323,29 +320,24 @@ def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> A
     n_new = max(k - n_old, 0)
     chosen = n_old + rng.permutation(rows.shape[0] - n_old)[:n_new]
     which = np.concatenate([np.arange(min(n_old, k)), chosen])
-    if is_sparse(rows):
-        return rows[which].toarray()
-    return take_rows(rows, as_like(which, rows))
+    return dense_rows(rows, which)
 
 
-def _with_norms(result, weight: Array, metric: str) -> tuple[Array, np.ndarray]:
+def _with_norms(result, weight: np.ndarray, metric: str) -> tuple[Array, np.ndarray]:
     """Return the centres that have rows, as long as these are, and their weights.
 
     Centres on the sphere are directions. A representative has the mean norm of its
     rows, which is 1 for unit rows as in the paper.
     """
-    xp = array_namespace(weight)
-    k = result.centers.shape[0]
-    weights = segment_sum(weight[:, None], result.labels, k)[:, 0]
-    alive = to_numpy(weights) > 0
-    points = result.centers
+    k, labels = result.centers.shape[0], to_numpy(result.labels)
+    weights = np.bincount(labels, weight, minlength=k)
+    alive, points = np.flatnonzero(weights > 0), result.centers
     if metric == "cosine":
-        norms = xp.sqrt(result.squared_norms)
-        sums = segment_sum((weight * norms)[:, None], result.labels, k)[:, 0]
-        means = sums / xp.where(weights > 0, weights, xp.ones_like(weights))
-        points = points * astype(means, dtype_name(points))[:, None]
-    points = take_rows(points, as_like(np.flatnonzero(alive), weight))
-    return points, to_numpy(weights)[alive]
+        norms = np.sqrt(to_numpy(result.squared_norms))
+        sums = np.bincount(labels, weight * norms, minlength=k)
+        means = sums / np.where(weights > 0, weights, 1.0)
+        points = points * as_like(means, points, dtype=dtype_name(points))[:, None]
+    return take_rows(points, alive), weights[alive]
 
 
 def _join(parts: list[_OneClass]) -> Representatives:

@@ -15,6 +15,7 @@ from kaucus.solvers._calibration import (
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._compress import Compressed, compress_columns
+from kaucus.solvers._equations import RowData
 from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
@@ -28,7 +29,7 @@ from kaucus.solvers._growing import (
 from kaucus.solvers._grown_columns import columns_bytes
 from kaucus.solvers._history import StepState, Validation, Watch
 from kaucus.solvers._iterative import solve_ls_svm_cg
-from kaucus.solvers._low_rank import RowData, solve_on_representatives
+from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._low_rank_search import (
     LowRankSearch,
     affordable_search,

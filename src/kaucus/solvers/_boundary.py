@@ -23,15 +23,15 @@ import numpy as np
 from kaucus.backend import (
     Array,
     as_like,
-    is_sparse,
     itemsize,
     resolve_budget,
     row_blocks,
+    stream_blocks,
     take_rows,
     to_numpy,
 )
 from kaucus.kernels import Kernel, kernel_expansion
-from kaucus.solvers._low_rank import rows_beside, solve_on_representatives
+from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._result import LSSVMSolution
 
 # One row in so many is to be near the boundary.
@@ -100,8 +100,8 @@ def rows_near_boundary(
     weight = None if sample_weight is None else as_like(sample_weight[some], Y)
     rough = solve_on_representatives(
         kernel,
-        _rows_at(X, some),
-        _rows_at(Y, some),
+        X if len(some) == X.shape[0] else take_rows(X, some),
+        take_rows(Y, some),
         Z,
         C=C,
         sample_weight=weight,
@@ -136,13 +136,6 @@ def undecided(values: np.ndarray) -> np.ndarray:
     return largest[:, 0] - largest[:, 1]
 
 
-def _rows_at(X: Array, rows: np.ndarray) -> Array:
-    """Return the rows with the given ascending numbers; CSR matrices stay so."""
-    if len(rows) == X.shape[0]:
-        return X
-    return take_rows(X, rows if is_sparse(X) else as_like(rows, X))
-
-
 def _values(
     kernel: Kernel, X: Array, Z: Array, fit: LSSVMSolution, memory_budget
 ) -> np.ndarray:
@@ -150,13 +143,9 @@ def _values(
     n, d = X.shape
     block = min(_BLOCK_BYTES, resolve_budget(memory_budget, Z) // 4)
     parts = []
-    for rows in row_blocks(n, d * itemsize(Z), block):
+    for rows in stream_blocks(X, list(row_blocks(n, d * itemsize(Z), block))):
         sums = kernel_expansion(
-            kernel,
-            rows_beside(X, rows, Z),
-            Z,
-            fit.dual_coef,
-            memory_budget=memory_budget,
+            kernel, rows, Z, fit.dual_coef, memory_budget=memory_budget
         )
         parts.append(to_numpy(sums + fit.intercept[None, :]))
     return np.concatenate(parts)

@@ -31,21 +31,15 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels import Kernel
+from kaucus.solvers._equations import Columns, RowData, solve_equations
 from kaucus.solvers._grown_columns import (
     BlockPlan,
     GrownColumns,
-    block_values,
     copied,
+    decision_values,
     first_columns,
     more_columns,
     plan_blocks,
-)
-from kaucus.solvers._low_rank import (
-    Columns,
-    RowData,
-    add_block,
-    rows_beside,
-    solve_equations,
 )
 from kaucus.solvers._result import LSSVMSolution
 
@@ -249,7 +243,7 @@ class _Growth(NamedTuple):
         X, Z = self.judge.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self.plan.height):
-            K = self.data.kernel(rows_beside(X, rows, Z), Z)
+            K = self.data.kernel(X[rows, :], Z)
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
@@ -257,14 +251,12 @@ class _Growth(NamedTuple):
         """Return the equations of all rows, those held out included."""
         if self.judge is None:
             return columns
-        X, Y, weight, *_ = self.judge
+        held = RowData(self.data.kernel, *self.judge[:3], None)
         Z, equations = columns.Z, columns.equations
-        for rows in row_blocks(X.shape[0], 1, self.plan.height):
-            K = self.data.kernel(rows_beside(X, rows, Z), Z)
-            K -= astype(columns.shift, dtype_name(K))[None, :]
-            w = None if weight is None else weight[rows]
-            equations = add_block(equations, K, Y[rows, :], w)
-        return columns._replace(equations=equations)
+        for rows in row_blocks(held.X.shape[0], 1, self.plan.height):
+            K = held.columns(held.X[rows, :], rows, Z, columns.shift)
+            equations.add(K, held.targets(rows))
+        return columns
 
 
 def _gains(scores: list[float], least: float) -> bool:
@@ -300,11 +292,12 @@ def _hardest(
     n_new: int,
 ) -> np.ndarray:
     """Return the numbers of at most ``n_new`` of the hardest rows, hardest first."""
-    parts = []
-    for b, rows in enumerate(plan.blocks):
-        values = block_values(data, grown, fit, plan, b)
-        parts.append(to_numpy(hardness(values, astype(data.Y[rows, :], "float64"))))
-    hard = np.concatenate(parts)
+    hard = np.concatenate(
+        [
+            to_numpy(hardness(values, astype(data.Y[rows, :], "float64")))
+            for rows, values in decision_values(data, grown, fit, plan)
+        ]
+    )
     if data.sample_weight is not None:
         hard[to_numpy(data.sample_weight) == 0] = -np.inf
     hard[taken] = -np.inf

@@ -8,12 +8,12 @@ new columns add the second row, and the sums of k and of k y over the rows; G₁
 K₁ is kept where the budget has room for it, else computed again, block by block.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kaucus.backend import (
     Array,
     add_cross_gram,
-    add_gram,
     array_namespace,
     astype,
     concat_rows,
@@ -23,16 +23,11 @@ from kaucus.backend import (
     gram_bytes,
     itemsize,
     row_blocks,
-    zero_gram,
+    stream_blocks,
 )
 from kaucus.kernels import Kernel
-from kaucus.solvers._low_rank import (
-    Columns,
-    NormalEquations,
-    RowData,
-    bytes_per_row,
-    rows_beside,
-)
+from kaucus.solvers._equations import Columns, NormalEquations, RowData
+from kaucus.solvers._low_rank import bytes_per_row
 from kaucus.solvers._result import LSSVMSolution
 
 # Blocks of K_nm, as in _low_rank.
@@ -90,19 +85,20 @@ def first_columns(
     """
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)
-    sums, kept = _Sums(data.Y, Z.shape[0], []), []
+    sums, kept = NormalEquations.zeros(Z.shape[0], data.Y), []
+    blocks = stream_blocks(data.X, plan.blocks)
     for rows in plan.blocks:
         try:
-            K = _block_columns(data, rows, Z, shift)
+            K = data.columns(next(blocks), rows, Z, shift)
         except KeyboardInterrupt:
             if sums.weight == 0:
                 raise
-            return GrownColumns(Columns(Z, K_mm, shift, sums.alone()), []), True
-        sums.add(K, [], _targets(data, rows))
+            return GrownColumns(Columns(Z, K_mm, shift, sums), []), True
+        sums.add(K, data.targets(rows))
         if plan.keep:
             kept.append([K])
         tell(rows.stop)
-    return GrownColumns(Columns(Z, K_mm, shift, sums.alone()), kept), False
+    return GrownColumns(Columns(Z, K_mm, shift, sums), kept), False
 
 
 def more_columns(
@@ -110,121 +106,59 @@ def more_columns(
 ) -> GrownColumns:
     """Return the old columns and those of Z; the old ones stay as they are."""
     K_mm, shift = _bordered(data.kernel, old.columns, Z)
-    before = old.columns.Z.shape[0]
+    before, m = old.columns.Z.shape[0], Z.shape[0]
     widths = [part.shape[1] for part in old.kept[0]] if plan.keep else [before]
-    sums, kept = _Sums(data.Y, Z.shape[0], widths), []
-    for b, rows in enumerate(plan.blocks):
-        K = _block_columns(data, rows, Z, shift[before:])
-        earlier = _known_columns(data, old, plan, b)
-        sums.add(K, earlier, _targets(data, rows))
+    xp = array_namespace(K_mm)
+    place = {"dtype": xp.float64, "device": device_of(K_mm)}
+    border = [xp.zeros((k, m), **place) for k in widths]  # K₁ᵀ S K₂, by parts
+    sums, kept = NormalEquations.zeros(m, data.Y), []
+    blocks = stream_blocks(data.X, plan.blocks)
+    for b, (rows, X) in enumerate(zip(plan.blocks, blocks, strict=True)):
+        K = data.columns(X, rows, Z, shift[before:])
+        earlier = _known_columns(data, old, plan, b, X)
+        sums.add(K, data.targets(rows))
+        border = [add_cross_gram(*of, K) for of in zip(border, earlier, strict=True)]
         if plan.keep:
             kept.append([*earlier, K])
         tell(rows.stop)
-    equations = sums.after(old.columns.equations)
+    equations = old.columns.equations.bordered(sums, border)
     Z = concat_rows(old.columns.Z, Z)
     return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
 
 
 def copied(grown: GrownColumns) -> Columns:
-    """Return columns whose Gram matrix may be used up."""
-    columns = grown.columns
-    xp = array_namespace(columns.K_mm)
-    gram = xp.asarray(columns.equations.gram, copy=True)
-    return columns._replace(equations=columns.equations._replace(gram=gram))
+    """Return columns whose equations may be used up."""
+    return grown.columns._replace(equations=grown.columns.equations.copy())
 
 
-def block_values(
-    data: RowData, grown: GrownColumns, fit: LSSVMSolution, plan: BlockPlan, b: int
-) -> Array:
-    """Return the decision values of a block of rows, (rows, t), float64."""
-    coef, sums, start = fit.dual_coef, 0.0, 0
-    for K in _known_columns(data, grown, plan, b):
-        stop = start + K.shape[1]
-        part = K @ astype(coef[start:stop, :], dtype_name(K))
-        sums, start = sums + astype(part, "float64"), stop
-    if data.sample_weight is not None:
-        xp, roots = array_namespace(coef), _roots(data, plan.blocks[b])
-        sums = sums / xp.where(roots > 0, roots, xp.ones_like(roots))
-    return sums + (fit.intercept + grown.columns.shift @ coef)[None, :]
-
-
-def _block_columns(data: RowData, rows: slice, Z: Array, shift: Array) -> Array:
-    """Return S^½ (K − k₀) of a block of rows, (b, m)."""
-    X = data.X
-    K = data.kernel(rows_beside(X, rows, Z), Z)
-    K -= astype(shift, dtype_name(K))[None, :]
-    if data.sample_weight is not None:
-        K *= astype(_roots(data, rows), dtype_name(K))
-    return K
-
-
-def _roots(data: RowData, rows: slice) -> Array:
-    weight = astype(data.sample_weight, "float64")[rows]
-    return array_namespace(weight).sqrt(weight)[:, None]
-
-
-def _targets(data: RowData, rows: slice) -> Array:
-    """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
-    Y = astype(data.Y[rows, :], "float64")
-    xp = array_namespace(Y)
-    ones = xp.ones((Y.shape[0], 1), dtype=Y.dtype, device=device_of(Y))
-    targets = xp.concat([Y, ones], axis=1)
-    return targets if data.sample_weight is None else targets * _roots(data, rows)
+def decision_values(
+    data: RowData, grown: GrownColumns, fit: LSSVMSolution, plan: BlockPlan
+) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of rows and their decision values, (rows, t), float64."""
+    coef = fit.dual_coef
+    offset = (fit.intercept + grown.columns.shift @ coef)[None, :]
+    blocks = [None] * len(plan.blocks) if plan.keep else None
+    blocks = stream_blocks(data.X, plan.blocks) if blocks is None else blocks
+    for b, (rows, X) in enumerate(zip(plan.blocks, blocks, strict=True)):
+        sums, start = 0.0, 0
+        for K in _known_columns(data, grown, plan, b, X):
+            stop = start + K.shape[1]
+            part = K @ astype(coef[start:stop, :], dtype_name(K))
+            sums, start = sums + astype(part, "float64"), stop
+        if data.sample_weight is not None:
+            xp, roots = array_namespace(coef), data.roots(rows)
+            sums = sums / xp.where(roots > 0, roots, xp.ones_like(roots))
+        yield rows, sums + offset
 
 
 def _known_columns(
-    data: RowData, grown: GrownColumns, plan: BlockPlan, b: int
+    data: RowData, grown: GrownColumns, plan: BlockPlan, b: int, X: Array
 ) -> list[Array]:
+    """Return S^½ (K − k₀) of a block of rows ``X``, kept or computed again."""
     if plan.keep:
         return grown.kept[b]
     columns = grown.columns
-    return [_block_columns(data, plan.blocks[b], columns.Z, columns.shift)]
-
-
-class _Sums:
-    """What new columns add to the equations; grows in place, block by block."""
-
-    def __init__(self, Y: Array, m: int, widths: list[int]):
-        self._xp = xp = array_namespace(Y)
-        wide = {"dtype": xp.float64, "device": device_of(Y)}
-        self._square = zero_gram(m, Y)  # K₂ᵀ S K₂
-        self._border = [xp.zeros((k, m), **wide) for k in widths]  # K₁ᵀ S K₂, by parts
-        self._cross = xp.zeros((m, Y.shape[1] + 1), **wide)
-        self._target_sum = xp.zeros(Y.shape[1], **wide)
-        self.weight = 0.0
-
-    def add(self, K: Array, earlier: list[Array], targets: Array) -> None:
-        """Add a block of rows."""
-        self._square = add_gram(self._square, K)
-        self._border = [
-            add_cross_gram(border, part, K)
-            for border, part in zip(self._border, earlier, strict=True)
-        ]
-        # With the care of the Gram matrix, from which the mean's square is taken off.
-        self._cross = add_cross_gram(self._cross, K, astype(targets, dtype_name(K)))
-        roots = targets[:, -1:]  # S^½
-        weighted = self._xp.sum(targets * roots, axis=0)  # Σ s [y, 1]
-        self._target_sum = self._target_sum + weighted[:-1]
-        self.weight += float(weighted[-1])
-
-    def alone(self) -> NormalEquations:
-        """Return the equations of the new columns, there being no others."""
-        return NormalEquations(self._square, self._cross, self._target_sum, self.weight)
-
-    def after(self, old: NormalEquations) -> NormalEquations:
-        """Return the equations of the old columns and the new."""
-        xp, start = self._xp, old.gram.shape[0]
-        gram = zero_gram(start + self._square.shape[0], self._cross)
-        gram[:start, :start] = old.gram
-        gram[start:, start:] = self._square
-        edge = 0
-        for part in self._border:
-            # As BLAS has the Gram matrix, this writes memory in its order.
-            gram[start:, edge : edge + part.shape[0]] = part.T
-            edge += part.shape[0]
-        return old._replace(
-            gram=gram, cross=xp.concat([old.cross, self._cross], axis=0)
-        )
+    return [data.columns(X, plan.blocks[b], columns.Z, columns.shift)]
 
 
 def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:

@@ -16,16 +16,14 @@ from kaucus.backend import (
     few_threads_for,
     resolve_budget,
     to_numpy,
-    zero_gram,
 )
-from kaucus.solvers._low_rank import (
+from kaucus.solvers._equations import (
     Columns,
     NormalEquations,
     RowData,
-    block_bytes,
     solve_equations,
-    sum_equations,
 )
+from kaucus.solvers._low_rank import block_bytes, sum_equations
 from kaucus.solvers._result import LSSVMSolution
 
 # Beside those of a fit at once: the sums that were kept, and the copy to be factored.
@@ -41,20 +39,11 @@ class RunningSums(NamedTuple):
 
     def on_host(self) -> "RunningSums":
         """Return them as NumPy arrays."""
-        gram, cross, target_sum, weight = self.equations
-        gram, cross, target_sum = map(to_numpy, (gram, cross, target_sum))
-        equations = NormalEquations(gram, cross, target_sum, weight)
-        return RunningSums(to_numpy(self.shift), equations)
+        return RunningSums(to_numpy(self.shift), self.equations.on_host())
 
     def copied(self, like: Array) -> "RunningSums":
         """Return a copy, which may be used up, in the library and place of ``like``."""
-        xp = array_namespace(like)
-        gram, cross, target_sum, weight = self.equations
-        G = zero_gram(gram.shape[0], like)
-        G[:, :] = as_like(gram, like)
-        vectors = (as_like(part, like) for part in (self.shift, cross, target_sum))
-        shift, cross, target_sum = (xp.asarray(part, copy=True) for part in vectors)
-        return RunningSums(shift, NormalEquations(G, cross, target_sum, weight))
+        return RunningSums(as_like(self.shift, like), self.equations.copy(like))
 
 
 def add_rows(

@@ -56,7 +56,7 @@ from kaucus.backend import (
     zero_gram,
 )
 from kaucus.solvers._cg import conjugate_gradient
-from kaucus.solvers._low_rank import RowData, leave_one_out, some_rows
+from kaucus.solvers._equations import RowData, leave_one_out
 from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
 
 # Rows of the sketch for each column, and entries in each column of Φ.
@@ -239,7 +239,7 @@ def solve_sketched(
         # (1 − d/s) P⁻¹ in place of P⁻¹.
         factor = CholeskyFactor(factor.L * shrink**-0.5, factor.jitter)
         loo = leave_one_out(
-            *some_rows(data, loo_rows),
+            *data.some(loo_rows),
             columns=lambda X: astype(data.kernel(X, Z), "float64") - shift - mean,
             factor=factor,
             coef=coef,
