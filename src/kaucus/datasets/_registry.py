@@ -73,6 +73,8 @@ class Dataset:
     licence: str
     notes: str = ""
     target_names: tuple[str, ...] = ()
+    image_shape: tuple[int, ...] = ()
+    sparse: bool = False
     origin: Origin | None = None
 
     @property
