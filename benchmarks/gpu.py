@@ -35,7 +35,8 @@ from kaucus.backend import (
     synchronize,
     zero_gram,
 )
-from kaucus.evaluation import format_seconds, timed
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import timed
 
 TITLE = "Jobs on a GPU"
 REPEATS = 3

@@ -24,8 +24,8 @@ from benchmarks._runner import (
     skipped_row,
 )
 from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds, timed
-from kaucus.experiments import _digit_methods, load_split
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import _digit_methods, load_split, timed
 from kaucus.experiments._figures import COLOURS, STYLE, new_figure
 from kaucus.experiments._optional import require
 

@@ -25,13 +25,8 @@ import scipy.linalg
 
 import kaucus
 from kaucus.backend import n_workers, parse_bytes, release_freed_memory
-from kaucus.evaluation import (
-    describe_machine,
-    format_seconds,
-    markdown_table,
-    peak_memory,
-    timed,
-)
+from kaucus.evaluation import format_seconds, markdown_table
+from kaucus.experiments import describe_machine, peak_memory, timed
 
 N_ROWS, N_FEATURES, N_CLASSES = 20_000, 200, 10
 PICTURE = (12, 12)

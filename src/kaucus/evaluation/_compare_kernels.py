@@ -33,8 +33,8 @@ from sklearn.metrics import (
 from sklearn.utils.validation import check_array, column_or_1d
 
 from kaucus.backend import few_threads_for, generator_from
+from kaucus.estimators import step_counter
 from kaucus.evaluation._clustering import clustering_accuracy
-from kaucus.evaluation._grid_search import step_counter
 from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
 from kaucus.kernels import (
     Kernel,
@@ -191,7 +191,7 @@ class _Judge:
         self, matrices: Mapping[str, np.ndarray], numbers: list[int], verbose: int = 0
     ) -> list[KernelScore]:
         """Return the score of each kernel matrix with each number of clusters."""
-        report = step_counter(verbose, len(matrices) * len(numbers), "kernels")
+        report = step_counter(verbose, len(matrices) * len(numbers), "kernel")
         found: list[KernelScore] = []
         for name, K in matrices.items():
             eigenvalues = _centred_eigenvalues(K)

@@ -7,9 +7,8 @@ on. A solution in which no coefficient has reached C is the solution for every l
 as well, and is not computed again.
 """
 
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,12 +21,11 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kaucus.backend import one_blas_thread, warn_user
-from kaucus.estimators import unlabelled_kernels
+from kaucus.estimators import step_counter, unlabelled_kernels
 from kaucus.kernels import GammaPath, Kernel, gamma_path
 
 C_GRID = tuple(10.0**k for k in range(-1, 6))
 GAMMA_GRID = tuple(10.0**k for k in range(-5, 3))
-_WIDTH = 24
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def _parts(model: Any, X: np.ndarray) -> list[_Part]:
 def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
     shape = (len(options["Cs"]), len(gammas), len(folds))
     scores, capped = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    report = step_counter(verbose, len(gammas) * len(folds), "(gamma, fold)")
+    report = step_counter(verbose, len(gammas) * len(folds), "pair of gamma and fold")
     n_fits = [0]
 
     def run(g: int, f: int, matrices: list[np.ndarray]) -> None:
@@ -289,22 +287,6 @@ def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
             "for their gamma; increase max_iter if the best one is among them.",
             ConvergenceWarning,
         )
-
-
-def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
-    """Return a function that counts one step and draws a bar on a terminal."""
-    done = [0]
-
-    def report() -> None:
-        done[0] += 1
-        if verbose and sys.stderr.isatty():
-            filled = round(_WIDTH * done[0] / total)
-            bar = "█" * filled + "·" * (_WIDTH - filled)
-            end = "\n" if done[0] == total else ""
-            text = f"\r[kaucus] {bar} {done[0]} of {total} {what}"
-            print(text, end=end, file=sys.stderr, flush=True)
-
-    return report
 
 
 def _grid(name: str, values: Any) -> np.ndarray:

@@ -2,10 +2,16 @@
 
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._figures import draw_curve
+from kaucus.experiments._measure import (
+    MemoryUse,
+    best_of,
+    describe_machine,
+    peak_memory,
+    timed,
+)
 from kaucus.experiments._methods import build_method
 from kaucus.experiments._metrics import METRICS, Metric
 from kaucus.experiments._optional import MissingPackageError
-from kaucus.experiments._progress import make_progress
 from kaucus.experiments._registry import (
     DERIVATIONS,
     MEASUREMENTS,
@@ -44,6 +50,7 @@ __all__ = [
     "METHODS",
     "METRICS",
     "Measurement",
+    "MemoryUse",
     "Metric",
     "MissingPackageError",
     "Outcome",
@@ -54,18 +61,21 @@ __all__ = [
     "Split",
     "StoreError",
     "UnknownPaperError",
+    "best_of",
     "build_method",
+    "describe_machine",
     "draw_curve",
     "list_papers",
     "load_paper",
     "load_paper_file",
     "load_split",
     "make_labels",
-    "make_progress",
     "markdown_report",
+    "peak_memory",
     "replace_file",
     "report_lines",
     "report_rows",
     "run_paper",
     "summarise",
+    "timed",
 ]

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from kaucus.evaluation import peak_memory, timed
 from kaucus.experiments._data import Split
+from kaucus.experiments._measure import peak_memory, timed
 
 
 def curve_key(determining: Mapping[str, Any]) -> str:

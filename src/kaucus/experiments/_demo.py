@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kaucus.backend import format_bytes
-from kaucus.evaluation import best_of, format_seconds
+from kaucus.evaluation import format_seconds
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._figures import STYLE, new_figure
+from kaucus.experiments._measure import best_of
 from kaucus.experiments._optional import require
 
 HEADERS = (

@@ -17,7 +17,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from kaucus import __version__
-from kaucus.evaluation import describe_machine, format_seconds, peak_memory, timed
+from kaucus.estimators import StepProgress
+from kaucus.evaluation import format_seconds
 from kaucus.experiments._curves import (
     check_not_interrupted,
     curve_key,
@@ -25,9 +26,9 @@ from kaucus.experiments._curves import (
     fit_curve,
 )
 from kaucus.experiments._data import load_split
+from kaucus.experiments._measure import describe_machine, peak_memory, timed
 from kaucus.experiments._methods import build_method
 from kaucus.experiments._metrics import METRICS
-from kaucus.experiments._progress import make_progress
 from kaucus.experiments._registry import MEASUREMENTS, METHODS, check_name, look_up
 from kaucus.experiments._spec import Cell, Paper
 from kaucus.experiments._store import ResultStore
@@ -157,7 +158,7 @@ def run_paper(
         n_reused=sum(job.key in store.results for job in jobs),
     )
     try:
-        with make_progress(len(waiting), stream) as progress:
+        with StepProgress(len(waiting), stream) as progress:
             for job in waiting.values():
                 progress.begin(job.label)
                 progress.advance(_run_and_store(job, run, store))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgWarning
 
-from kaucus.evaluation import timed
+from kaucus.experiments._measure import timed
 from kaucus.experiments._registry import Measurement
 
 MODELS = ("rbf", "mrbf", "cluster", "local")
