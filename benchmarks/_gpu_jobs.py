@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.lssvm import KERNEL
 from kaucus.backend import Array, astype, synchronize, to_device, to_numpy
-from kaucus.experiments import _digit_methods
+from kaucus.experiments import _methods
 
 
 class Sizes(NamedTuple):
@@ -138,7 +138,7 @@ def _ls_svm(**options: Any) -> Any:
 def kmeans_kernel_job(digits: Digits, sizes: Sizes) -> Job:
     """Fit the paper's classifier of pixels."""
     q = sizes.representatives
-    model = _digit_methods.classifier(q).set_params(random_state=0)
+    model = _methods.digit_classifier(q).set_params(random_state=0)
     name = f"k-means kernel, Q = {q}, raw, float32"
     return fit_job(name, 0.30, model, unit_rows_of(digits, "float32"), digits)
 
@@ -149,7 +149,7 @@ def patch_job(digits: Digits, sizes: Sizes) -> Job:
     q, side = sizes.patch_representatives, digits.sides[0] - 3
 
     def run():
-        model = _digit_methods.patches(q, side, sides=digits.sides)
+        model = _methods.patch_classifier(q, side, sides=digits.sides)
         model.estimator[-1].set_params(random_state=0)
         return model.fit(train, digits.y_train).predict(test)
 

@@ -140,7 +140,7 @@ def test_a_number_outside_its_tolerance_is_exit_code_1(paper):
 def test_missing_data_is_exit_code_3_with_the_reason(paper, capsys, monkeypatch):
     from kaucus.experiments import _data
 
-    def no_data(data_home, seed):
+    def no_data(data_home):
         raise FileNotFoundError(f"no mnist in {data_home}")
 
     monkeypatch.setitem(_data._LOADERS, "mnist", no_data)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
 from kaucus.experiments._data import Split
@@ -21,7 +22,12 @@ from kaucus.experiments._measure import peak_memory, timed
 def curve_key(determining: Mapping[str, Any]) -> str:
     """Hash all that determines a fit, but not the step that is read off."""
     rest = {key: value for key, value in determining.items() if key != "at_step"}
-    text = json.dumps(rest, sort_keys=True)
+    return hash_of(rest)
+
+
+def hash_of(content: Mapping[str, Any]) -> str:
+    """Return a hash of a mapping, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -87,11 +93,8 @@ def error_at(record: dict, step: int) -> float:
 
 def confusion_percent(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, Any]:
     """Return the classes and, for each true one, the shares of predicted ones in %."""
-    classes, true = np.unique(y_true, return_inverse=True)
-    predicted = np.searchsorted(classes, y_pred)
-    counts = np.zeros((len(classes), len(classes)))
-    np.add.at(counts, (true, predicted), 1)
-    shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+    classes = np.unique(y_true)
+    shares = 100 * confusion_matrix(y_true, y_pred, labels=classes, normalize="true")
     return {"classes": [str(c) for c in classes], "percent": shares.round(1).tolist()}
 
 

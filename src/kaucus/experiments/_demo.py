@@ -13,9 +13,8 @@ import numpy as np
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
 from kaucus.experiments._data import Split, load_split
-from kaucus.experiments._figures import STYLE, new_figure
+from kaucus.experiments._figures import figure_file
 from kaucus.experiments._measure import best_of
-from kaucus.experiments._optional import require
 
 HEADERS = (
     "data",
@@ -105,15 +104,11 @@ def draw_demo(path: str | Path) -> Path:
     path : path
         The PNG file to write.
     """
-    require("matplotlib", extra="plot")
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        figure = new_figure(12.5, 5.4)
+    margins = {"savefig.bbox": "tight", "savefig.pad_inches": 0.15}
+    with figure_file(path, 12.5, 5.4, **margins) as figure:
         left, right = figure.subfigures(1, 2, wspace=0.04, width_ratios=[1.15, 1])
         _draw_moons(left)
         _draw_representatives(right)
-        figure.savefig(path, facecolor="white", pad_inches=0.15, bbox_inches="tight")
     return Path(path)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds, markdown_table
-from kaucus.experiments._metrics import METRICS
+from kaucus.experiments._registry import METRICS
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Cell, Paper
 

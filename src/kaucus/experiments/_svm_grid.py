@@ -12,17 +12,32 @@ this is what is done here unless ``scaling`` says otherwise.
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import minmax_scale
 
+from kaucus import ClusterRBFSVC, LocalSVC, datasets
+from kaucus.evaluation import grid_search_gamma_C
 from kaucus.experiments._measure import timed
-from kaucus.experiments._registry import Measurement
+from kaucus.kernels import Gaussian, MahalanobisRBF
 
 MODELS = ("rbf", "mrbf", "cluster", "local")
 SCALINGS = ("table-1", "unit")
 UNSCALED = ("uci/banknote", "uci/climate_crashes")
+
+
+class Measurement(NamedTuple):
+    """The number of a cell that is not one fit and one prediction."""
+
+    value: float
+    n_rows: int
+    seconds: float
+    detail: dict[str, Any]
+    """For derived tables and figures; plain numbers, lists and texts."""
 
 
 def measure_grid(
@@ -60,26 +75,17 @@ def load_scaled(
     dataset: str, data_home: Any, scaling: str = "table-1"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Load a UCI set, scaled as Table 1 tells, or to [0, 1] ("unit") as in the text."""
-    from kaucus.datasets import load_uci
-
     if not dataset.startswith("uci/"):
         raise ValueError(f"dataset={dataset!r} must be 'uci/NAME'.")
     if scaling not in SCALINGS:
         raise ValueError(f"scaling={scaling!r} must be one of {SCALINGS}.")
-    X, y = load_uci(dataset[4:], data_home=data_home, return_X_y=True)
+    X, y = datasets.load_uci(dataset[4:], data_home=data_home, return_X_y=True)
     if scaling == "table-1" and dataset in UNSCALED:
         return X, y
-    low, high = X.min(axis=0), X.max(axis=0)
-    X = (X - low) / np.where(high > low, high - low, 1.0)
-    return (X if scaling == "unit" else 2 * X - 1), y
+    return minmax_scale(X, (0, 1) if scaling == "unit" else (-1, 1)), y
 
 
 def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import StratifiedKFold
-
-    from kaucus.evaluation import grid_search_gamma_C
-
     options = {key: params.pop(key) for key in ("max_iter",) if key in params}
     folds = StratifiedKFold(params.pop("n_folds", 10), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
@@ -92,9 +98,6 @@ def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> 
 
 def make_model(X: np.ndarray, params: dict[str, Any], seed: int) -> Any:
     """Return the kernel or classifier behind the paper's name of a model."""
-    from kaucus import ClusterRBFSVC, LocalSVC
-    from kaucus.kernels import Gaussian, MahalanobisRBF
-
     params = dict(params)
     model = params.pop("model")
     if model == "rbf":
