@@ -4,14 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
-from kaucus.estimators._kernel_input import on_device
+from kaucus.backend import to_numpy
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._partitioned_svc import (
-    PartitionedSVC,
-    told_later,
-    values_of_machine,
-)
+from kaucus.estimators._partitioned_svc import PartitionedSVC, values_of_machine
 from kaucus.kernels import ClusterRBF
 
 NORMALIZATIONS = ("unit", "determinant", "density")
@@ -114,6 +109,7 @@ default="kmeans"
     (2, 4, 4)
     """
 
+    _has_one_machine = True
     _parameters: ClassVar = {"normalization": one_of(*NORMALIZATIONS)}
 
     def __init__(
@@ -145,40 +141,6 @@ default="kmeans"
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
-        """Find the cells and fit the machine.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of any one type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
-        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances (the paper's transductive use). None: the
-            training rows alone.
-
-        Returns
-        -------
-        self : ClusterRBFSVC
-        """
-        self._check_parameters()
-        X, indices, row_weight, weight, others = self._validated(
-            X, y, sample_weight, X_unlabeled
-        )
-        self._check_memory(X.shape[0])
-        cells = self._fit_cells(X, indices, row_weight, others).cells
-        [(self.kernel_, _)] = self._kernels_and_rows(cells)
-        with few_threads_for(X.shape[0]):
-            K = self.kernel_(on_device(X, self.device))
-        with told_later():
-            self.svc_ = self._fit_svc(to_numpy(K), indices, weight)
-        self.support_vectors_ = take_rows(X, as_like(self.svc_.support_, X))
-        self._report_steps(self.svc_)
-        return self
-
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the one kernel, for all rows."""
         # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
@@ -187,6 +149,10 @@ default="kmeans"
             self.partition_, to_numpy(self.covariances_), gamma, self.normalization
         )
         return [(kernel, np.arange(len(cells)))]
+
+    def _store_machines(self, kernels, models, support_vectors) -> None:
+        [self.kernel_], [self.svc_] = kernels, models
+        [self.support_vectors_] = support_vectors
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""

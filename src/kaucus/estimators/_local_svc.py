@@ -1,15 +1,9 @@
 """One support vector classifier for every cell."""
 
 import numpy as np
-from joblib import Parallel, delayed
 
-from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
-from kaucus.estimators._kernel_input import on_device
-from kaucus.estimators._partitioned_svc import (
-    PartitionedSVC,
-    told_later,
-    values_of_machine,
-)
+from kaucus.backend import as_like, take_rows, to_numpy
+from kaucus.estimators._partitioned_svc import PartitionedSVC, values_of_machine
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
 
@@ -130,44 +124,6 @@ default="kmeans"
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
-        """Find the cells and fit a machine in each.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of any one type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
-        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances. None: the training rows alone.
-
-        Returns
-        -------
-        self : LocalSVC
-        """
-        self._check_parameters()
-        X, indices, row_weight, weight, others = self._validated(
-            X, y, sample_weight, X_unlabeled
-        )
-        cells = self._fit_cells(X, indices, row_weight, others).cells
-        self._check_memory(int(np.bincount(cells).max()))
-        kernels, members = zip(*self._kernels_and_rows(cells), strict=True)
-        self.kernels_ = list(kernels)
-        self._majority = int(np.argmax(np.bincount(indices, weights=weight)))
-        with told_later():
-            fitted = Parallel(self.n_jobs, prefer="threads")(
-                delayed(self._fit_cell)(
-                    kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
-                )
-                for kernel, rows in zip(kernels, members, strict=True)
-            )
-        self.svcs_, self.support_vectors_ = map(list, zip(*fitted, strict=True))
-        self._report_steps(*(m for m in self.svcs_ if not isinstance(m, int)))
-        return self
-
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the kernel of each cell, and its rows."""
         # Two rows of one cell are E (x − y)ᵀ Σ⁻¹ (x − y) = 2d apart.
@@ -177,17 +133,9 @@ default="kmeans"
             for i, Sigma in enumerate(to_numpy(self.covariances_))
         ]
 
-    def _fit_cell(self, kernel, X, indices, weight):
-        """Return the machine of one cell and its support vectors."""
-        present = np.unique(indices)
-        if len(present) == 0:  # unlabelled rows only
-            return self._majority, None
-        if len(present) == 1:
-            return int(present[0]), None
-        with few_threads_for(X.shape[0]):
-            K = kernel(on_device(X, self.device))
-        model = self._fit_svc(to_numpy(K), indices, weight)
-        return model, take_rows(X, as_like(model.support_, X))
+    def _store_machines(self, kernels, models, support_vectors) -> None:
+        self.kernels_, self.svcs_ = kernels, models
+        self.support_vectors_ = support_vectors
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
