@@ -34,7 +34,7 @@ QUICK = Sizes(1000, 10, 10, 100, 3, 4000, 16, 32, 500, 512)
 
 
 class Digits(NamedTuple):
-    """Pictures on the device, and their labels on the host."""
+    """Images on the device, and their labels on the host."""
 
     X_train: Array
     y_train: np.ndarray
@@ -144,7 +144,7 @@ def kmeans_kernel_job(digits: Digits, sizes: Sizes) -> Job:
 
 
 def patch_job(digits: Digits, sizes: Sizes) -> Job:
-    """Fit and predict by a vote of patches, from the pictures on."""
+    """Fit and predict by a vote of patches, from the images on."""
     train, test = (astype(X, "float32") for X in (digits.X_train, digits.X_test))
     q, side = sizes.patch_representatives, digits.sides[0] - 3
 

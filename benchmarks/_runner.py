@@ -125,7 +125,7 @@ def run_benchmark(
             records = run_step(step, content)
             content[step.section] += records
             write_files(benchmark, content, folder)
-            progress.advance(f"{step.label}{_told(records)}")
+            progress.advance(f"{step.label}{_summary(records)}")
     return content, files + _draw(benchmark, content, folder)
 
 
@@ -169,8 +169,8 @@ def _draw(benchmark: ModuleType, content: Content, folder: Path) -> list[Path]:
         return []
 
 
-def _told(records: list[dict]) -> str:
-    """Say how a step went, for the progress."""
+def _summary(records: list[dict]) -> str:
+    """Return the time of a step, or why it was skipped, for the progress."""
     first = records[0] if records else {}
     if "skipped" in first:
         return f": SKIPPED: {first['skipped']}"

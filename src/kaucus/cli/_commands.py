@@ -37,11 +37,11 @@ def check_machine(args: Namespace) -> None:
 
 
 def demo(args: Namespace) -> int:
-    """Print the comparison, then draw the picture."""
+    """Print the comparison, then draw the figure."""
     from kaucus.experiments import _demo
 
-    contests = _demo.compare_models()
-    print_table(_demo.HEADERS, [contest.texts() for contest in contests])
+    results = _demo.compare_models()
+    print_table(_demo.HEADERS, [result.texts() for result in results])
     print(_demo.SETTINGS_TEXT)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)

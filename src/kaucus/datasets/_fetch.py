@@ -1,4 +1,4 @@
-"""A data set in, paths of checked files out: local folders first, then a download.
+"""Find or download the files of a data set, and check them.
 
 A file is looked for in ``data_home``, in the folder named by the environment variable
 ``KAUCUS_DATA``, and in the user's cache, which downloads go to. No file is handed out
@@ -19,20 +19,10 @@ INSTALL_POOCH = "pip install kaucus[data]"
 def fetch(
     dataset: Dataset, *, data_home: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """Return the paths of a data set's files, downloading them where need be.
+    """Return the paths of a data set's files, in order, and download missing ones.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Entry of the registry.
-    data_home : path-like or None, default=None
-        Folder to look in first; the files lie there as registered
-        (``mnist/train-images-idx3-ubyte.gz``) or flat.
-
-    Returns
-    -------
-    list of Path
-        One path per file, in the registered order.
+    In ``data_home``, which is searched first, the files are as registered
+    (``mnist/train-images-idx3-ubyte.gz``) or flat.
 
     Raises
     ------
@@ -151,7 +141,7 @@ def _missing(
     cache: Path | None,
     failures: list[str],
 ) -> FileNotFoundError:
-    """Return the error for a file that is nowhere: which, where sought, what to do."""
+    """Return the error for a file that was not found, with the remedy."""
     sought = [f"{folder} ({how})" for how, folder in folders.items()]
     sought += [f"{cache} (cache)"] if cache else []
     lines = [

@@ -1,4 +1,4 @@
-"""What is known about each data set: files, checksums, sizes, source and licence.
+"""Files, checksums, sizes, source and licence of each data set.
 
 The facts stand in ``registry.toml`` beside this module; here they get types. Nothing
 here reads or fetches a data file.

@@ -6,7 +6,7 @@ import numpy as np
 
 from kaucus.backend import to_numpy
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._partitioned_svc import PartitionedSVC, values_of_machine
+from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import ClusterRBF
 
 NORMALIZATIONS = ("unit", "determinant", "density")
@@ -17,7 +17,7 @@ class ClusterRBFSVC(PartitionedSVC):
 
     The rows are divided into cells, by k-means into two unless told otherwise; each
     cell has its own covariance, and each row is represented by a Gaussian of its
-    cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The machine is scikit-learn's
+    cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The SVM is scikit-learn's
     :class:`~sklearn.svm.SVC`; the kernel matrix is computed here, in float64.
 
     Parameters
@@ -50,7 +50,7 @@ default="kmeans"
         Most steps of the solver.
     device : str, default=None
         None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
-        it there. Needs torch. Cells and machines are always computed on the host.
+        it there. Needs torch. Cells and SVMs are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused at once.
@@ -72,7 +72,7 @@ default="kmeans"
     epsilon_ : ndarray of shape (n_cells_,)
         The share of the covariance of all rows that was mixed into a singular one.
     svc_ : SVC
-        The fitted machine, on the precomputed matrix of rows with positive weight.
+        The fitted SVM, on the precomputed matrix of rows with positive weight.
     support_vectors_ : ndarray of shape (n_support, n_features)
         The rows that take part in predictions.
     n_iter_ : int
@@ -84,7 +84,7 @@ default="kmeans"
 
     See Also
     --------
-    LocalSVC : A machine of its own in every cell.
+    LocalSVC : An SVM of its own in every cell.
     kaucus.evaluation.grid_search_gamma_C : C and gamma for one partition.
 
     Notes
@@ -109,7 +109,7 @@ default="kmeans"
     (2, 4, 4)
     """
 
-    _has_one_machine = True
+    _has_one_svm = True
     _parameters: ClassVar = {"normalization": one_of(*NORMALIZATIONS)}
 
     def __init__(
@@ -150,12 +150,12 @@ default="kmeans"
         )
         return [(kernel, np.arange(len(cells)))]
 
-    def _store_machines(self, kernels, models, support_vectors) -> None:
+    def _store_svms(self, kernels, models, support_vectors) -> None:
         [self.kernel_], [self.svc_] = kernels, models
         [self.support_vectors_] = support_vectors
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
-        return values_of_machine(
+        return svm_decision_values(
             self.svc_, self.kernel_, X, self.support_vectors_, len(self.classes_)
         )

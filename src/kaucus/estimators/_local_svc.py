@@ -3,16 +3,16 @@
 import numpy as np
 
 from kaucus.backend import as_like, take_rows, to_numpy
-from kaucus.estimators._partitioned_svc import PartitionedSVC, values_of_machine
+from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
 
 class LocalSVC(PartitionedSVC):
     """A support vector classifier of its own in every cell, m_k RBF.
 
-    The rows are divided into cells, and in each cell a machine with the Mahalanobis RBF
+    The rows are divided into cells, and in each cell an SVM with the Mahalanobis RBF
     kernel of the cell's covariance is fitted to the rows of that cell alone. A cell
-    in which all rows are of one class predicts it. Cheaper than one machine: k cells
+    in which all rows are of one class predicts it. Cheaper than one SVM: k cells
     cost about 1/k of its kernel matrix; but what lies in another cell is not seen.
 
     Parameters
@@ -42,10 +42,10 @@ default="kmeans"
         Most steps of the solver.
     device : str, default=None
         None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
-        it there. Needs torch. Cells and machines are always computed on the host.
+        it there. Needs torch. Cells and SVMs are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-        A kernel matrix that does not fit is refused before the machines are fitted.
+        A kernel matrix that does not fit is refused before the SVMs are fitted.
     n_jobs : int, default=None
         Cells that are fitted at a time, in threads.
     random_state : int, RandomState or Generator, default=None
@@ -66,7 +66,7 @@ default="kmeans"
     epsilon_ : ndarray of shape (n_cells_,)
         The share of the covariance of all rows that was mixed into a singular one.
     svcs_ : list of SVC or int
-        The machine of each cell, or the number of its only class.
+        The SVM of each cell, or the number of its only class.
     support_vectors_ : list of ndarray of shape (n_support, n_features)
         The rows of each cell that take part in predictions; None with one class.
     n_iter_ : int
@@ -78,7 +78,7 @@ default="kmeans"
 
     See Also
     --------
-    ClusterRBFSVC : One machine, whose kernel knows the cells.
+    ClusterRBFSVC : One SVM, whose kernel knows the cells.
 
     References
     ----------
@@ -133,7 +133,7 @@ default="kmeans"
             for i, Sigma in enumerate(to_numpy(self.covariances_))
         ]
 
-    def _store_machines(self, kernels, models, support_vectors) -> None:
+    def _store_svms(self, kernels, models, support_vectors) -> None:
         self.kernels_, self.svcs_ = kernels, models
         self.support_vectors_ = support_vectors
 
@@ -151,6 +151,6 @@ default="kmeans"
         model, n_classes, m = self.svcs_[cell], len(self.classes_), X.shape[0]
         if isinstance(model, int):
             return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, m, 0)
-        return values_of_machine(
+        return svm_decision_values(
             model, self.kernels_[cell], X, self.support_vectors_[cell], n_classes
         )

@@ -68,11 +68,11 @@ _BLOCK_BYTES = 2**26
 class PartitionedSVC(
     FollowsX, HostAccuracy, ClassifierMixin, ChecksParameters, BaseEstimator
 ):
-    """Base of ClusterRBFSVC and LocalSVC: fits cells, kernels and machines.
+    """Base of ClusterRBFSVC and LocalSVC: fits cells, kernels and SVMs.
 
     A subclass says which kernel is for which rows (``_kernels_and_rows``), stores the
-    machines (``_store_machines``) and asks them (``_decision_values``). Kernels are
-    computed where the rows are, or on ``device``; the partition and the machines, which
+    SVMs (``_store_svms``) and asks them (``_decision_values``). Kernels are
+    computed where the rows are, or on ``device``; the partition and the SVMs, which
     are scikit-learn's, on the host.
     """
 
@@ -87,8 +87,8 @@ class PartitionedSVC(
         "random_state": RANDOM_STATE,
     }
 
-    # Whether one machine sees all rows: its matrix is then checked before clustering.
-    _has_one_machine = False
+    # Whether one SVM sees all rows: its matrix is then checked before clustering.
+    _has_one_svm = False
 
     def fit(self, X, y, sample_weight=None, X_unlabeled=None):
         """Find the cells and fit the support vector machines.
@@ -113,7 +113,7 @@ class PartitionedSVC(
         X, indices, row_weight, weight, others = self._validated(
             X, y, sample_weight, X_unlabeled
         )
-        if self._has_one_machine:
+        if self._has_one_svm:
             self._check_memory(X.shape[0])
         cells = self._fit_cells(X, indices, row_weight, others).cells
         parts = self._kernels_and_rows(cells)
@@ -121,22 +121,22 @@ class PartitionedSVC(
         majority = int(np.argmax(np.bincount(indices, weights=weight)))
         with _no_convergence_warnings():
             fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
-                delayed(self._fit_machine)(
+                delayed(self._fit_svm)(
                     kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
                 )
                 for kernel, rows in parts
             )
         models = [majority if model is None else model for model, _ in fitted]
-        self._store_machines(
+        self._store_svms(
             [kernel for kernel, _ in parts], models, [vectors for _, vectors in fitted]
         )
         self._report_steps(*(m for m in models if not isinstance(m, int)))
         return self
 
-    def _fit_machine(self, kernel: Kernel, X, indices, weight):
+    def _fit_svm(self, kernel: Kernel, X, indices, weight):
         """Return a support vector machine and its support vectors.
 
-        The number of the class in place of a machine where there is one class, None
+        The number of the class in place of an SVM where there is one class, None
         where there is no labelled row.
         """
         present = np.unique(indices)
@@ -314,7 +314,7 @@ def _no_convergence_warnings() -> Iterator[None]:
 
 
 def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarray]]:
-    """Return the kernel of each machine of an unfitted model, and the rows it is for.
+    """Return the kernel of each SVM of an unfitted model, and the rows it is for.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def _is_supervised(partition) -> bool:
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
-def values_of_machine(
+def svm_decision_values(
     model: Any, kernel: Kernel, X, support_vectors, n_classes: int
 ) -> np.ndarray:
     """Return decision values of one support vector machine, (n, n_classes).
@@ -373,9 +373,9 @@ def values_of_machine(
 
 
 def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return decision values of one machine with a column for every class.
+    """Return decision values of one SVM with a column for every class.
 
-    A machine of two classes gives one value v, which becomes −v and v; a class of which
+    An SVM of two classes gives one value v, which becomes −v and v; a class of which
     it has seen no row is below all others.
     """
     if values.ndim == 1:

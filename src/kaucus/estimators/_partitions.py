@@ -1,4 +1,4 @@
-"""From a name, a clusterer or a function to the cells of a partition.
+"""Fit a partition, given as a name, a clusterer or a function, and find its cells.
 
 Unsupervised: k-means, Gaussian mixtures, any clusterer. Supervised, as the paper's
 conclusion proposes: the classes that a linear classifier predicts, or the leaves of a
@@ -107,10 +107,6 @@ def fit_partition(
     sample_weight : ndarray of shape (n,)
         Used by k-means, the tree and the linear classifier.
     rng : Generator
-
-    Returns
-    -------
-    PartitionedRows
     """
     with _few_threads(len(X)):
         return _fit(partition, n_clusters, X, y, sample_weight, rng)
@@ -210,7 +206,7 @@ def _is_fitted(model: BaseEstimator) -> bool:
 
 
 def _numbered(function: Any, X: np.ndarray) -> PartitionedRows:
-    """Give numbers to the cells that have rows; none is empty."""
+    """Return the partition with numbers for the cells that have rows."""
     found = np.asarray(function(X))
     if found.shape != (len(X),):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""One fit, a number after each of its steps: curves of error over steps.
+"""Curves of the test error over the steps of one fit.
 
 Cells with ``at_step`` read their number off the history of one fit, which cells that
 differ in the step alone share, also across runs of the command.
@@ -32,7 +32,7 @@ def hash_of(content: Mapping[str, Any]) -> str:
 
 
 def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
-    """Fit with the test rows watched; return errors in per cent, step by step.
+    """Fit, and return the test error in per cent after each step.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
 
 
 def check_not_interrupted(estimator: Any) -> None:
-    """Raise the Ctrl-C that a fit took for its end: half a fit is no result."""
+    """Raise KeyboardInterrupt if Ctrl-C ended the fit early: that is no result."""
     _, model = _parts(estimator)
     if getattr(getattr(model, "solve_info_", None), "interrupted", False):
         raise KeyboardInterrupt

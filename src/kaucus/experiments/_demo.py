@@ -1,6 +1,6 @@
-"""The demonstration: our classifiers beside SVC, and a picture to look at.
+"""The demonstration: our classifiers compared with SVC, and a figure.
 
-Needs nothing but what comes with scikit-learn; matplotlib for the picture.
+Needs nothing but what comes with scikit-learn; matplotlib for the image.
 """
 
 import pickle
@@ -30,7 +30,7 @@ SETTINGS_TEXT = "kernel='rbf', gamma='scale', C=10 for all; times: best of 3 run
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 
 
-class Contest(NamedTuple):
+class ModelResult(NamedTuple):
     """One model on one data set."""
 
     data: str
@@ -54,7 +54,7 @@ class Contest(NamedTuple):
         ]
 
 
-def compare_models(*, repeats: int = 3) -> list[Contest]:
+def compare_models(*, repeats: int = 3) -> list[ModelResult]:
     """Fit our classifiers and SVC with the same settings on the demo's data.
 
     Parameters
@@ -64,7 +64,7 @@ def compare_models(*, repeats: int = 3) -> list[Contest]:
 
     Returns
     -------
-    list of Contest
+    list of ModelResult
         Three per data set: ours, then SVC.
     """
     from sklearn.svm import SVC
@@ -74,7 +74,7 @@ def compare_models(*, repeats: int = 3) -> list[Contest]:
     makers = (KMeansKernelClassifier, LSSVMClassifier, SVC)
     data = {"digits": load_split("digits"), "clouds": make_clouds_split()}
     return [
-        _contest(_describe(name, split), maker, split, repeats)
+        _measure_model(_describe(name, split), maker, split, repeats)
         for name, split in data.items()
         for maker in makers
     ]
@@ -117,13 +117,13 @@ def _describe(name: str, split: Split) -> str:
     return f"{name} ({n_rows:,} × {n_features})"
 
 
-def _contest(data: str, maker: Callable[..., Any], split: Split, repeats: int):
+def _measure_model(data: str, maker: Callable[..., Any], split: Split, repeats: int):
     """Measure one model on one data set."""
     model, fit_seconds = best_of(
         repeats, lambda: _make(maker).fit(split.X_train, split.y_train)
     )
     predicted, predict_seconds = best_of(repeats, model.predict, split.X_test)
-    return Contest(
+    return ModelResult(
         data=data,
         model=maker.__name__,
         accuracy=float(np.mean(predicted == split.y_test)),
@@ -191,7 +191,7 @@ def _colour_map() -> Any:
 
 
 def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
-    """Show the representatives of digits that speak for most pictures."""
+    """Show the representatives of digits with the largest weights."""
     from kaucus import KMeansKernelClassifier
 
     split = load_split("digits")
@@ -209,7 +209,7 @@ def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
             axis.set_title(text, fontsize=9, pad=2, color=_ORANGE)
     n = len(model.representatives_)
     figure.suptitle(
-        f"Digits: {n} representatives for {len(split.X_train)} pictures,\n"
+        f"Digits: {n} representatives for {len(split.X_train)} images,\n"
         f"{100 * accuracy:.1f} % of the others read right",
         fontsize=13,
     )

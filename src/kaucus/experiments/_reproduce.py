@@ -34,7 +34,7 @@ DERIVATIONS = {"cluster-rbf": derive_cluster_rbf}
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a paper: rows of its table, lines to print, files written."""
+    """Result of a reproduction: rows of the table, lines to print, files written."""
 
     title: str
     rows: list[Row]
@@ -103,7 +103,7 @@ def _derive(paper: Paper, outcome: Outcome, output: Path, data_home) -> Derived:
 
 
 def exit_code(outcome: Outcome, rows: list[Row]) -> int:
-    """Say in one number what came of a run."""
+    """Return the exit code of a run."""
     if outcome.interrupted:
         return INTERRUPTED
     if outcome.problems("failed") or any(row.within is False for row in rows):

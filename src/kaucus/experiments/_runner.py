@@ -40,7 +40,7 @@ RESULTS_FILE = "results.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the user, not the paper, decides about a run."""
+    """Settings of a run that the user decides, not the paper."""
 
     device: str | None = None
     """Where the methods compute; None leaves that to them."""
@@ -81,7 +81,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What a run has to show: its jobs, and the store with their results."""
+    """The jobs of a run, and the store with their results."""
 
     jobs: list[Job]
     store: ResultStore
@@ -253,7 +253,7 @@ def _fit_and_score(job: Job, run: Run) -> dict[str, Any]:
 
 
 def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
-    """Let a measurement do all of it; return the numbers."""
+    """Run a measurement in place of a fit; return the numbers."""
     cell, settings = job.cell, run.settings
     if settings.device not in (None, "cpu"):
         raise ValueError(

@@ -180,7 +180,7 @@ class ClusterRBF(Kernel):
         return logs
 
     def distance_scales(self) -> np.ndarray:
-        """Return by what distances of prepared rows are multiplied, (k, k)."""
+        """Return the factor of the squared distances of each pair of cells, (k, k)."""
         if self.n_features is not None:
             return np.ones((self.n_cells, self.n_cells))
         return 1 / (self.covariances[:, None] + self.covariances[None, :])
@@ -304,13 +304,13 @@ def _take(rows: Rows, numbers: Array | None) -> Rows:
 
 
 def _numbers(mask: np.ndarray, like: Array) -> Array:
-    """Return the row numbers of a mask beside ``like``."""
+    """Return the row numbers of a mask, on the device of ``like``."""
     xp = array_namespace(like)
     return xp.asarray(np.flatnonzero(mask), device=device_of(like))
 
 
 def _ungrouped(T: Array, cells: np.ndarray, axis: int) -> Array:
-    """Bring rows that were grouped by cell back into their order."""
+    """Return rows that were grouped by cell in their original order."""
     order = np.argsort(cells, kind="stable")  # the place of each grouped row
     if np.array_equal(order, np.arange(len(order))):
         return T

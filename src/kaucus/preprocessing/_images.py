@@ -1,7 +1,7 @@
-"""Rows that are flattened pictures: their shape, and what all transformers share.
+"""Rows that are flattened images: their shape, and what all transformers share.
 
 ``image_shape`` names the axes in the order of the flattened row, the last one running
-fastest, so that ``row.reshape(image_shape)`` is the picture. The last two axes are
+fastest, so that ``row.reshape(image_shape)`` is the image. The last two axes are
 height and width; axes before them are channels. Rows without a shape have one axis.
 """
 
@@ -22,7 +22,7 @@ from kaucus.backend import Array, dtype_name, warn_user
 def resolve_image_shape(
     image_shape: Sequence[int] | None, n_features: int
 ) -> tuple[int, ...]:
-    """Return the shape as a tuple, or raise when it is none of ``n_features`` values.
+    """Return the shape as a tuple; it must have ``n_features`` values.
 
     >>> resolve_image_shape([28, 28], 784)
     (28, 28)
@@ -37,7 +37,7 @@ def resolve_image_shape(
         raise ValueError(
             f"image_shape={image_shape!r} has {product} = {math.prod(shape)} values, "
             f"but X has n_features={n_features}; pass the shape that each row had "
-            "before it was flattened, or None for rows that are no pictures."
+            "before it was flattened, or None for rows that are no images."
         )
     _warn_of_channels_last(shape)
     return shape
@@ -53,18 +53,18 @@ def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell integers of Python and NumPy from the rest; a bool is no integer here."""
+    """Return whether a value is an integer of Python or NumPy; a bool is not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Tell finite real numbers from the rest; a bool is no number here."""
+    """Return whether a value is a finite real number; a bool is not."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
 
 def float_dtype(X: Array) -> str:
-    """Return the precision of the work: float32 stays, all else is float64."""
+    """Return the dtype to compute in: float32 for float32, float64 for all others."""
     return "float32" if dtype_name(X) == "float32" else "float64"
 
 
@@ -92,7 +92,7 @@ def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
 
 
 class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
-    """Base of transformers of flattened pictures: resolves ``image_shape``, no more."""
+    """Base of transformers of flattened images: resolves ``image_shape``, no more."""
 
     def fit(self, X, y=None):
         """Check the data and the parameters; no value of the data is used.
@@ -100,7 +100,7 @@ class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
+            Each row is a flattened image.
         y : None
             Ignored.
 
@@ -118,7 +118,7 @@ class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _validated(self, X):
-        """Return the rows to transform, in the type in which they came."""
+        """Return the rows to transform, in their own dtype."""
         check_is_fitted(self)
         check_follows_fit(self, X, "transform")
         return validate_data(self, X, reset=False)
