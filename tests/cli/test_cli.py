@@ -10,8 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from kaucus import __version__
 from kaucus.cli import main
-from kaucus.experiments import METHODS
 from kaucus.experiments import _reproduce as reproduction
+from kaucus.experiments._registry import METHODS
 from tests.experiments.standins import make_cell, make_paper
 
 HEAVY = ("numpy", "scipy", "sklearn", "torch", "matplotlib", "rich")

@@ -6,16 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from kaucus.experiments import (
-    MEASUREMENTS,
-    Settings,
-    SpecError,
-    load_paper,
-    run_paper,
-)
+from kaucus.experiments import Settings, SpecError, load_paper, run_paper
 from kaucus.experiments import _cluster_rbf_tables as tables
 from kaucus.experiments import _svm_grid as svm_grid
-from kaucus.experiments._registry import look_up
+from kaucus.experiments._registry import MEASUREMENTS, look_up
 from kaucus.experiments._reproduce import DERIVATIONS, _derive
 from kaucus.experiments._spec import parse_paper
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from kaucus.experiments import SpecError, _methods, build_method, load_paper, load_split
+from kaucus.experiments import SpecError, _methods, load_paper, load_split
 from kaucus.experiments._data import load_points
 from kaucus.experiments._expand import expand_cells
 from kaucus.experiments._image_figures import draw_points
 from kaucus.experiments._methods import ClusterRuns, PickedKernel
+from kaucus.experiments._registry import build_method
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import _CELL_TYPES, Figure, parse_paper
 

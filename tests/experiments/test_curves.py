@@ -7,13 +7,13 @@ import pytest
 from sklearn.base import clone
 
 from benchmarks import solvers as bench
-from kaucus.experiments import SpecError, run_paper, summarise
+from kaucus.experiments import SpecError, run_paper
 from kaucus.experiments import _runner as runner
 from kaucus.experiments._curves import confusion_percent, error_at
 from kaucus.experiments._figures import draw_history, select_histories
 from kaucus.experiments._image_figures import draw_confusion
 from kaucus.experiments._registry import PREPROCESSING
-from kaucus.experiments._report import markdown_report
+from kaucus.experiments._report import markdown_report, summarise
 from kaucus.experiments._spec import load_paper, parse_paper
 
 TEXT = """

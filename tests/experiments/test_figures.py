@@ -2,7 +2,7 @@
 
 import pytest
 
-from kaucus.experiments import Figure, MissingPackageError
+from kaucus.experiments import MissingPackageError
 from kaucus.experiments._figures import (
     _readable_labels,
     draw_curve,
@@ -11,7 +11,7 @@ from kaucus.experiments._figures import (
 )
 from kaucus.experiments._report import Row
 from kaucus.experiments._reproduce import FIGURES
-from kaucus.experiments._spec import _CHOICES
+from kaucus.experiments._spec import _CHOICES, Figure
 from tests.experiments.standins import make_cell
 
 FIGURE = Figure(

@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.svm import SVC
 
-from kaucus.experiments import build_method
+from kaucus.experiments._registry import build_method
 
 
 class Device(BaseEstimator):

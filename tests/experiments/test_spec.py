@@ -4,22 +4,16 @@ import dataclasses
 
 import pytest
 
-from kaucus.experiments import (
-    MEASUREMENTS,
-    METHODS,
-    SpecError,
-    UnknownPaperError,
-    list_papers,
-    load_paper,
-    load_paper_file,
-)
+from kaucus.experiments import SpecError, UnknownPaperError, list_papers, load_paper
 from kaucus.experiments._figures import selected
+from kaucus.experiments._registry import MEASUREMENTS, METHODS
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import (
     _CELL_TYPES,
     _FIGURE_TYPES,
     Cell,
     Figure,
+    load_paper_file,
     parse_paper,
 )
 

@@ -58,7 +58,7 @@ def reproduce(args: Namespace) -> int:
         raise UnknownPaperError(
             f"Say which paper to reproduce. Choose one of: {known}."
         )
-    from kaucus.experiments import HEADERS, report_rows
+    from kaucus.experiments._report import HEADERS, report_rows
     from kaucus.experiments._reproduce import reproduce_paper
 
     settings = Settings(
@@ -82,7 +82,7 @@ def _list(name: str | None) -> int:
         for known in list_papers():
             print(f"{known}  {load_paper(known).title}")
         return 0
-    from kaucus.experiments import make_labels
+    from kaucus.experiments._report import make_labels
 
     cells = load_paper(name).cells
     rows = [

@@ -105,8 +105,9 @@ class FourierFeatures(ImageTransformer):
     square root for photographs; and for colour, a transform across the channels is
     better than one of each channel.
 
-    A constant row has no direction and becomes zero. Working memory does not grow with
-    the number of rows; d pixels cost O(d log d) per row.
+    A constant row has no direction and becomes zero. float32 rows give float32, all
+    others float64. Working memory does not grow with the number of rows; d pixels cost
+    O(d log d) per row.
 
     References
     ----------
@@ -141,20 +142,7 @@ class FourierFeatures(ImageTransformer):
         self.power = power
         self.concatenate = concatenate
 
-    def transform(self, X):
-        """Return the images and their spectra, or the spectra alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened image.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            float32 for rows of float32, float64 for all others.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         return fourier_features(
             X,
             self.image_shape_,
@@ -181,7 +169,7 @@ class FourierFeatures(ImageTransformer):
         spectrum = ["fourier" + "_".join(map(str, index)) for index in frequencies]
         return np.array(kept + spectrum, dtype=object)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         if self.fft not in FFTS:
             raise ValueError(
                 f"fft={self.fft!r} is not a transform; use '1d' (the flattened row), "

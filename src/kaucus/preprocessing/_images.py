@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import OneToOneFeatureMixin
 
-from kaucus._array_input import validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import Array, dtype_name, warn_user
+from kaucus.preprocessing._rows import RowTransformer
 
 
 def resolve_image_shape(
@@ -91,43 +89,19 @@ def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
         )
 
 
-class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
-    """Base of transformers of flattened images: resolves ``image_shape``, no more."""
+class ImageTransformer(RowTransformer):
+    """Base of transformers of flattened images: resolves ``image_shape``."""
 
-    def fit(self, X, y=None):
-        """Check the data and the parameters; no value of the data is used.
+    image_shape: Any
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened image.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-        """
-        X = validate_data(self, X)
+    def _prepare(self, X) -> None:
         self.image_shape_ = resolve_image_shape(self.image_shape, X.shape[1])
-        self._prepare(X)
-        return self
+        self._prepare_images(X)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X) -> None:
         """Check the other parameters, and store what follows from the shape."""
         raise NotImplementedError
-
-    def _validated(self, X):
-        """Return the rows to transform, in their own dtype."""
-        check_is_fitted(self)
-        check_follows_fit(self, X, "transform")
-        return validate_data(self, X, reset=False)
 
     def _input_names(self, input_features):
         """Return the names of the pixels, checked as scikit-learn does."""
         return OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

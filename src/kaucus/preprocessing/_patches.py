@@ -77,8 +77,8 @@ class ImagePatches(ImageTransformer):
     its 960,000 training patches, are those of i, j = 0..L − ℓ. It stacks the columns
     of a patch where this stacks the rows: no inner product or distance sees that.
 
-    The result takes n_samples · n_patches · patch_values numbers: all patches of the
-    60,000 digits in float32 are 2.4 GB.
+    The result is a copy in the type of ``X``, of n_samples · n_patches · patch_values
+    numbers: all patches of the 60,000 digits in float32 are 2.4 GB.
 
     References
     ----------
@@ -103,20 +103,7 @@ class ImagePatches(ImageTransformer):
         self.patch_size = patch_size
         self.image_shape = image_shape
 
-    def transform(self, X):
-        """Return the patches of each image, side by side.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened image.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_patches_ * patch_values)
-            A copy, in the type of ``X``.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
 
     def get_feature_names_out(self, input_features=None):
@@ -146,7 +133,7 @@ class ImagePatches(ImageTransformer):
     def _patch_size(self):
         return spatial_shape(self.patch_shape_)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         patch = resolve_patch_size(self.patch_size, self.image_shape_)
         self.patch_shape_ = self.image_shape_[: -len(patch)] + patch
         self.n_patches_ = math.prod(patch_grid(self.image_shape_, patch))

@@ -55,7 +55,8 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     (H/2, W/2), half a pixel above and left of the true middle. The paper prints
     square images only; that each axis is measured by its own length is ours.
 
-    Apply it before the mean is taken off, as the paper does.
+    Apply it before the mean is subtracted, as the paper does. float32 rows give
+    float32, all others float64.
 
     References
     ----------
@@ -87,26 +88,13 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
         self.image_shape = image_shape
         self.c = c
 
-    def transform(self, X):
-        """Return the images with an attenuated border.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened image.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            float32 for rows of float32, float64 for all others.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         xp, dtype = array_namespace(X), float_dtype(X)
         window = as_like(self.window_, X, dtype=dtype)
         images = xp.reshape(astype(X, dtype), (X.shape[0], -1, *window.shape))
         return xp.reshape(images * window, X.shape)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         if not is_real(self.c) or self.c < 0:
             raise ValueError(
                 f"c={self.c!r} is not a number of at least 0; use 4 for the paper's "
