@@ -80,7 +80,7 @@ def _fetch_file(file: DataFile, dataset: Dataset, folders: dict[str, Path]) -> P
     # What is damaged in the cache is ours to replace, so no error for it.
     if not path.is_file() or sha256_of(path) != file.sha256:
         failures = _download(file, cache)
-        if failures or not file.downloadable:
+        if failures or not file.urls:
             raise _missing(file, dataset, folders, cache, failures)
     return _checked(path, file)
 
@@ -105,7 +105,7 @@ def _sha256(path: Path, mtime_ns: int, size: int) -> str:
 def _download(file: DataFile, cache: Path) -> list[str]:
     """Try each address in turn; return why each failed, or nothing on success."""
     failures = []
-    for url in file.urls or ([file.archive.url] if file.archive else []):
+    for url in file.urls:
         try:
             _retrieve(file, url, cache)
         except (OSError, ValueError) as error:  # no network, or a wrong checksum
@@ -119,14 +119,14 @@ def _retrieve(file: DataFile, url: str, cache: Path) -> None:
     """Write the file, or all files of its archive, into the cache."""
     import pooch  # optional: cache_folder has found it
 
-    if file.archive is None:
+    if not file.archive_sha256:
         folder = (cache / file.path).parent
         pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.name, path=folder)
         return
     tar = cache / url.rpartition("/")[2]
     pooch.retrieve(
         url,
-        f"sha256:{file.archive.sha256}",
+        f"sha256:{file.archive_sha256}",
         fname=tar.name,
         path=cache,
         processor=pooch.Untar(extract_dir="."),
@@ -142,34 +142,27 @@ def _missing(
     failures: list[str],
 ) -> FileNotFoundError:
     """Return the error for a file that was not found, with the remedy."""
-    sought = [f"{folder} ({how})" for how, folder in folders.items()]
-    sought += [f"{cache} (cache)"] if cache else []
-    lines = [
-        f"{dataset.title}: {file.path} was not found. Looked in:",
-        *[f"  {place}" for place in sought or ["nowhere: no folder is named"]],
-        *[f"Download failed from {failure}" for failure in failures],
-        *_remedy(file, dataset, with_pooch=cache is not None),
-    ]
-    return FileNotFoundError("\n".join(lines))
-
-
-def _remedy(file: DataFile, dataset: Dataset, *, with_pooch: bool) -> list[str]:
-    """Return what to do to get the file, as lines."""
-    if file.downloadable:
+    searched = [f"{folder} ({how})" for how, folder in folders.items()]
+    searched += [f"{cache} (cache)"] if cache else []
+    if file.urls:
         code = f"from kaucus.datasets import {dataset.loader}; {dataset.call}"
-        lines = [
+        remedy = [
             "To download it into the cache, run with a network connection:",
-            *([] if with_pooch else [f"  {INSTALL_POOCH}"]),
+            *([] if cache else [f"  {INSTALL_POOCH}"]),
             f'  python -c "{code}"',
         ]
     else:
-        lines = [
+        remedy = [
             "The web does not have it in this form; it was made from "
             f"{dataset.source}, {dataset.homepage}"
         ]
-    return [
-        *lines,
+    lines = [
+        f"{dataset.title}: {file.path} was not found. Looked in:",
+        *[f"  {place}" for place in searched or ["nowhere: no folder is named"]],
+        *[f"Download failed from {failure}" for failure in failures],
+        *remedy,
         f"If a folder of yours has it (sha256 {file.sha256}),",
         "pass data_home=FOLDER or run:",
         f"  export {ENVIRONMENT_VARIABLE}=FOLDER",
     ]
+    return FileNotFoundError("\n".join(lines))

@@ -47,42 +47,48 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
     if before is not None:
         X_train = before.fit_transform(X_train, split.y_train)
         X_test = before.transform(X_test)
-    with warnings.catch_warnings(), peak_memory() as memory:
+    prepared = Split(X_train, split.y_train, X_test, split.y_test)
+    with warnings.catch_warnings():
         # The number of steps is what the experiment varies.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        watched = {"X_val": X_test, "y_val": split.y_test}
-        _, seconds = timed(lambda: model.fit(X_train, split.y_train, **watched))
-        check_not_interrupted(model)
-        predicted, predict_seconds = timed(model.predict, X_test)
+        validation = {"X_val": X_test, "y_val": split.y_test}
+        predicted, record = fit_and_predict(model, prepared, **validation)
     history = model.history_
     if not history or not history["step"]:
         raise ValueError(
             f"{type(model).__name__} with solver {model.solver_!r} has no history; "
             "at_step needs an iterative solver."
         )
-    record = {
-        "errors": [100 * error for error in history["validation_error"]],
-        "residuals": history["residual"],
-        "solver_seconds": history["seconds"][-1],
-        "n_train": len(X_train),
-        "n_test": len(X_test),
-        "solver": model.solver_,
-        "n_iter": int(model.n_iter_),
-        "fit_seconds": seconds,
-        "predict_seconds": predict_seconds,
-        "peak_memory": memory.rise,
-    }
+    record["errors"] = [100 * error for error in history["validation_error"]]
+    record["residuals"] = history["residual"]
+    record["solver_seconds"] = history["seconds"][-1]
     if keep_predictions:
         record["predictions"] = np.asarray(predicted).tolist()
         record["confusion"] = confusion_percent(split.y_test, predicted)
     return record
 
 
-def check_not_interrupted(estimator: Any) -> None:
-    """Raise KeyboardInterrupt if Ctrl-C ended the fit early: that is no result."""
-    _, model = _parts(estimator)
-    if getattr(getattr(model, "solve_info_", None), "interrupted", False):
-        raise KeyboardInterrupt
+def fit_and_predict(
+    estimator: Any, split: Split, **fit_options: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Fit and predict once; return the predictions and what it took."""
+    with peak_memory() as memory:
+        train = (split.X_train, split.y_train)
+        _, fit_seconds = timed(estimator.fit, *train, **fit_options)
+        _, model = _parts(estimator)
+        if getattr(getattr(model, "solve_info_", None), "interrupted", False):
+            raise KeyboardInterrupt  # Ctrl-C ended the fit early: that is no result
+        predicted, predict_seconds = timed(estimator.predict, split.X_test)
+    n_iter = getattr(model, "n_iter_", None)
+    return predicted, {
+        "n_train": len(split.X_train),
+        "n_test": len(split.X_test),
+        "solver": getattr(model, "solver_", None),
+        "n_iter": None if n_iter is None else int(np.max(n_iter)),
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "peak_memory": memory.rise,
+    }
 
 
 def error_at(record: dict, step: int) -> float:

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from kaucus import __version__
 from kaucus.estimators import StepProgress
 from kaucus.evaluation import format_seconds
 from kaucus.experiments._curves import (
-    check_not_interrupted,
     curve_key,
     error_at,
+    fit_and_predict,
     fit_curve,
     hash_of,
 )
 from kaucus.experiments._data import Split, load_split
-from kaucus.experiments._measure import describe_machine, now, peak_memory, timed
+from kaucus.experiments._measure import describe_machine, now, peak_memory
 from kaucus.experiments._registry import (
     MEASUREMENTS,
     METHODS,
@@ -235,21 +233,9 @@ def _describe_problem(error: Exception, label: str) -> dict[str, Any]:
 
 def _fit_and_score(job: Job, run: Run) -> dict[str, Any]:
     """Fit, predict and score; return the numbers."""
-    split, estimator = _load(job, run.settings), _build(job, run)
-    with peak_memory() as memory:
-        _, fit_seconds = timed(estimator.fit, split.X_train, split.y_train)
-        check_not_interrupted(estimator)
-        predicted, predict_seconds = timed(estimator.predict, split.X_test)
-    return {
-        "value": METRICS[job.cell.metric].score(split.y_test, predicted),
-        "n_train": len(split.X_train),
-        "n_test": len(split.X_test),
-        "solver": _fitted(estimator, "solver_"),
-        "n_iter": _fitted(estimator, "n_iter_"),
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "peak_memory": memory.rise,
-    }
+    split = _load(job, run.settings)
+    predicted, record = fit_and_predict(_build(job, run), split)
+    return record | {"value": METRICS[job.cell.metric].score(split.y_test, predicted)}
 
 
 def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
@@ -321,10 +307,3 @@ def _build(job: Job, run: Run) -> Any:
         memory_budget=run.settings.memory_budget,
         methods=run.methods,
     )
-
-
-def _fitted(estimator: Any, name: str) -> Any:
-    """Read a fitted attribute of an estimator, or of a pipeline's last step."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    value = getattr(last, name, None)
-    return value if value is None or isinstance(value, str) else int(np.max(value))

@@ -293,14 +293,7 @@ def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
 
 
 def _take(rows: Rows, numbers: Array | None) -> Rows:
-    if numbers is None:
-        return rows
-    norms, given = rows.squared_norms, rows.given
-    return Rows(
-        take_rows(rows.values, numbers),
-        None if norms is None else take_rows(norms, numbers),
-        None if given is None else take_rows(given, numbers),
-    )
+    return rows if numbers is None else rows.taken(numbers)
 
 
 def _numbers(mask: np.ndarray, like: Array) -> Array:
