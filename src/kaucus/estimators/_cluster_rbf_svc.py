@@ -9,8 +9,6 @@ from kaucus.estimators._parameters import one_of
 from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import ClusterRBF
 
-NORMALIZATIONS = ("unit", "determinant", "density")
-
 
 class ClusterRBFSVC(PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
@@ -110,7 +108,7 @@ default="kmeans"
     """
 
     _has_one_svm = True
-    _parameters: ClassVar = {"normalization": one_of(*NORMALIZATIONS)}
+    _parameters: ClassVar = {"normalization": one_of(*ClusterRBF.NORMALIZATIONS)}
 
     def __init__(
         self,

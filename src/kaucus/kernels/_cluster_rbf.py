@@ -14,7 +14,7 @@ whitened by the Cholesky factor of Σᵢ + Σⱼ, have one matrix product.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,15 +39,13 @@ from kaucus.kernels._distances import (
     squared_norms,
 )
 from kaucus.kernels._mahalanobis import (
+    FactoredOnce,
     check_gamma,
     check_width,
     checked_covariances,
-    copy_with_gamma,
     store,
 )
 from kaucus.kernels._partition import cell_numbers, check_partition
-
-NORMALIZATIONS = ("unit", "determinant", "density")
 
 
 class CellRows(NamedTuple):
@@ -73,7 +71,7 @@ class CellRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClusterRBF(Kernel):
+class ClusterRBF(FactoredOnce, Kernel):
     """The RBF kernel with a covariance for every cell of a partition, C_k RBF.
 
     With Σ_x the covariance of the cell of x,
@@ -131,13 +129,15 @@ class ClusterRBF(Kernel):
     normalization: str = "unit"
 
     name = "cluster_rbf"
+    NORMALIZATIONS: ClassVar = ("unit", "determinant", "density")
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
         check_partition(self.partition)
-        if self.normalization not in NORMALIZATIONS:
+        if self.normalization not in self.NORMALIZATIONS:
             raise ValueError(
-                f"normalization={self.normalization!r} must be one of {NORMALIZATIONS}."
+                f"normalization={self.normalization!r} must be one of "
+                f"{self.NORMALIZATIONS}."
             )
         given = np.asarray(to_numpy(self.covariances), dtype=np.float64)
         Sigma = checked_covariances(given, "covariances")
@@ -156,10 +156,6 @@ class ClusterRBF(Kernel):
     def n_features(self) -> int | None:
         """Number of features of the rows; None where any will do (radial)."""
         return None if self.covariances.ndim == 1 else self.covariances.shape[-1]
-
-    def with_gamma(self, gamma: float) -> "ClusterRBF":
-        """Return the same kernel of another width; nothing is factored again."""
-        return copy_with_gamma(self, gamma)
 
     def log_normalizers(self, n_features: int) -> np.ndarray:
         """Return log n for each pair of cells, (k, k).
@@ -239,9 +235,6 @@ class ClusterRBF(Kernel):
                 "normalization='unit', or scale the data."
             )
         return np.exp(logs)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash(self._value()[1:])  # a partition may have no hash
