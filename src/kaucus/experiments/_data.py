@@ -50,16 +50,6 @@ def load_split(
     data_home : path, default=None
         Folder with the data; None takes the environment's ``KAUCUS_DATA``.
 
-    Returns
-    -------
-    Split
-        ``X_train, y_train, X_test, y_test``.
-
-    Raises
-    ------
-    FileNotFoundError
-        When the data are not there.
-
     Examples
     --------
     >>> load_split("digits", n_train=100).X_train.shape

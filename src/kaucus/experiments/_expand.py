@@ -35,17 +35,7 @@ _CHECK_KEYS = ("at_step", "published", "tolerance", "at_most", "source", "note")
 
 
 def expand_cells(paper: dict[str, Any], file: str, cell_types: Types) -> Cells:
-    """Yield the place and the table of each cell of a paper.
-
-    Parameters
-    ----------
-    paper : dict
-        The whole file as TOML gives it; it is not changed.
-    file : str
-        Its name.
-    cell_types : dict
-        The keys of a cell and their types.
-    """
+    """Yield the place and the table of each cell of a paper, given as TOML has it."""
     check_types = {key: cell_types[key] for key in _CHECK_KEYS}
     for i, table in enumerate(paper.get("cell", []), 1):
         yield f"{file}, cell {i}", table

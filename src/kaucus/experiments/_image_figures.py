@@ -75,7 +75,6 @@ def draw_confusion(
             cmap="Blues",
             values_format=".1f",
             colorbar=False,
-            im_kw={"vmin": 0, "vmax": 100},
             text_kw={"size": 9},
         )
         axes.set(xlabel="predicted class", ylabel="true class")

@@ -83,17 +83,9 @@ def peak_memory() -> Iterator[MemoryUse]:
 def describe_machine(*, gpu: str | None = None) -> dict[str, Any]:
     """Describe the machine and the libraries for a results file.
 
-    Parameters
-    ----------
-    gpu : str, default=None
-        Name of the GPU that did the work. Only the backend may ask torch for it.
-
-    Returns
-    -------
-    dict
-        ``date``, ``python``, ``platform``, ``cpu``, ``cores`` (those which this
-        process may use), ``memory`` (bytes, None if unknown), ``blas`` (name and
-        threads of the loaded libraries), ``gpu``, and ``versions``.
+    ``gpu`` is the name of the GPU that did the work: only the backend may ask torch for
+    it. ``cores`` are those which this process may use, ``memory`` is in bytes (None if
+    unknown).
     """
     from threadpoolctl import threadpool_info
 

@@ -52,22 +52,10 @@ def reproduce_paper(
 ) -> Reproduction:
     """Run a paper's cells and write ``results.json``, ``report.md`` and figures.
 
-    Parameters
-    ----------
-    name : str
-        A paper of :func:`kaucus.experiments.list_papers`.
-    output : path
-        Folder for the files.
-    settings : Settings, default=None
-        Device, data folder, seeds, ...
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    Reproduction
-        ``exit_code`` is 0 if every cell ran and lies within its tolerance, 1 if
-        one does not or failed, 3 if one was skipped, 130 after Ctrl-C.
+    ``name`` is one of :func:`list_papers`, ``output`` the folder for the files; the
+    rest is as in :func:`run_paper`. The ``exit_code`` is 0 if every cell ran and lies
+    within its tolerance, 1 if one does not or failed, 3 if one was skipped, 130 after
+    Ctrl-C.
     """
     paper = load_paper(name)
     output = Path(output)

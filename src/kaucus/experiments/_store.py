@@ -17,19 +17,10 @@ class StoreError(ValueError):
 
 
 class ResultStore:
-    """Results by key in one JSON file.
+    """Records of runs by key in one JSON file.
 
-    Parameters
-    ----------
-    path : path
-        The file; it need not exist, its folder is made at the first write.
-
-    Attributes
-    ----------
-    results : dict
-        Records of finished runs by key.
-    problems : dict
-        Records of runs that were skipped or failed, by key.
+    ``results`` has those of finished runs, ``problems`` those of runs that were skipped
+    or failed. The file need not exist; its folder is made at the first write.
     """
 
     def __init__(self, path: str | Path):

@@ -45,17 +45,10 @@ def measure_grid(
 ) -> Measurement:
     """Return the best accuracy on the grid, and in ``detail`` all of it.
 
-    Parameters
-    ----------
-    dataset : str
-        ``"uci/NAME"``.
-    params : mapping
-        ``model`` ("rbf", "mrbf", "cluster" or "local"), ``n_clusters``, ``partition``,
-        ``normalization``, ``max_iter``, ``n_folds``, ``scaling``.
-    seed : int
-        Shuffles the folds and starts the partition.
-    data_home : path, default=None
-        Folder with the data.
+    ``dataset`` is ``"uci/NAME"``. ``params`` has the ``model`` ("rbf", "mrbf",
+    "cluster" or "local"), and may have ``n_clusters``, ``partition``,
+    ``normalization``, ``max_iter``, ``n_folds`` and ``scaling``. The seed shuffles the
+    folds and starts the partition.
     """
     params = dict(params)
     X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
