@@ -224,7 +224,7 @@ def test_in_a_pipeline_and_through_pickle():
 )
 def test_a_wrong_size_is_refused(patch_size):
     X = rows_of((5, 6))
-    match = "patch_size=.* is no size of a patch of images of 5 x 6 .* from 1 to 5"
+    match = "patch_size=.* is not a patch size for images of 5 x 6 .* from 1 to 5"
     with pytest.raises(ValueError, match=match):
         ImagePatches(patch_size, (5, 6)).fit(X)
     with pytest.raises(ValueError, match=match):

@@ -150,28 +150,18 @@ def _fit_kmeans(n_clusters: int, X, y, sample_weight, seed: int):
     return NearestCenter(model.fit(X, sample_weight=sample_weight).cluster_centers_)
 
 
-def _fit_gmm(n_clusters: int, X, y, sample_weight, seed: int):
-    from sklearn.mixture import GaussianMixture
+def _fit_mixture(n_clusters: int, X, y, sample_weight, seed: int, *, bayesian=False):
+    from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-    options = _mixture_options(X, seed)
-    return GaussianMixture(min(n_clusters, len(X)), **options).fit(X).predict
-
-
-def _fit_dpgmm(n_clusters: int, X, y, sample_weight, seed: int):
-    from sklearn.mixture import BayesianGaussianMixture
-
-    model = BayesianGaussianMixture(
+    make = BayesianGaussianMixture if bayesian else GaussianMixture
+    model = make(
         n_components=min(n_clusters, len(X)),
-        weight_concentration_prior_type="dirichlet_process",
-        **_mixture_options(X, seed),
+        # In units of the data: scikit-learn's own default knows none.
+        reg_covar=1e-6 * max(float(np.var(X, axis=0).mean()), 1e-300),
+        max_iter=1000,
+        random_state=seed,
     )
     return model.fit(X).predict
-
-
-def _mixture_options(X: np.ndarray, seed: int) -> dict[str, Any]:
-    # In units of the data: scikit-learn's own default knows none.
-    floor = 1e-6 * max(float(np.var(X, axis=0).mean()), 1e-300)
-    return {"reg_covar": floor, "max_iter": 1000, "random_state": seed}
 
 
 def _fit_linear(n_clusters: int, X, y, sample_weight, seed: int):
@@ -195,8 +185,8 @@ def _fit_tree(n_clusters: int, X, y, sample_weight, seed: int):
 
 _FITS = {
     "kmeans": _fit_kmeans,
-    "gmm": _fit_gmm,
-    "dpgmm": _fit_dpgmm,
+    "gmm": _fit_mixture,
+    "dpgmm": functools.partial(_fit_mixture, bayesian=True),  # of a Dirichlet process
     "linear": _fit_linear,
     "tree": _fit_tree,
 }

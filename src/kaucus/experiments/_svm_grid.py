@@ -25,7 +25,13 @@ from kaucus.evaluation import grid_search_gamma_C
 from kaucus.experiments._measure import timed
 from kaucus.kernels import Gaussian, MahalanobisRBF
 
-MODELS = ("rbf", "mrbf", "cluster", "local")
+# The paper's names of models -> functions of rows, seed and parameters.
+MODELS = {
+    "rbf": lambda X, seed, **params: Gaussian(**params),
+    "mrbf": lambda X, seed, **params: MahalanobisRBF(np.cov(X.T, ddof=0), **params),
+    "cluster": lambda X, seed, **params: ClusterRBFSVC(random_state=seed, **params),
+    "local": lambda X, seed, **params: LocalSVC(random_state=seed, **params),
+}
 SCALINGS = ("table-1", "unit")
 UNSCALED = ("uci/banknote", "uci/climate_crashes")
 
@@ -91,13 +97,8 @@ def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> 
 
 def make_model(X: np.ndarray, params: dict[str, Any], seed: int) -> Any:
     """Return the kernel or classifier behind the paper's name of a model."""
-    params = dict(params)
-    model = params.pop("model")
-    if model == "rbf":
-        return Gaussian(**params)
-    if model == "mrbf":
-        return MahalanobisRBF(np.cov(X.T, ddof=0), **params)
-    if model in ("cluster", "local"):
-        cls = ClusterRBFSVC if model == "cluster" else LocalSVC
-        return cls(random_state=seed, **params)
-    raise ValueError(f"model={model!r} must be one of {MODELS}.")
+    options = {key: value for key, value in params.items() if key != "model"}
+    model = params["model"]
+    if model not in MODELS:
+        raise ValueError(f"model={model!r} must be one of {list(MODELS)}.")
+    return MODELS[model](X, seed, **options)

@@ -130,6 +130,6 @@ def check_partition(partition: Partition) -> None:
     """Check that a partition is callable or has ``predict``."""
     if not callable(partition) and not callable(getattr(partition, "predict", None)):
         raise ValueError(
-            f"partition={partition!r} cannot be asked for cells; pass a function of "
-            "rows that returns their cell numbers, or an object with predict."
+            f"partition={partition!r} is not callable and has no predict; pass a "
+            "function of rows that returns their cell numbers, or a fitted clusterer."
         )

@@ -288,7 +288,7 @@ def resolve_patch_size(
     if not fits:
         image = " x ".join(map(str, sides))
         raise ValueError(
-            f"patch_size={patch_size!r} is no size of a patch of images of {image} "
+            f"patch_size={patch_size!r} is not a patch size for images of {image} "
             f"pixels (image_shape={image_shape}); pass an integer from 1 to "
             f"{min(sides)}, one for each of these sides, or None."
         )
