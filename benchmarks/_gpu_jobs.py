@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.lssvm import KERNEL
 from kaucus.backend import Array, astype, synchronize, to_device, to_numpy
-from kaucus.experiments import _digit_methods
+from kaucus.experiments import _methods
 
 
 class Sizes(NamedTuple):
@@ -34,7 +34,7 @@ QUICK = Sizes(1000, 10, 10, 100, 3, 4000, 16, 32, 500, 512)
 
 
 class Digits(NamedTuple):
-    """Pictures on the device, and their labels on the host."""
+    """Images on the device, and their labels on the host."""
 
     X_train: Array
     y_train: np.ndarray
@@ -138,18 +138,18 @@ def _ls_svm(**options: Any) -> Any:
 def kmeans_kernel_job(digits: Digits, sizes: Sizes) -> Job:
     """Fit the paper's classifier of pixels."""
     q = sizes.representatives
-    model = _digit_methods.classifier(q).set_params(random_state=0)
+    model = _methods.digit_classifier(q).set_params(random_state=0)
     name = f"k-means kernel, Q = {q}, raw, float32"
     return fit_job(name, 0.30, model, unit_rows_of(digits, "float32"), digits)
 
 
 def patch_job(digits: Digits, sizes: Sizes) -> Job:
-    """Fit and predict by a vote of patches, from the pictures on."""
+    """Fit and predict by a vote of patches, from the images on."""
     train, test = (astype(X, "float32") for X in (digits.X_train, digits.X_test))
     q, side = sizes.patch_representatives, digits.sides[0] - 3
 
     def run():
-        model = _digit_methods.patches(q, side, sides=digits.sides)
+        model = _methods.patch_classifier(q, side, sides=digits.sides)
         model.estimator[-1].set_params(random_state=0)
         return model.fit(train, digits.y_train).predict(test)
 

@@ -23,21 +23,18 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
+from benchmarks._isolated import run_isolated
 from kaucus.backend import format_bytes
-from kaucus.evaluation import (
-    describe_machine,
-    format_seconds,
-    markdown_table,
-    peak_memory,
-    run_isolated,
-    timed,
-)
+from kaucus.estimators import StepProgress
+from kaucus.evaluation import format_seconds, markdown_table
 from kaucus.experiments import (
     MissingPackageError,
     Split,
+    describe_machine,
     load_split,
-    make_progress,
+    peak_memory,
     replace_file,
+    timed,
 )
 
 NAMES = (
@@ -122,13 +119,13 @@ def run_benchmark(
     content: Content = {"about": "", "machine": describe_machine(gpu=gpu)}
     content |= {step.section: [] for step in steps}
     files = [folder / "bench.json", folder / "bench.md"]
-    with make_progress(len(steps), stream) as progress:
+    with StepProgress(len(steps), stream) as progress:
         for step in steps:
             progress.begin(step.label)
             records = run_step(step, content)
             content[step.section] += records
             write_files(benchmark, content, folder)
-            progress.advance(f"{step.label}{_told(records)}")
+            progress.advance(f"{step.label}{_summary(records)}")
     return content, files + _draw(benchmark, content, folder)
 
 
@@ -172,8 +169,8 @@ def _draw(benchmark: ModuleType, content: Content, folder: Path) -> list[Path]:
         return []
 
 
-def _told(records: list[dict]) -> str:
-    """Say how a step went, for the progress."""
+def _summary(records: list[dict]) -> str:
+    """Return the time of a step, or why it was skipped, for the progress."""
     first = records[0] if records else {}
     if "skipped" in first:
         return f": SKIPPED: {first['skipped']}"

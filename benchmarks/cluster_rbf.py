@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds, timed
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import timed
 from kaucus.experiments._svm_grid import load_scaled
 
 TITLE = "C and gamma of the C_k RBF kernel"

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds, timed
-from kaucus.experiments import Split
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import Split, timed
 
 TITLE = "No arguments against a tuned SVM"
 PICKED_ON = ("australian", "banknote", "diabetes_pima", "heart_statlog", "pendigits")

@@ -19,8 +19,7 @@ from benchmarks._runner import (
     result_cells,
     skipped_row,
 )
-from kaucus.experiments._figures import COLOURS, STYLE, new_figure
-from kaucus.experiments._optional import require
+from kaucus.experiments._figures import COLOURS, figure_file
 
 TITLE = "Representatives against SVMs: time, error and memory"
 TITLES = {"mnist": "Digits", "covtype": "Cover types", "a9a": "a9a"}
@@ -147,18 +146,13 @@ def _error(record: dict) -> str:
 
 def draw_errors(records: Sequence[dict], path: Path) -> Path:
     """Draw the error over the number of representatives, and over the time."""
-    require("matplotlib", extra="plot")
-    from matplotlib import rc_context
-
     done = [r for r in records if "skipped" not in r]
-    with rc_context(STYLE):
-        canvas = new_figure(10.0, 4.5)
+    with figure_file(path, 10.0, 4.5) as canvas:
         left, right = canvas.subplots(1, 2, sharey=True)
         _draw_panel(left, done, "points", "representatives")
         _draw_panel(right, done, "fit_seconds", "fit time (s)")
         left.set_ylabel("test error (%)")
         right.legend()
-        canvas.savefig(path)
     return path
 
 

@@ -1,4 +1,4 @@
-"""Whole jobs on a GPU, with the rates of the device itself beside them.
+"""Whole jobs on a GPU, and the rates of the device itself.
 
 Every job runs warm, on data that is on the device already: what is timed is the fit,
 and the prediction where it says so. The device's own speed, in products of large
@@ -35,7 +35,8 @@ from kaucus.backend import (
     synchronize,
     zero_gram,
 )
-from kaucus.evaluation import format_seconds, timed
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import timed
 
 TITLE = "Jobs on a GPU"
 REPEATS = 3

@@ -364,7 +364,7 @@ many steps as an undisturbed fit, coefficients and temperature within 1e-8 of it
 
 def keep(kind, name, row):
     """Put a row into the results, in the place of an earlier one of its name."""
-    from kaucus.evaluation import describe_machine
+    from kaucus.experiments import describe_machine
 
     content = {"interrupts": {}, "kills": {}}
     if RESULTS.exists():
@@ -386,23 +386,29 @@ def main():
     options = parser.parse_args()
     if options.worker is not None:
         return worker(options.worker)
+    from kaucus.estimators import StepProgress
     from kaucus.solvers import RANDOMIZED
 
     def wanted(name):
         return options.only is None or any(o in name for o in options.only)
 
-    def ready(kind, name, row):
-        print(row, flush=True)
-        if options.write:
-            keep(kind, name, row)
-
+    names = [name for name in cases() if wanted(name)]
+    kills = [(s, n) for s in RANDOMIZED if wanted(f"kill {s}") for n in RUNS]
     rng = np.random.default_rng()
-    for name in filter(wanted, cases()):
-        ready("interrupts", name, interrupt_estimator(name, options.n, rng))
-    for solver in (s for s in RANDOMIZED if wanted(f"kill {s}")):
-        for n_runs in RUNS:
-            row = kill_solver(solver, n_runs, options.n, rng)
-            ready("kills", f"{solver}, {n_runs} runs", row)
+    with StepProgress(len(names) + len(kills)) as progress:
+
+        def ready(kind, name, row):
+            progress.advance(str(row))
+            if options.write:
+                keep(kind, name, row)
+
+        for name in names:
+            progress.begin(name)
+            ready("interrupts", name, interrupt_estimator(name, options.n, rng))
+        for solver, n_runs in kills:
+            name = f"{solver}, {n_runs} runs"
+            progress.begin(name)
+            ready("kills", name, kill_solver(solver, n_runs, options.n, rng))
     return None
 
 

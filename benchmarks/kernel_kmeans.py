@@ -21,7 +21,8 @@ from benchmarks._runner import (
     skipped_row,
 )
 from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds, peak_memory, timed
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import peak_memory, timed
 
 TITLE = "Kernel k-means and its peers"
 SIZES = (5000, 20000)

@@ -24,10 +24,9 @@ from benchmarks._runner import (
     skipped_row,
 )
 from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds, timed
-from kaucus.experiments import _digit_methods, load_split
-from kaucus.experiments._figures import COLOURS, STYLE, new_figure
-from kaucus.experiments._optional import require
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import _methods, load_split, timed
+from kaucus.experiments._figures import COLOURS, figure_file
 
 TITLE = "The k-means kernel classifier and its peers"
 prepare = lssvm.prepare
@@ -59,7 +58,9 @@ GROWTH_HEADERS = ("fit on", "rows", "Q", "fit", "predict a row")
 
 def _ours(fit_on: str) -> Callable[[int], Any]:
     def make(n_representatives: int) -> Any:
-        model = _digit_methods.raw(n_representatives, fit_on=fit_on, C=1 / EPSILON)
+        model = _methods.pixel_classifier(
+            n_representatives, fit_on=fit_on, C=1 / EPSILON
+        )
         model[-1].set_params(random_state=0)
         return model
 
@@ -323,9 +324,6 @@ def fitted_exponent(x: Sequence[float], seconds: Sequence[float]) -> float:
 
 def draw_growth(records: Sequence[dict], path: Path) -> Path:
     """Draw fit time over rows and over Q, with the fitted exponents."""
-    require("matplotlib", extra="plot")
-    from matplotlib import rc_context
-
     done = [r for r in records if "skipped" not in r]
     largest = max(r["rows"] for r in done)
     fixed = min(r["q"] for r in done if r["rows"] < largest)
@@ -337,12 +335,10 @@ def draw_growth(records: Sequence[dict], path: Path) -> Path:
             [r for r in done if r["rows"] == largest],
         ),
     )
-    with rc_context(STYLE):
-        canvas = new_figure(10.0, 4.5)
+    with figure_file(path, 10.0, 4.5) as canvas:
         for i, (key, label, chosen) in enumerate(panels):
             axes = canvas.add_subplot(1, 2, i + 1)
             _draw_panel(axes, key, label, chosen)
-        canvas.savefig(path)
     return path
 
 

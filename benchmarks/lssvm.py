@@ -22,7 +22,8 @@ from benchmarks._runner import (
     unit_rows,
 )
 from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds, peak_memory, timed
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import peak_memory, timed
 
 TITLE = "LS-SVM and its peers"
 SIZES = (5000, 20000)

@@ -1,4 +1,4 @@
-"""By how much memory rises in a fit and in a prediction, beside `memory_budget`.
+"""By how much memory rises in a fit and in a prediction, against `memory_budget`.
 
 Each estimator has a process of its own, with one and with two BLAS threads. What is
 counted is the rise of resident memory over what is resident when the data is there,
@@ -25,13 +25,9 @@ import scipy.linalg
 
 import kaucus
 from kaucus.backend import n_workers, parse_bytes, release_freed_memory
-from kaucus.evaluation import (
-    describe_machine,
-    format_seconds,
-    markdown_table,
-    peak_memory,
-    timed,
-)
+from kaucus.estimators import StepProgress
+from kaucus.evaluation import format_seconds, markdown_table
+from kaucus.experiments import describe_machine, peak_memory, timed
 
 N_ROWS, N_FEATURES, N_CLASSES = 20_000, 200, 10
 PICTURE = (12, 12)
@@ -260,13 +256,12 @@ def main() -> None:
     def measure_case(name: str) -> list[dict]:
         return [measure_alone(name, options.budget, n) for n in THREADS]
 
-    with ThreadPoolExecutor(options.jobs) as pool:
+    pool, progress = ThreadPoolExecutor(options.jobs), StepProgress(len(names))
+    with pool, progress:
         for name, records in zip(names, pool.map(measure_case, names), strict=True):
             rows.append([name, *(c for record in records for c in cells(record))])
-            print("  ".join(rows[-1]), flush=True)
-            for record in records:
-                if "refused" in record:
-                    print(f"    {record['refused']}", flush=True)
+            refusals = [f"\n    {r['refused']}" for r in records if "refused" in r]
+            progress.advance("  ".join(rows[-1]) + "".join(refusals))
     text = report(rows, options.budget)
     if options.write:
         RESULTS.write_text(text)

@@ -1,4 +1,4 @@
-"""What the defaults of ``KMeansKernelClassifier`` were picked on, and by.
+"""The data and the rule by which ``KMeansKernelClassifier``'s defaults were chosen.
 
 Fits it without an argument, and with other rules of its search for C and gamma, on
 repeated splits of sets none of which judges it in ``python -m benchmarks defaults``;
@@ -76,7 +76,7 @@ def clouds(n_features: int, n_informative: int, **options: Any) -> Callable:
 
 
 def tree(n_features: int, depth: int, n_classes: int, noise: float) -> Callable:
-    """Return what draws labels of the leaves of a random tree, some of them wrong."""
+    """Return a function that draws rows labelled by the leaves of a random tree."""
 
     def draw(n: int, rng: np.random.Generator):
         X, y = rng.normal(size=(n, n_features)), np.zeros(n, dtype=int)

@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks._runner import load_digits
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
-from kaucus.evaluation import describe_machine, format_seconds, print_table, timed
+from kaucus.evaluation import format_seconds, print_table
+from kaucus.experiments import describe_machine, timed
 from kaucus.kernels import _expansion
 
 REPEATS = 5

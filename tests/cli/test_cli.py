@@ -10,8 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from kaucus import __version__
 from kaucus.cli import main
-from kaucus.experiments import METHODS
 from kaucus.experiments import _reproduce as reproduction
+from kaucus.experiments._registry import METHODS
 from tests.experiments.standins import make_cell, make_paper
 
 HEAVY = ("numpy", "scipy", "sklearn", "torch", "matplotlib", "rich")
@@ -140,7 +140,7 @@ def test_a_number_outside_its_tolerance_is_exit_code_1(paper):
 def test_missing_data_is_exit_code_3_with_the_reason(paper, capsys, monkeypatch):
     from kaucus.experiments import _data
 
-    def no_data(data_home, seed):
+    def no_data(data_home):
         raise FileNotFoundError(f"no mnist in {data_home}")
 
     monkeypatch.setitem(_data._LOADERS, "mnist", no_data)

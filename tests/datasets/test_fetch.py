@@ -14,7 +14,7 @@ import pytest
 
 from kaucus.datasets import _fetch
 from kaucus.datasets._fetch import fetch
-from kaucus.datasets._registry import Archive, DataFile, Dataset
+from kaucus.datasets._registry import DataFile, Dataset
 
 CONTENT = b"x,y\n1,2\n"
 
@@ -239,9 +239,9 @@ def test_archive_is_downloaded_once_for_all_its_files(server, cache):
     members = {"bin/a.bin": b"a", "bin/b.bin": b"b"}
     packed = archive_of(members)
     put(server.folder, "all.tar.gz", packed)
-    archive = Archive(url=f"{server.url}/all.tar.gz", sha256=sha256(packed))
+    archive = {"urls": (f"{server.url}/all.tar.gz",), "archive_sha256": sha256(packed)}
     files = [
-        DataFile(path=path, sha256=sha256(content), archive=archive)
+        DataFile(path=path, sha256=sha256(content), **archive)
         for path, content in members.items()
     ]
     for _ in range(2):
@@ -257,8 +257,12 @@ def test_archive_is_downloaded_once_for_all_its_files(server, cache):
 def test_archive_with_wrong_checksum_is_not_unpacked(server, cache):
     pytest.importorskip("pooch")
     put(server.folder, "all.tar.gz", archive_of({"bin/a.bin": b"evil"}))
-    archive = Archive(url=f"{server.url}/all.tar.gz", sha256=sha256(b"true"))
-    file = DataFile(path="bin/a.bin", sha256=sha256(b"a"), archive=archive)
+    file = DataFile(
+        path="bin/a.bin",
+        sha256=sha256(b"a"),
+        urls=(f"{server.url}/all.tar.gz",),
+        archive_sha256=sha256(b"true"),
+    )
     with pytest.raises(FileNotFoundError, match="Download failed"):
         fetch(dataset_of(file))
     assert not (cache / "bin/a.bin").exists()

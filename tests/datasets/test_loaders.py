@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
 from kaucus import datasets
-from kaucus.datasets import _fetch, _loaders, _registry
+from kaucus.datasets import _fetch, _registry
 from kaucus.datasets._registry import DATASETS
 
 SPLIT = ("X_train", "y_train", "X_test", "y_test")
@@ -63,7 +63,6 @@ def home(tmp_path, monkeypatch):
             target.write_bytes(content)
             files.append(replace(file, sha256=hashlib.sha256(content).hexdigest()))
         tiny[name] = replace(dataset, files=tuple(files))
-    monkeypatch.setattr(_loaders, "DATASETS", tiny)
     monkeypatch.setattr(_registry, "DATASETS", tiny)
     return tmp_path
 

@@ -229,7 +229,10 @@ BAD_PARAMETERS = [
     *[("coef0", value, "must be a finite number") for value in (np.nan, "a", None)],
     *[("n_clusters", value, COUNT) for value in (0, -1, 1.5, None)],
     ("partition", "kmean", r"must be one of \['kmeans', .*function of rows"),
-    *[("partition", value, "gives no cells; pass one of") for value in (None, 3, int)],
+    *[
+        ("partition", value, "must be one of .*, or a function")
+        for value in (None, 3, int)
+    ],
     *[("covariance", value, "'full', 'diag', 'radial'") for value in ("all", None)],
     *[("normalization", v, "'unit', 'determinant', 'density'") for v in ("no", None)],
     ("kernel", "rbff", r"is not known; expected one of .*Did you mean 'rbf'\?"),

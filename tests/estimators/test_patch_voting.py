@@ -156,7 +156,7 @@ def test_patches_that_do_not_fit_are_refused_before_any_work():
     ("params", "match"),
     [
         ({"voting": "most"}, r"voting='most' must be one of \['majority', 'sum'\]"),
-        ({"patch_size": 9}, r"patch_size=9 is no size of a patch"),
+        ({"patch_size": 9}, r"patch_size=9 is not a patch size"),
         ({"image_shape": (8, 9)}, r"image_shape"),
         ({"memory_budget": "much"}, r"is not a size"),
     ],

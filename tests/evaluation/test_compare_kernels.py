@@ -154,7 +154,7 @@ def test_progress_is_shown_on_a_terminal_alone(rings, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     compare_kernels(rings[0], 2, ["rbf", "linear"], verbose=1, **QUICK)
-    assert "1 of 2 kernels" in capsys.readouterr().err
+    assert "kernel 1 of 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["n_init", "n_subsamples", "max_samples"])

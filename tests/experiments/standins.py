@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sklearn.dummy import DummyClassifier
 
-from kaucus.experiments import Cell, Paper, run_paper
+from kaucus.experiments import run_paper
+from kaucus.experiments._spec import Cell, Paper
 
 
 def make_cell(**changes):

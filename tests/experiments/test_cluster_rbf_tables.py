@@ -6,19 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from kaucus.experiments import (
-    DERIVATIONS,
-    MEASUREMENTS,
-    Measurement,
-    Settings,
-    SpecError,
-    load_paper,
-    run_paper,
-)
+from kaucus.experiments import Settings, SpecError, load_paper, run_paper
 from kaucus.experiments import _cluster_rbf_tables as tables
 from kaucus.experiments import _svm_grid as svm_grid
-from kaucus.experiments._registry import look_up
-from kaucus.experiments._reproduce import _derive
+from kaucus.experiments._registry import MEASUREMENTS, look_up
+from kaucus.experiments._reproduce import DERIVATIONS, _derive
 from kaucus.experiments._spec import parse_paper
 
 GRID = np.linspace(0.5, 0.9, 56).reshape(7, 8)
@@ -49,7 +41,7 @@ def no_search(monkeypatch):
     def fake(dataset, params, *, seed, data_home):
         scores = GRID - 0.01 * seed - (0.05 if params["model"] == "rbf" else 0)
         detail = {"scores": scores.tolist(), "capped": np.zeros((7, 8)).tolist()}
-        return Measurement(float(scores.max()), 100, 1.0, detail)
+        return svm_grid.Measurement(float(scores.max()), 100, 1.0, detail)
 
     monkeypatch.setitem(MEASUREMENTS, "svm-grid", fake)
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from kaucus.experiments import SpecError, load_paper, load_split
-from kaucus.experiments._clustering import ClusterRuns, PickedKernel, load_points
-from kaucus.experiments._grid import expand_grid
-from kaucus.experiments._methods import build_method
-from kaucus.experiments._point_figures import draw_points
+from kaucus.experiments import SpecError, _methods, load_paper, load_split
+from kaucus.experiments._data import load_points
+from kaucus.experiments._expand import expand_cells
+from kaucus.experiments._image_figures import draw_points
+from kaucus.experiments._methods import ClusterRuns, PickedKernel
+from kaucus.experiments._registry import build_method
 from kaucus.experiments._report import Row
-from kaucus.experiments._spec import Figure, parse_paper
+from kaucus.experiments._spec import _CELL_TYPES, Figure, parse_paper
 
 HEAD = 'title = "t"\nreference = "r"\n'
 GRID = """
@@ -55,11 +56,9 @@ def test_mistakes_in_a_grid_name_the_place(old, new, match):
 def test_expanding_leaves_the_table_as_it_was():
     table = {"datasets": ["a"], "methods": [{"method": "m"}], "source": "s"}
     before = repr(table)
-    assert expand_grid(table, "here")[0] == {
-        "source": "s",
-        "method": "m",
-        "dataset": "a",
-    }
+    [(place, cell)] = expand_cells({"grid": [table]}, "here", _CELL_TYPES)
+    assert place == "here, grid 1, cell 1"
+    assert cell == {"source": "s", "method": "m", "dataset": "a"}
     assert repr(table) == before
 
 
@@ -109,16 +108,14 @@ def test_the_best_by_accuracy_is_at_least_the_best_by_objective():
 
 
 def test_the_picked_kernel_looks_at_the_number_of_classes_alone(monkeypatch):
-    from kaucus import evaluation
-
     seen = {}
-    original = evaluation.compare_kernels
+    original = _methods.compare_kernels
 
     def watched(X, n_clusters, **options):
         seen.update(options, n_clusters=n_clusters)
         return original(X, n_clusters, ["rbf"], n_init=2, n_subsamples=1, **options)
 
-    monkeypatch.setattr(evaluation, "compare_kernels", watched)
+    monkeypatch.setattr(_methods, "compare_kernels", watched)
     X, y = load_points("rings-1-5", None)
     method = build_method("picked-kernel", {}, seed=3)
     assert isinstance(method, PickedKernel)

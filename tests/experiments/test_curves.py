@@ -4,18 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from benchmarks import solvers as bench
-from kaucus.experiments import SpecError, run_paper, summarise
+from kaucus.experiments import SpecError, run_paper
 from kaucus.experiments import _runner as runner
 from kaucus.experiments._curves import confusion_percent, error_at
-from kaucus.experiments._history_figures import (
-    draw_confusion,
-    draw_history,
-    select_histories,
-)
-from kaucus.experiments._preprocessing import PREPROCESSING, make_preprocessing
-from kaucus.experiments._report import markdown_report
+from kaucus.experiments._figures import draw_history, select_histories
+from kaucus.experiments._image_figures import draw_confusion
+from kaucus.experiments._registry import PREPROCESSING
+from kaucus.experiments._report import markdown_report, summarise
 from kaucus.experiments._spec import load_paper, parse_paper
 
 TEXT = """
@@ -177,8 +175,8 @@ def test_a_step_after_the_last_is_the_last():
 @pytest.mark.parametrize("name", PREPROCESSING)
 def test_preprocessing_gives_unit_rows(name, rng):
     X = rng.random((4, 3072 if "window" in name else 784))
-    for step in make_preprocessing(name):
-        X = step.fit_transform(X)
+    for step in PREPROCESSING[name]:
+        X = clone(step).fit_transform(X)
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1)
 
 

@@ -12,14 +12,14 @@ pytestmark = pytest.mark.skipif(
 
 def test_each_model_meets_the_same_data(monkeypatch):
     monkeypatch.setattr(_demo, "make_clouds_split", lambda: load_split("digits"))
-    contests = _demo.compare_models(repeats=1)
+    results = _demo.compare_models(repeats=1)
     names = ["KMeansKernelClassifier", "LSSVMClassifier", "SVC"]
-    assert [contest.model for contest in contests] == names * 2
-    assert all(contest.accuracy > 0.97 for contest in contests)
+    assert [result.model for result in results] == names * 2
+    assert all(result.accuracy > 0.97 for result in results)
     # Half of the digits: no class has more than the default number of representatives.
-    assert [c.n_vectors for c in contests[:2]] == [898, 898]
-    assert contests[2].n_vectors < 898
-    assert all(len(contest.texts()) == len(_demo.HEADERS) for contest in contests)
+    assert [c.n_vectors for c in results[:2]] == [898, 898]
+    assert results[2].n_vectors < 898
+    assert all(len(result.texts()) == len(_demo.HEADERS) for result in results)
 
 
 def test_a_picture_is_drawn(tmp_path):

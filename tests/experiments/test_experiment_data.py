@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.utils import Bunch
 
 from kaucus.experiments import load_split
 
@@ -43,9 +42,9 @@ def test_uci_sets_are_halved_by_the_seed(monkeypatch):
     X, y = np.arange(40.0).reshape(20, 2), np.repeat([0, 1], 10)
     calls = []
 
-    def load_uci(name, data_home=None):
+    def load_uci(name, data_home=None, return_X_y=False):
         calls.append((name, data_home))
-        return Bunch(X=X, y=y)
+        return X, y
 
     monkeypatch.setattr("kaucus.datasets.load_uci", load_uci)
     first = load_split("uci/iris", seed=0, data_home="somewhere")

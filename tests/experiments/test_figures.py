@@ -2,9 +2,16 @@
 
 import pytest
 
-from kaucus.experiments import Figure, MissingPackageError, draw_curve
-from kaucus.experiments._figures import _matches, _readable_labels, select_curves
+from kaucus.experiments import MissingPackageError
+from kaucus.experiments._figures import (
+    _readable_labels,
+    draw_curve,
+    select_curves,
+    selected,
+)
 from kaucus.experiments._report import Row
+from kaucus.experiments._reproduce import FIGURES
+from kaucus.experiments._spec import _CHOICES, Figure
 from tests.experiments.standins import make_cell
 
 FIGURE = Figure(
@@ -60,6 +67,9 @@ def test_ticks_too_near_each_other_are_not_labelled():
 
 
 def test_a_list_selects_each_of_its_values():
-    assert _matches("a", ["a", "b"])
-    assert not _matches("c", ["a", "b"])
-    assert _matches(3, 3)
+    figure = Figure(name="f", title="T", x="C", x_label="C", select={"C": [10.0, 5.0]})
+    assert selected(figure, ROWS) == [ROWS[0]]  # C = 5 has no value
+
+
+def test_every_kind_of_figure_in_a_file_can_be_drawn():
+    assert set(FIGURES) == set(_CHOICES["kind"])

@@ -3,18 +3,18 @@
 import pytest
 
 from kaucus.evaluation import format_table
-from kaucus.experiments import (
+from kaucus.experiments import Settings
+from kaucus.experiments._report import (
     HEADERS,
-    Outcome,
-    ResultStore,
-    Settings,
+    Row,
+    make_labels,
     markdown_report,
     report_rows,
     summarise,
 )
-from kaucus.experiments._report import Row, make_labels
 from kaucus.experiments._reproduce import exit_code
-from kaucus.experiments._runner import plan_jobs
+from kaucus.experiments._runner import Outcome, plan_jobs
+from kaucus.experiments._store import ResultStore
 from tests.experiments.standins import make_cell, make_paper
 
 MACHINE = {

@@ -9,8 +9,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 import kaucus.experiments._runner as runner
-from kaucus.experiments import ResultStore, Settings, report_lines, run_paper
+from kaucus.experiments import Settings, run_paper
+from kaucus.experiments._report import report_lines
 from kaucus.experiments._runner import job_key
+from kaucus.experiments._store import ResultStore
 from tests.experiments.standins import make_cell, make_paper
 
 METHODS = {"stand-in": GaussianNB, "svc": SVC}

@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kaucus.experiments import (
-    HEADERS,
-    ResultStore,
-    Settings,
-    StoreError,
-    report_rows,
-    run_paper,
-    summarise,
-)
+from kaucus.experiments import Settings, StoreError, run_paper
+from kaucus.experiments._report import HEADERS, report_rows, summarise
+from kaucus.experiments._store import ResultStore
 from tests.experiments.standins import Constant, four_cells
 
 ROOT = Path(__file__).parents[2]

@@ -4,21 +4,16 @@ import dataclasses
 
 import pytest
 
-from kaucus.experiments import (
-    MEASUREMENTS,
-    METHODS,
-    SpecError,
-    UnknownPaperError,
-    list_papers,
-    load_paper,
-    load_paper_file,
-)
-from kaucus.experiments._figures import _matches
+from kaucus.experiments import SpecError, UnknownPaperError, list_papers, load_paper
+from kaucus.experiments._figures import selected
+from kaucus.experiments._registry import MEASUREMENTS, METHODS
+from kaucus.experiments._report import Row
 from kaucus.experiments._spec import (
     _CELL_TYPES,
     _FIGURE_TYPES,
     Cell,
     Figure,
+    load_paper_file,
     parse_paper,
 )
 
@@ -139,11 +134,8 @@ def test_every_paper_of_the_package_is_sound(name):
     for cell in paper.cells:
         assert cell.method in {**METHODS, **MEASUREMENTS}
     for figure in paper.figures:
-        shown = [
-            cell
-            for cell in paper.cells
-            if all(_matches(cell.value_of(k), v) for k, v in figure.select.items())
-        ]
+        rows = [Row(cell, "", (1.0,), 1, 1.0) for cell in paper.cells]
+        shown = [row.cell for row in selected(figure, rows)]
         assert any(cell.value_of(figure.x) is not None for cell in shown)
 
 

@@ -371,7 +371,7 @@ def test_what_a_partition_must_not_return(rows, cells, match):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ((None, np.ones(3)), "partition=None cannot be asked for cells"),
+        ((None, np.ones(3)), "partition=None is not callable and has no predict"),
         ((KMeans.predict, np.ones((2, 3, 4))), r"shape \(2, 3, 4\); expected \(n_ce"),
         ((KMeans.predict, np.ones(0)), r"shape \(0,\); expected"),
         ((KMeans.predict, [np.nan]), "NaN or infinity"),

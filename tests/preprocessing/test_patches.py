@@ -58,7 +58,7 @@ def test_blocks_within_any_budget_are_the_patches(shape, size, budget):
     shape=st.tuples(st.integers(1, 3), st.integers(1, 7), st.integers(1, 7)),
     data=st.data(),
 )
-def test_a_patch_is_a_piece_of_its_picture(shape, data):
+def test_a_patch_is_a_piece_of_its_image(shape, data):
     patch = tuple(data.draw(st.integers(1, side)) for side in shape[1:])
     i, j = (
         data.draw(st.integers(0, side - size))
@@ -164,7 +164,7 @@ def test_a_view_of_960000_patches_takes_no_memory():
     assert views[0].shape == (60_000, 4, 4, 25, 25)
 
 
-def test_one_picture_is_never_split():
+def test_one_image_is_never_split():
     blocks = list(iter_patches(rows_of((5, 5)), (5, 5), 2, memory_budget=1))
     assert [patches.shape for _, patches in blocks] == [(16, 4)] * 3
 
@@ -224,7 +224,7 @@ def test_in_a_pipeline_and_through_pickle():
 )
 def test_a_wrong_size_is_refused(patch_size):
     X = rows_of((5, 6))
-    match = "patch_size=.* is no size of a patch of pictures of 5 x 6 .* from 1 to 5"
+    match = "patch_size=.* is not a patch size for images of 5 x 6 .* from 1 to 5"
     with pytest.raises(ValueError, match=match):
         ImagePatches(patch_size, (5, 6)).fit(X)
     with pytest.raises(ValueError, match=match):

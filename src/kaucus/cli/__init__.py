@@ -1,4 +1,4 @@
-"""Arguments in, calls of experiments and estimators out; no logic."""
+"""The command line: arguments to calls of the library, and no logic."""
 
 from kaucus.cli._main import main
 

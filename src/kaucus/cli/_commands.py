@@ -37,11 +37,11 @@ def check_machine(args: Namespace) -> None:
 
 
 def demo(args: Namespace) -> int:
-    """Print the comparison, then draw the picture."""
+    """Print the comparison, then draw the figure."""
     from kaucus.experiments import _demo
 
-    contests = _demo.compare_models()
-    print_table(_demo.HEADERS, [contest.texts() for contest in contests])
+    results = _demo.compare_models()
+    print_table(_demo.HEADERS, [result.texts() for result in results])
     print(_demo.SETTINGS_TEXT)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def reproduce(args: Namespace) -> int:
         raise UnknownPaperError(
             f"Say which paper to reproduce. Choose one of: {known}."
         )
-    from kaucus.experiments import HEADERS, report_rows
+    from kaucus.experiments._report import HEADERS, report_rows
     from kaucus.experiments._reproduce import reproduce_paper
 
     settings = Settings(
@@ -82,7 +82,7 @@ def _list(name: str | None) -> int:
         for known in list_papers():
             print(f"{known}  {load_paper(known).title}")
         return 0
-    from kaucus.experiments import make_labels
+    from kaucus.experiments._report import make_labels
 
     cells = load_paper(name).cells
     rows = [

@@ -1,4 +1,4 @@
-"""Names in, arrays out: loaders with cache, checksum and licence.
+"""Load data sets by name, with cache, checksum and licence, or generate them.
 
 Generators take a size and a seed, and return points and their classes.
 """

@@ -1,4 +1,4 @@
-"""A data set in, paths of checked files out: local folders first, then a download.
+"""Find or download the files of a data set, and check them.
 
 A file is looked for in ``data_home``, in the folder named by the environment variable
 ``KAUCUS_DATA``, and in the user's cache, which downloads go to. No file is handed out
@@ -19,20 +19,10 @@ INSTALL_POOCH = "pip install kaucus[data]"
 def fetch(
     dataset: Dataset, *, data_home: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """Return the paths of a data set's files, downloading them where need be.
+    """Return the paths of a data set's files, in order, and download missing ones.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Entry of the registry.
-    data_home : path-like or None, default=None
-        Folder to look in first; the files lie there as registered
-        (``mnist/train-images-idx3-ubyte.gz``) or flat.
-
-    Returns
-    -------
-    list of Path
-        One path per file, in the registered order.
+    In ``data_home``, which is searched first, the files are as registered
+    (``mnist/train-images-idx3-ubyte.gz``) or flat.
 
     Raises
     ------
@@ -90,7 +80,7 @@ def _fetch_file(file: DataFile, dataset: Dataset, folders: dict[str, Path]) -> P
     # What is damaged in the cache is ours to replace, so no error for it.
     if not path.is_file() or sha256_of(path) != file.sha256:
         failures = _download(file, cache)
-        if failures or not file.downloadable:
+        if failures or not file.urls:
             raise _missing(file, dataset, folders, cache, failures)
     return _checked(path, file)
 
@@ -115,7 +105,7 @@ def _sha256(path: Path, mtime_ns: int, size: int) -> str:
 def _download(file: DataFile, cache: Path) -> list[str]:
     """Try each address in turn; return why each failed, or nothing on success."""
     failures = []
-    for url in file.urls or ([file.archive.url] if file.archive else []):
+    for url in file.urls:
         try:
             _retrieve(file, url, cache)
         except (OSError, ValueError) as error:  # no network, or a wrong checksum
@@ -129,14 +119,14 @@ def _retrieve(file: DataFile, url: str, cache: Path) -> None:
     """Write the file, or all files of its archive, into the cache."""
     import pooch  # optional: cache_folder has found it
 
-    if file.archive is None:
+    if not file.archive_sha256:
         folder = (cache / file.path).parent
         pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.name, path=folder)
         return
     tar = cache / url.rpartition("/")[2]
     pooch.retrieve(
         url,
-        f"sha256:{file.archive.sha256}",
+        f"sha256:{file.archive_sha256}",
         fname=tar.name,
         path=cache,
         processor=pooch.Untar(extract_dir="."),
@@ -151,35 +141,28 @@ def _missing(
     cache: Path | None,
     failures: list[str],
 ) -> FileNotFoundError:
-    """Return the error for a file that is nowhere: which, where sought, what to do."""
-    sought = [f"{folder} ({how})" for how, folder in folders.items()]
-    sought += [f"{cache} (cache)"] if cache else []
-    lines = [
-        f"{dataset.title}: {file.path} was not found. Looked in:",
-        *[f"  {place}" for place in sought or ["nowhere: no folder is named"]],
-        *[f"Download failed from {failure}" for failure in failures],
-        *_remedy(file, dataset, with_pooch=cache is not None),
-    ]
-    return FileNotFoundError("\n".join(lines))
-
-
-def _remedy(file: DataFile, dataset: Dataset, *, with_pooch: bool) -> list[str]:
-    """Return what to do to get the file, as lines."""
-    if file.downloadable:
+    """Return the error for a file that was not found, with the remedy."""
+    searched = [f"{folder} ({how})" for how, folder in folders.items()]
+    searched += [f"{cache} (cache)"] if cache else []
+    if file.urls:
         code = f"from kaucus.datasets import {dataset.loader}; {dataset.call}"
-        lines = [
+        remedy = [
             "To download it into the cache, run with a network connection:",
-            *([] if with_pooch else [f"  {INSTALL_POOCH}"]),
+            *([] if cache else [f"  {INSTALL_POOCH}"]),
             f'  python -c "{code}"',
         ]
     else:
-        lines = [
+        remedy = [
             "The web does not have it in this form; it was made from "
             f"{dataset.source}, {dataset.homepage}"
         ]
-    return [
-        *lines,
+    lines = [
+        f"{dataset.title}: {file.path} was not found. Looked in:",
+        *[f"  {place}" for place in searched or ["nowhere: no folder is named"]],
+        *[f"Download failed from {failure}" for failure in failures],
+        *remedy,
         f"If a folder of yours has it (sha256 {file.sha256}),",
         "pass data_home=FOLDER or run:",
         f"  export {ENVIRONMENT_VARIABLE}=FOLDER",
     ]
+    return FileNotFoundError("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Names in, arrays out: the public functions that load data sets.
+"""The public functions that load data sets by name.
 
 Each looks for its files in ``data_home``, in the folder that the environment variable
 ``KAUCUS_DATA`` names, and in the cache, and checks them by their sha256. Where they are
@@ -8,10 +8,10 @@ form that they have there, and checked by their rows. Those addresses could not 
 where this was written, without a network; a checksum tells if a source has changed.
 """
 
+import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -26,333 +26,212 @@ from kaucus.datasets._readers import (
     read_idx,
     read_libsvm,
 )
-from kaucus.datasets._registry import DATASETS, Dataset, find
+from kaucus.datasets._registry import Dataset, find, names_of
 
 PathLike = str | os.PathLike[str]
 FLOATS = ("float32", "float64")
 PIXELS = ("uint8", *FLOATS)
 
+_NAME = """
+    name : str
+        {names}."""
+_SECTIONS = """
+    Parameters
+    ----------{name}
+    data_home : path-like or None, default=None
+        Folder to look in first.
+    return_X_y : bool, default=False
+        Return the arrays alone, as a tuple.
+    dtype : {{{dtypes}}}, default="{dtype}"
+        Type of the features.
 
-def load_mnist(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
-) -> Bunch | tuple:
+    Returns
+    -------
+    Bunch or tuple
+        ``X_train``, ``y_train``, ``X_test`` and ``y_test`` if the set has a test part,
+        else ``X`` and ``y``; ``target_names``, ``DESCR`` and ``licence``; the
+        ``image_shape`` of images or the ``feature_names`` of tables. The tuple has the
+        arrays alone, in this order.
+    """
+
+
+def _documented(loader: Callable) -> Callable:
+    """Add the parameters and results, which all loaders share, to the docstring."""
+    names, parameters = names_of(loader.__name__), inspect.signature(loader).parameters
+    listed = "\n        ".join(f'``"{name}"``,' for name in names).removesuffix(",")
+    dtypes = PIXELS if find(names[0], loader.__name__).image_shape else FLOATS
+    loader.__doc__ = (
+        (loader.__doc__ or "").rstrip()
+        + "\n"
+        + _SECTIONS.format(
+            name=_NAME.format(names=listed) if "name" in parameters else "",
+            dtypes=", ".join(f'"{kind}"' for kind in dtypes),
+            dtype=parameters["dtype"].default,
+        )
+    )
+    return loader
+
+
+@_documented
+def load_mnist(*, data_home=None, return_X_y=False, dtype="float32") -> Bunch | tuple:
     """Load MNIST: 60,000 and 10,000 handwritten digits of 28 x 28 pixels.
 
-    Each picture is a row of 784 grey values from 0 to 255; labels are 0 to 9.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"uint8", "float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``target_names``,
-        ``image_shape``, ``DESCR`` and ``licence``; or the four arrays.
+    Each image is a row of 784 grey values from 0 to 255; labels are 0 to 9.
     """
-    _check_dtype(dtype, PIXELS)
-    dataset = DATASETS["mnist"]
-    images, labels, test_images, test_labels = (
-        read_idx(path) for path in fetch(dataset, data_home=data_home)
-    )
-    arrays = (_pixels(images, dtype), labels, _pixels(test_images, dtype), test_labels)
-    return _pack(dataset, arrays, return_X_y, image_shape=(28, 28))
+    return _load("mnist", "load_mnist", data_home, return_X_y, dtype)
 
 
-def load_cifar10(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
-) -> Bunch | tuple:
-    """Load CIFAR-10: 50,000 and 10,000 colour pictures of 32 x 32 pixels.
+@_documented
+def load_cifar10(*, data_home=None, return_X_y=False, dtype="float32") -> Bunch | tuple:
+    """Load CIFAR-10: 50,000 and 10,000 colour images of 32 x 32 pixels.
 
-    Each picture is a row of 3072 values from 0 to 255: the red plane, then green, then
+    Each image is a row of 3072 values from 0 to 255: the red plane, then green, then
     blue. As float32 all rows take 740 MB, as uint8 a quarter of that.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"uint8", "float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``target_names``,
-        ``image_shape``, ``DESCR`` and ``licence``; or the four arrays.
     """
-    _check_dtype(dtype, PIXELS)
-    dataset = DATASETS["cifar10"]
-    batches = [read_cifar10(path) for path in fetch(dataset, data_home=data_home)]
-    *pixels, test_pixels = [pixels for pixels, _ in batches]
-    *labels, test_labels = [labels for _, labels in batches]
-    arrays = (
-        _pixels(np.concatenate(pixels), dtype),
-        np.concatenate(labels),
-        _pixels(test_pixels, dtype),
-        test_labels,
-    )
-    return _pack(dataset, arrays, return_X_y, image_shape=(3, 32, 32))
+    return _load("cifar10", "load_cifar10", data_home, return_X_y, dtype)
 
 
-def load_covtype(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
-) -> Bunch | tuple:
+@_documented
+def load_covtype(*, data_home=None, return_X_y=False, dtype="float32") -> Bunch | tuple:
     """Load the forest cover types: 581,012 rows, 54 features, 7 classes.
 
     Ten columns are integers, 44 are indicators; labels are 1 to 7.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X``, ``y``, ``target_names``, ``feature_names``, ``DESCR`` and
-        ``licence``; or the two arrays.
     """
-    return _load_table(DATASETS["covtype"], data_home, return_X_y, dtype)
+    return _load("covtype", "load_covtype", data_home, return_X_y, dtype)
 
 
+@_documented
 def load_pendigits(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
+    *, data_home=None, return_X_y=False, dtype="float32"
 ) -> Bunch | tuple:
-    """Load the pen digits: 7,494 and 3,498 rows, 16 features, 10 classes.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``target_names``,
-        ``feature_names``, ``DESCR`` and ``licence``; or the four arrays.
-    """
-    return _load_table(DATASETS["pendigits"], data_home, return_X_y, dtype)
+    """Load the pen digits: 7,494 and 3,498 rows, 16 features, 10 classes."""
+    return _load("pendigits", "load_pendigits", data_home, return_X_y, dtype)
 
 
+@_documented
 def load_satimage(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
+    *, data_home=None, return_X_y=False, dtype="float32"
 ) -> Bunch | tuple:
     """Load the satellite image: 6,435 rows, 36 features, 6 classes.
 
     Labels are strings, the names of the kinds of ground.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X``, ``y``, ``target_names``, ``feature_names``, ``DESCR`` and
-        ``licence``; or the two arrays.
     """
-    return _load_table(DATASETS["satimage"], data_home, return_X_y, dtype)
+    return _load("satimage", "load_satimage", data_home, return_X_y, dtype)
 
 
-def load_a9a(
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float32",
-) -> Bunch | tuple:
+@_documented
+def load_a9a(*, data_home=None, return_X_y=False, dtype="float32") -> Bunch | tuple:
     """Load a9a: 32,561 and 16,281 rows, 123 binary features, labels -1 and 1.
 
-    The features are sparse matrices in CSR form.
-
-    Parameters
-    ----------
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``target_names``,
-        ``DESCR`` and ``licence``; or the four arrays.
+    The features are sparse matrices in CSR form, without names.
     """
-    _check_dtype(dtype, FLOATS)
-    dataset = DATASETS["a9a"]
-
-    def read(paths: list[Path]) -> list[Table]:
-        pairs = (read_libsvm(path, dataset.n_features, dtype) for path in paths)
-        return [Table(X, y, []) for X, y in pairs]
-
-    parts = _from_files_or_origin(dataset, data_home, dtype, read)
-    arrays = [a for part in parts for a in (sparse.csr_matrix(part.X), part.y)]
-    return _pack(dataset, arrays, return_X_y)
+    return _load("a9a", "load_a9a", data_home, return_X_y, dtype)
 
 
+@_documented
 def load_uci(
-    name: str,
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float64",
+    name, *, data_home=None, return_X_y=False, dtype="float64"
 ) -> Bunch | tuple:
-    """Load one of the small data sets, most of them from UCI, by its name.
-
-    Parameters
-    ----------
-    name : str
-        ``"australian"``, ``"banknote"``, ``"breast_cancer_scale"``,
-        ``"breast_cancer_wisconsin"``, ``"climate_crashes"``, ``"diabetes_pima"``,
-        ``"fourclass_scale"``, ``"glass"``, ``"heart_statlog"``, ``"iris"``,
-        ``"liver_disorders"``, ``"seeds"`` or ``"splice_scale"``.
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float64"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X``, ``y``, ``target_names``, ``feature_names``, ``DESCR`` and
-        ``licence``; or the two arrays.
-    """
-    dataset = find(name, "load_uci")
-    return _load_table(dataset, data_home, return_X_y, dtype)
+    """Load one of the small data sets, most of them from UCI, by its name."""
+    return _load(name, "load_uci", data_home, return_X_y, dtype)
 
 
+@_documented
 def load_shapes(
-    name: str,
-    *,
-    data_home: PathLike | None = None,
-    return_X_y: bool = False,
-    dtype: str = "float64",
+    name, *, data_home=None, return_X_y=False, dtype="float64"
 ) -> Bunch | tuple:
-    """Load one of the sets of points in the plane, for clustering, by its name.
-
-    Parameters
-    ----------
-    name : str
-        ``"cassini"``, ``"flame"``, ``"jain"``, ``"pathbased"``, ``"r15"`` or
-        ``"spiral"``.
-    data_home : path-like or None, default=None
-        Folder to look in first.
-    return_X_y : bool, default=False
-        Return the arrays alone, as a tuple.
-    dtype : {"float32", "float64"}, default="float64"
-        Type of the features.
-
-    Returns
-    -------
-    Bunch or tuple
-        With ``X``, ``y``, ``target_names``, ``feature_names``, ``DESCR`` and
-        ``licence``; or the two arrays.
-    """
-    dataset = find(name, "load_shapes")
-    return _load_table(dataset, data_home, return_X_y, dtype)
+    """Load one of the sets of points in the plane, for clustering, by its name."""
+    return _load(name, "load_shapes", data_home, return_X_y, dtype)
 
 
-def _load_table(
-    dataset: Dataset, data_home: PathLike | None, return_X_y: bool, dtype: str
+def _load(
+    name: str, loader: str, data_home: PathLike | None, return_X_y: bool, dtype: str
 ) -> Bunch | tuple:
-    """Load a set whose parts are one CSV file each."""
-    _check_dtype(dtype, FLOATS)
-
-    def read(paths: list[Path]) -> list[Table]:
-        return [read_csv(path, dtype) for path in paths]
-
-    tables = _from_files_or_origin(dataset, data_home, dtype, read)
-    arrays = [array for table in tables for array in (table.X, table.y)]
-    names = tables[0].feature_names
-    return _pack(dataset, arrays, return_X_y, feature_names=names)
-
-
-def _from_files_or_origin(
-    dataset: Dataset,
-    data_home: PathLike | None,
-    dtype: str,
-    read: Callable[[list[Path]], list[Table]],
-) -> list[Table]:
-    """Return the parts of a set, from its source where its files are missing."""
-    try:
-        paths = fetch(dataset, data_home=data_home)
-    except FileNotFoundError as missing:
-        try:
-            return fetch_origin(dataset, dtype)
-        except OSError as error:
-            text = f"{missing}\nIts source could not be reached either: {error}"
-            raise FileNotFoundError(text) from error
-    return read(paths)
-
-
-def _pack(
-    dataset: Dataset, arrays: Sequence[Any], return_X_y: bool, **extra: Any
-) -> Bunch | tuple:
-    """Return the arrays as they are, or named and described."""
-    arrays = tuple(_as_labels(a) if a.ndim == 1 else a for a in arrays)
+    """Load a data set: the one function behind all loaders."""
+    dataset = find(name, loader)
+    known = PIXELS if dataset.image_shape else FLOATS
+    if dtype not in [*known, *map(np.dtype, known)]:
+        raise ValueError(f"dtype={dtype!r} cannot be used here; pass one of {known}.")
+    tables = _from_files_or_origin(dataset, data_home, dtype)
+    arrays = tuple(array for t in tables for array in (t.X, _as_labels(t.y)))
     if return_X_y:
         return arrays
-    split = len(arrays) == 4
+    split = len(tables) == 2
     names = ("X_train", "y_train", "X_test", "y_test") if split else ("X", "y")
-    target_names = dataset.target_names or np.unique(arrays[1]).astype(str)
-    return Bunch(
+    bunch = Bunch(
         **dict(zip(names, arrays, strict=True)),
-        target_names=np.array(target_names),
-        **extra,
+        target_names=np.array(dataset.target_names or np.unique(arrays[1]).astype(str)),
         DESCR=dataset.description,
         licence=dataset.licence,
     )
+    if dataset.image_shape:
+        bunch.image_shape = dataset.image_shape
+    elif tables[0].feature_names:
+        bunch.feature_names = tables[0].feature_names
+    return bunch
 
 
-def _pixels(images: np.ndarray, dtype: str) -> np.ndarray:
-    """Return a fresh array with one flattened picture a row."""
+def _from_files_or_origin(
+    dataset: Dataset, data_home: PathLike | None, dtype: str
+) -> list[Table]:
+    """Return the parts of a data set, from its source where its files are missing."""
+    try:
+        paths = fetch(dataset, data_home=data_home)
+    except FileNotFoundError as missing:
+        if dataset.origin is None:
+            raise
+        try:
+            tables = fetch_origin(dataset, dtype)
+        except OSError as error:
+            text = f"{missing}\nIts source could not be reached either: {error}"
+            raise FileNotFoundError(text) from error
+    else:
+        tables = _READERS.get(dataset.loader, _read_csv_files)(paths, dataset, dtype)
+    return [_as_csr(table) for table in tables] if dataset.sparse else tables
+
+
+def _read_csv_files(paths: list[Path], dataset: Dataset, dtype: str) -> list[Table]:
+    return [read_csv(path, dtype) for path in paths]
+
+
+def _read_sparse_files(paths: list[Path], dataset: Dataset, dtype: str) -> list[Table]:
+    pairs = (read_libsvm(path, dataset.n_features, dtype) for path in paths)
+    return [Table(X, y, []) for X, y in pairs]
+
+
+def _read_mnist(paths: list[Path], dataset: Dataset, dtype: str) -> list[Table]:
+    images, labels, test_images, test_labels = map(read_idx, paths)
+    return [
+        Table(_as_rows(images, dtype), labels, []),
+        Table(_as_rows(test_images, dtype), test_labels, []),
+    ]
+
+
+def _read_cifar10(paths: list[Path], dataset: Dataset, dtype: str) -> list[Table]:
+    *batches, (test_pixels, test_labels) = map(read_cifar10, paths)
+    pixels, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return [
+        Table(_as_rows(pixels, dtype), labels, []),
+        Table(_as_rows(test_pixels, dtype), test_labels, []),
+    ]
+
+
+_READERS = {
+    "load_mnist": _read_mnist,
+    "load_cifar10": _read_cifar10,
+    "load_a9a": _read_sparse_files,
+}
+
+
+def _as_rows(images: np.ndarray, dtype: str) -> np.ndarray:
+    """Return a new array with one flattened image in each row."""
     return images.reshape(len(images), -1).astype(dtype)
+
+
+def _as_csr(table: Table) -> Table:
+    return table._replace(X=sparse.csr_matrix(table.X), feature_names=[])
 
 
 def _as_labels(y: np.ndarray) -> np.ndarray:
     """Return integers as int64, and strings as they are."""
     return y if y.dtype.kind == "U" else y.astype(np.int64, copy=False)
-
-
-def _check_dtype(dtype: str, known: tuple[str, ...]) -> None:
-    """Raise unless the type can hold the features."""
-    if dtype not in [*known, *map(np.dtype, known)]:
-        raise ValueError(f"dtype={dtype!r} cannot be used here; pass one of {known}.")

@@ -1,4 +1,4 @@
-"""Data sets from where they were first published, checked by what was read.
+"""Fetch data sets from where they were first published, and check their rows.
 
 The files that the registry knows by their checksums are tables in one form. Where they
 are missing, a set is fetched from its source, in the source's own form, and what was
@@ -20,14 +20,7 @@ from kaucus.datasets._registry import Dataset, Origin
 
 
 def fetch_origin(dataset: Dataset, dtype: str) -> list[Table]:
-    """Return the parts of a data set, fetched from its source.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        With an ``origin``.
-    dtype : str
-        Type of the features.
+    """Return the parts of a data set that has an ``origin``, fetched from there.
 
     Raises
     ------
@@ -53,13 +46,7 @@ def fetch_origin(dataset: Dataset, dtype: str) -> list[Table]:
 
 
 def content_sha256(tables: list[Table]) -> str:
-    """Return a checksum of rows and labels, the same for any order of the rows.
-
-    Parameters
-    ----------
-    tables : list of Table
-        The parts of a data set.
-    """
+    """Return a checksum of rows and labels, the same for any order of the rows."""
     digest = hashlib.sha256()
     for table in tables:
         X = np.ascontiguousarray(table.X, dtype="<f8") + 0.0  # no -0
@@ -95,41 +82,32 @@ def _from_libsvm(dataset: Dataset, origin: Origin) -> list[Table]:
     return [Table(X.toarray(), y, names) for X, y in pairs]
 
 
-def _from_openml(dataset: Dataset, origin: Origin) -> list[Table]:
-    from sklearn.datasets import fetch_openml
+def _from_sklearn(dataset: Dataset, origin: Origin) -> list[Table]:
+    """Fetch through scikit-learn: covtype by its own function, else from OpenML."""
+    from sklearn.datasets import fetch_covtype, fetch_openml
 
-    found: Any = fetch_openml(
-        data_id=origin.data_id,
-        as_frame=False,
-        parser="liac-arff",
-        data_home=_sklearn_home(),
-    )
-    return [Table(found.data, found.target, list(found.feature_names))]
-
-
-def _from_covtype(dataset: Dataset, origin: Origin) -> list[Table]:
-    from sklearn.datasets import fetch_covtype
-
-    found: Any = fetch_covtype(data_home=_sklearn_home())
+    cache = cache_folder()
+    home = None if cache is None else str(cache / "scikit-learn")
+    found: Any
+    if origin.form == "covtype":
+        found = fetch_covtype(data_home=home)
+    else:
+        number, as_arrays = origin.data_id, {"as_frame": False, "parser": "liac-arff"}
+        found = fetch_openml(data_id=number, data_home=home, **as_arrays)
     return [Table(found.data, found.target, list(found.feature_names))]
 
 
 _FORMS: dict[str, Callable[[Dataset, Origin], list[Table]]] = {
     "text": _from_text,
     "libsvm": _from_libsvm,
-    "openml": _from_openml,
-    "covtype": _from_covtype,
+    "openml": _from_sklearn,
+    "covtype": _from_sklearn,
 }
 
 
 def _where(origin: Origin) -> str:
     by_form = {"openml": f"OpenML {origin.data_id}", "covtype": "fetch_covtype"}
     return by_form.get(origin.form, ", ".join(origin.urls))
-
-
-def _sklearn_home() -> str | None:
-    cache = cache_folder()
-    return None if cache is None else str(cache / "scikit-learn")
 
 
 def _download(dataset: Dataset, origin: Origin) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Paths in, arrays out: one reader per file format, each checking what it reads.
+"""Read data files: one function per format, each of which checks what it reads.
 
 A file that is damaged gives a ``ValueError`` with the path, what was found, what was
 expected, and the remedy.
@@ -34,15 +34,7 @@ class Table(NamedTuple):
 def read_idx(path: Path) -> np.ndarray:
     """Read a gzipped IDX file of unsigned bytes, the format of MNIST.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Its header gives the number of axes and the length of each.
-
-    Returns
-    -------
-    ndarray of uint8
-        The values, with the shape that the header gives.
+    The result has the shape that the header of the file gives.
     """
     raw = _read_bytes(path)
     n_axes = raw[3] if len(raw) > 3 else 0
@@ -57,19 +49,10 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def read_cifar10(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read one binary batch of CIFAR-10: a label byte, then 3072 pixels, a row.
+    """Read one binary batch of CIFAR-10: rows of a label byte and 3072 pixels.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Pixels are the 32x32 red plane, then green, then blue.
-
-    Returns
-    -------
-    pixels : ndarray of uint8 of shape (n_samples, 3072)
-        One picture a row.
-    labels : ndarray of uint8 of shape (n_samples,)
-        Classes, 0 to 9.
+    Returns the pixels, (n, 3072), the 32 × 32 red plane, then green, then blue; and the
+    labels, (n,), 0 to 9.
     """
     raw = _read_bytes(path)
     width = 1 + CIFAR10_PIXELS
@@ -86,19 +69,8 @@ def read_csv(path: Path, dtype: str = "float64") -> Table:
 
     Lines are parsed in blocks by ``numpy.fromstring``, as integers where there are only
     integers: on half a million rows several times as fast as ``numpy.loadtxt``.
-
-    Parameters
-    ----------
-    path : Path
-        The file; ``.gz`` is unpacked on the way.
-    dtype : str, default="float64"
-        Type of the features.
-
-    Returns
-    -------
-    Table
-        Features, labels (int64 if every label is an integer, else str), names. Numbers
-        are finite, and no label is missing.
+    Labels are int64 if every one is an integer, else str. Numbers are finite, and no
+    label is missing.
     """
     header, *lines = _read_lines(path).splitlines()
     names = header.decode("utf-8", "replace").split(",")
@@ -124,18 +96,8 @@ def read_text(path: Path, *, drop: tuple[int, ...] = ()) -> Table:
 
     The form of most files of UCI, and of ARFF. Lines that are empty, that begin with
     ``@`` or ``%``, or that have a missing value (``?``) are passed over, and so is a
-    first line of names.
-
-    Parameters
-    ----------
-    path : Path
-    drop : tuple of int, default=()
-        Columns that are no features, such as a number of the sample.
-
-    Returns
-    -------
-    Table
-        Features in float64, labels, and ``x1``, ``x2``, ... as names.
+    first line of names. ``drop`` has the numbers of columns that are no features, such
+    as a number of the sample. Names are ``x1``, ``x2``, ...
     """
     lines = [line.strip() for line in _read_bytes(path).splitlines()]
     rows = [re.split(rb"[,\s]+", line) for line in lines if line[:1] not in b"@%"]
@@ -157,23 +119,10 @@ def read_text(path: Path, *, drop: tuple[int, ...] = ()) -> Table:
 def read_libsvm(
     path: Path, n_features: int, dtype: str = "float64"
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Read LIBSVM's sparse text, with columns counted from 1.
+    """Read features and labels from LIBSVM's sparse text, columns counted from 1.
 
-    Parameters
-    ----------
-    path : Path
-        The file; ``.gz`` is unpacked on the way.
-    n_features : int
-        Width of the result: a part of a data set need not use the last columns.
-    dtype : str, default="float64"
-        Type of the features.
-
-    Returns
-    -------
-    X : csr_matrix of shape (n_samples, n_features)
-        Features.
-    y : ndarray of int64 of shape (n_samples,)
-        Labels.
+    ``n_features`` is the width of the result: a part of a data set need not use the
+    last columns.
     """
     raw = _read_lines(path)
     try:

@@ -1,4 +1,4 @@
-"""What is known about each data set: files, checksums, sizes, source and licence.
+"""Files, checksums, sizes, source and licence of each data set.
 
 The facts stand in ``registry.toml`` beside this module; here they get types. Nothing
 here reads or fetches a data file.
@@ -15,31 +15,20 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Archive:
-    """A tar file on the web that holds all files of a data set."""
-
-    url: str
-    sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class DataFile:
     """One file: its place below a data folder, and how to recognise and get it."""
 
     path: str
     sha256: str
     urls: tuple[str, ...] = ()
-    archive: Archive | None = None
+    """Where to download it, or the tar file that holds all files of the data set."""
+    archive_sha256: str = ""
+    """Checksum of that tar file; empty if the file itself is there."""
 
     @property
     def name(self) -> str:
         """Return the last part of the path."""
         return PurePosixPath(self.path).name
-
-    @property
-    def downloadable(self) -> bool:
-        """Return whether some place on the web has the file."""
-        return bool(self.urls) or self.archive is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +62,8 @@ class Dataset:
     licence: str
     notes: str = ""
     target_names: tuple[str, ...] = ()
+    image_shape: tuple[int, ...] = ()
+    sparse: bool = False
     origin: Origin | None = None
 
     @property
@@ -131,13 +122,14 @@ def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
     facts = _tuples(entry)
     if "origin" in facts:
         facts["origin"] = Origin(**_tuples(facts["origin"]))
-    mirrors, archive = facts.pop("mirrors", ()), facts.pop("archive", None)
+    mirrors, archive = facts.pop("mirrors", ()), facts.pop("archive", {})
+    packed = (archive["url"],) if archive else ()
     files = tuple(
         DataFile(
             path=path,
             sha256=sha256,
-            urls=tuple(mirror + PurePosixPath(path).name for mirror in mirrors),
-            archive=None if archive is None else Archive(**archive),
+            urls=packed or tuple(m + PurePosixPath(path).name for m in mirrors),
+            archive_sha256=archive.get("sha256", ""),
         )
         for path, sha256 in facts.pop("files").items()
     )

@@ -1,4 +1,4 @@
-"""Sizes and seeds in, labelled points in the plane out.
+"""Generators of labelled points in the plane.
 
 Smiley and Cassini follow the generators of R's package mlbench [1]_. Rows come class by
 class, and classes are counted from 0.

@@ -9,6 +9,7 @@ from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
+from kaucus.estimators._progress import StepProgress, step_counter
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
 
 __all__ = [
@@ -23,5 +24,7 @@ __all__ = [
     "LocalSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "StepProgress",
+    "step_counter",
     "unlabelled_kernels",
 ]

@@ -4,17 +4,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
-from kaucus.estimators._kernel_input import on_device
+from kaucus.backend import to_numpy
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._partitioned_svc import (
-    PartitionedSVC,
-    told_later,
-    values_of_machine,
-)
+from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import ClusterRBF
-
-NORMALIZATIONS = ("unit", "determinant", "density")
 
 
 class ClusterRBFSVC(PartitionedSVC):
@@ -22,7 +15,7 @@ class ClusterRBFSVC(PartitionedSVC):
 
     The rows are divided into cells, by k-means into two unless told otherwise; each
     cell has its own covariance, and each row is represented by a Gaussian of its
-    cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The machine is scikit-learn's
+    cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The SVM is scikit-learn's
     :class:`~sklearn.svm.SVC`; the kernel matrix is computed here, in float64.
 
     Parameters
@@ -55,7 +48,7 @@ default="kmeans"
         Most steps of the solver.
     device : str, default=None
         None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
-        it there. Needs torch. Cells and machines are always computed on the host.
+        it there. Needs torch. Cells and SVMs are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused at once.
@@ -77,7 +70,7 @@ default="kmeans"
     epsilon_ : ndarray of shape (n_cells_,)
         The share of the covariance of all rows that was mixed into a singular one.
     svc_ : SVC
-        The fitted machine, on the precomputed matrix of rows with positive weight.
+        The fitted SVM, on the precomputed matrix of rows with positive weight.
     support_vectors_ : ndarray of shape (n_support, n_features)
         The rows that take part in predictions.
     n_iter_ : int
@@ -89,7 +82,7 @@ default="kmeans"
 
     See Also
     --------
-    LocalSVC : A machine of its own in every cell.
+    LocalSVC : An SVM of its own in every cell.
     kaucus.evaluation.grid_search_gamma_C : C and gamma for one partition.
 
     Notes
@@ -114,7 +107,8 @@ default="kmeans"
     (2, 4, 4)
     """
 
-    _parameters: ClassVar = {"normalization": one_of(*NORMALIZATIONS)}
+    _has_one_svm = True
+    _parameters: ClassVar = {"normalization": one_of(*ClusterRBF.NORMALIZATIONS)}
 
     def __init__(
         self,
@@ -145,40 +139,6 @@ default="kmeans"
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
-        """Find the cells and fit the machine.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of any one type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
-        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances (the paper's transductive use). None: the
-            training rows alone.
-
-        Returns
-        -------
-        self : ClusterRBFSVC
-        """
-        self._check_parameters()
-        X, indices, row_weight, weight, others = self._validated(
-            X, y, sample_weight, X_unlabeled
-        )
-        self._check_memory(X.shape[0])
-        cells = self._fit_cells(X, indices, row_weight, others).cells
-        [(self.kernel_, _)] = self._kernels_and_rows(cells)
-        with few_threads_for(X.shape[0]):
-            K = self.kernel_(on_device(X, self.device))
-        with told_later():
-            self.svc_ = self._fit_svc(to_numpy(K), indices, weight)
-        self.support_vectors_ = take_rows(X, as_like(self.svc_.support_, X))
-        self._report_steps(self.svc_)
-        return self
-
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the one kernel, for all rows."""
         # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
@@ -188,8 +148,12 @@ default="kmeans"
         )
         return [(kernel, np.arange(len(cells)))]
 
+    def _store_svms(self, kernels, models, support_vectors) -> None:
+        [self.kernel_], [self.svc_] = kernels, models
+        [self.support_vectors_] = support_vectors
+
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
-        return values_of_machine(
+        return svm_decision_values(
             self.svc_, self.kernel_, X, self.support_vectors_, len(self.classes_)
         )

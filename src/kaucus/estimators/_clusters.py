@@ -1,4 +1,4 @@
-"""What the clusterers share: checks before a fit, warnings after it."""
+"""Checks and warnings of all clusterers."""
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning

@@ -1,24 +1,18 @@
 """One support vector classifier for every cell."""
 
 import numpy as np
-from joblib import Parallel, delayed
 
-from kaucus.backend import as_like, few_threads_for, take_rows, to_numpy
-from kaucus.estimators._kernel_input import on_device
-from kaucus.estimators._partitioned_svc import (
-    PartitionedSVC,
-    told_later,
-    values_of_machine,
-)
+from kaucus.backend import as_like, take_rows, to_numpy
+from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
 
 class LocalSVC(PartitionedSVC):
     """A support vector classifier of its own in every cell, m_k RBF.
 
-    The rows are divided into cells, and in each cell a machine with the Mahalanobis RBF
+    The rows are divided into cells, and in each cell an SVM with the Mahalanobis RBF
     kernel of the cell's covariance is fitted to the rows of that cell alone. A cell
-    in which all rows are of one class predicts it. Cheaper than one machine: k cells
+    in which all rows are of one class predicts it. Cheaper than one SVM: k cells
     cost about 1/k of its kernel matrix; but what lies in another cell is not seen.
 
     Parameters
@@ -48,10 +42,10 @@ default="kmeans"
         Most steps of the solver.
     device : str, default=None
         None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
-        it there. Needs torch. Cells and machines are always computed on the host.
+        it there. Needs torch. Cells and SVMs are always computed on the host.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-        A kernel matrix that does not fit is refused before the machines are fitted.
+        A kernel matrix that does not fit is refused before the SVMs are fitted.
     n_jobs : int, default=None
         Cells that are fitted at a time, in threads.
     random_state : int, RandomState or Generator, default=None
@@ -72,7 +66,7 @@ default="kmeans"
     epsilon_ : ndarray of shape (n_cells_,)
         The share of the covariance of all rows that was mixed into a singular one.
     svcs_ : list of SVC or int
-        The machine of each cell, or the number of its only class.
+        The SVM of each cell, or the number of its only class.
     support_vectors_ : list of ndarray of shape (n_support, n_features)
         The rows of each cell that take part in predictions; None with one class.
     n_iter_ : int
@@ -84,7 +78,7 @@ default="kmeans"
 
     See Also
     --------
-    ClusterRBFSVC : One machine, whose kernel knows the cells.
+    ClusterRBFSVC : One SVM, whose kernel knows the cells.
 
     References
     ----------
@@ -130,44 +124,6 @@ default="kmeans"
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
-        """Find the cells and fit a machine in each.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of any one type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
-        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances. None: the training rows alone.
-
-        Returns
-        -------
-        self : LocalSVC
-        """
-        self._check_parameters()
-        X, indices, row_weight, weight, others = self._validated(
-            X, y, sample_weight, X_unlabeled
-        )
-        cells = self._fit_cells(X, indices, row_weight, others).cells
-        self._check_memory(int(np.bincount(cells).max()))
-        kernels, members = zip(*self._kernels_and_rows(cells), strict=True)
-        self.kernels_ = list(kernels)
-        self._majority = int(np.argmax(np.bincount(indices, weights=weight)))
-        with told_later():
-            fitted = Parallel(self.n_jobs, prefer="threads")(
-                delayed(self._fit_cell)(
-                    kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
-                )
-                for kernel, rows in zip(kernels, members, strict=True)
-            )
-        self.svcs_, self.support_vectors_ = map(list, zip(*fitted, strict=True))
-        self._report_steps(*(m for m in self.svcs_ if not isinstance(m, int)))
-        return self
-
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the kernel of each cell, and its rows."""
         # Two rows of one cell are E (x − y)ᵀ Σ⁻¹ (x − y) = 2d apart.
@@ -177,17 +133,9 @@ default="kmeans"
             for i, Sigma in enumerate(to_numpy(self.covariances_))
         ]
 
-    def _fit_cell(self, kernel, X, indices, weight):
-        """Return the machine of one cell and its support vectors."""
-        present = np.unique(indices)
-        if len(present) == 0:  # unlabelled rows only
-            return self._majority, None
-        if len(present) == 1:
-            return int(present[0]), None
-        with few_threads_for(X.shape[0]):
-            K = kernel(on_device(X, self.device))
-        model = self._fit_svc(to_numpy(K), indices, weight)
-        return model, take_rows(X, as_like(model.support_, X))
+    def _store_svms(self, kernels, models, support_vectors) -> None:
+        self.kernels_, self.svcs_ = kernels, models
+        self.support_vectors_ = support_vectors
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
@@ -203,6 +151,6 @@ default="kmeans"
         model, n_classes, m = self.svcs_[cell], len(self.classes_), X.shape[0]
         if isinstance(model, int):
             return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, m, 0)
-        return values_of_machine(
+        return svm_decision_values(
             model, self.kernels_[cell], X, self.support_vectors_[cell], n_classes
         )

@@ -1,4 +1,4 @@
-"""What the support vector classifiers on a partition share."""
+"""Base class of the support vector classifiers on a partition of the rows."""
 
 import contextlib
 import warnings
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -26,7 +27,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
-from kaucus.estimators._kernel_input import beside, map_rows
+from kaucus.estimators._kernel_input import beside, map_rows, on_device
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
@@ -67,10 +68,12 @@ _BLOCK_BYTES = 2**26
 class PartitionedSVC(
     FollowsX, HostAccuracy, ClassifierMixin, ChecksParameters, BaseEstimator
 ):
-    """Rows, labels, weights and cells; subclasses fit the support vector machines.
+    """Base of ClusterRBFSVC and LocalSVC: fits cells, kernels and SVMs.
 
-    Kernels are computed where the rows are, or on ``device``; the partition and the
-    machines, which are scikit-learn's, on the host.
+    A subclass says which kernel is for which rows (``_kernels_and_rows``), stores the
+    SVMs (``_store_svms``) and asks them (``_decision_values``). Kernels are
+    computed where the rows are, or on ``device``; the partition and the SVMs, which
+    are scikit-learn's, on the host.
     """
 
     _parameters: ClassVar = {
@@ -83,6 +86,75 @@ class PartitionedSVC(
         "memory_budget": MEMORY_BUDGET,
         "random_state": RANDOM_STATE,
     }
+
+    # Whether one SVM sees all rows: its matrix is then checked before clustering.
+    _has_one_svm = False
+
+    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
+        """Find the cells and fit the support vector machines.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any one type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+        X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
+            Rows without labels, such as those to be predicted, that help to find the
+            cells and their covariances (the paper's transductive use). None: the
+            training rows alone.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check_parameters()
+        X, indices, row_weight, weight, others = self._validated(
+            X, y, sample_weight, X_unlabeled
+        )
+        if self._has_one_svm:
+            self._check_memory(X.shape[0])
+        cells = self._fit_cells(X, indices, row_weight, others).cells
+        parts = self._kernels_and_rows(cells)
+        self._check_memory(max(len(rows) for _, rows in parts))
+        majority = int(np.argmax(np.bincount(indices, weights=weight)))
+        with _no_convergence_warnings():
+            fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
+                delayed(self._fit_svm)(
+                    kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
+                )
+                for kernel, rows in parts
+            )
+        models = [majority if model is None else model for model, _ in fitted]
+        self._store_svms(
+            [kernel for kernel, _ in parts], models, [vectors for _, vectors in fitted]
+        )
+        self._report_steps(*(m for m in models if not isinstance(m, int)))
+        return self
+
+    def _fit_svm(self, kernel: Kernel, X, indices, weight):
+        """Return a support vector machine and its support vectors.
+
+        The number of the class in place of an SVM where there is one class, None
+        where there is no labelled row.
+        """
+        present = np.unique(indices)
+        if len(present) < 2:
+            return (int(present[0]) if len(present) else None), None
+        from sklearn.svm import SVC  # not before: it imports rich where there is one
+
+        with few_threads_for(X.shape[0]):
+            K = kernel(on_device(X, self.device))
+        model = SVC(
+            C=self.C,
+            kernel="precomputed",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=200,
+        )
+        model = interruptible(model.fit, check_results(to_numpy(K)), indices, weight)
+        return model, take_rows(X, as_like(model.support_, X))
 
     def _check_combinations(self) -> None:
         check_partition_parameter(self.partition)
@@ -177,19 +249,6 @@ class PartitionedSVC(
             return scale if self.gamma == "scale" else 1.0 / self.n_features_in_
         return float(self.gamma)
 
-    def _fit_svc(self, K: np.ndarray, indices, weight) -> Any:
-        """Fit one support vector machine to a kernel matrix."""
-        from sklearn.svm import SVC  # not before: it imports rich where there is one
-
-        model = SVC(
-            C=self.C,
-            kernel="precomputed",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_size=200,
-        )
-        return interruptible(model.fit, check_results(K), indices, weight)
-
     def _report_steps(self, *models: Any) -> None:
         """Store the steps, and warn once where they did not suffice."""
         self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
@@ -213,10 +272,7 @@ class PartitionedSVC(
             For two classes one value, positive for ``classes_[1]``; else one-vs-rest
             values, as scikit-learn's ``SVC`` makes them.
         """
-        check_is_fitted(self, "partition_")
-        check_follows_fit(self, X, "decision_function")
-        X = self._validate(X, reset=False)
-        values = self._values(X)
+        values = self._values(X, "decision_function")
         return values[:, 1] if len(self.classes_) == 2 else values
 
     def predict(self, X):
@@ -230,23 +286,25 @@ class PartitionedSVC(
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self, "partition_")
-        check_follows_fit(self, X, "predict")
-        X = self._validate(X, reset=False)
-        values = to_numpy(self._values(X))
+        like = self._values(X, "predict")
+        values = to_numpy(like)
         two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
-        return labels_at(self.classes_, as_like(numbers.astype(np.int64), X), X)
+        numbers = as_like(numbers.astype(np.int64), like)
+        return labels_at(self.classes_, numbers, like)
 
-    def _values(self, X):
-        """Return the decision values of checked rows, (n, n_classes)."""
+    def _values(self, X, method: str):
+        """Check rows for a method, and return their decision values, (n, n_classes)."""
+        check_is_fitted(self, "partition_")
+        check_follows_fit(self, X, method)
+        X = self._validate(X, reset=False)
         values = map_rows(self._decision_values, X, self.device, self.memory_budget)
         return check_results(values)
 
 
 @contextlib.contextmanager
-def told_later() -> Iterator[None]:
-    """Hold back scikit-learn's own warning of too few steps; ours names a remedy.
+def _no_convergence_warnings() -> Iterator[None]:
+    """Ignore scikit-learn's own warning of too few steps; ours names a remedy.
 
     Around all threads, not in each: they share one list of filters.
     """
@@ -256,7 +314,7 @@ def told_later() -> Iterator[None]:
 
 
 def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarray]]:
-    """Return the kernel of each machine of an unfitted model, and the rows it is for.
+    """Return the kernel of each SVM of an unfitted model, and the rows it is for.
 
     Parameters
     ----------
@@ -295,7 +353,7 @@ def _is_supervised(partition) -> bool:
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
 
 
-def values_of_machine(
+def svm_decision_values(
     model: Any, kernel: Kernel, X, support_vectors, n_classes: int
 ) -> np.ndarray:
     """Return decision values of one support vector machine, (n, n_classes).
@@ -315,9 +373,9 @@ def values_of_machine(
 
 
 def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return decision values of one machine with a column for every class.
+    """Return decision values of one SVM with a column for every class.
 
-    A machine of two classes gives one value v, which becomes −v and v; a class of which
+    An SVM of two classes gives one value v, which becomes −v and v; a class of which
     it has seen no row is below all others.
     """
     if values.ndim == 1:

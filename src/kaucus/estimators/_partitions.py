@@ -1,4 +1,4 @@
-"""From a name, a clusterer or a function to the cells of a partition.
+"""Fit a partition, given as a name, a clusterer or a function, and find its cells.
 
 Unsupervised: k-means, Gaussian mixtures, any clusterer. Supervised, as the paper's
 conclusion proposes: the classes that a linear classifier predicts, or the leaves of a
@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus.kernels import NearestCenter
 
-PARTITIONS = ("kmeans", "gmm", "dpgmm", "linear", "tree")
 SUPERVISED = ("linear", "tree")
 # As in the paper: the best of ten starts of k-means++.
 _N_INIT = 10
@@ -65,20 +64,16 @@ class KnownCells:
 
 
 def check_partition_parameter(partition: Any) -> None:
-    """Check the name of a partition, or that the object can give cells."""
-    if isinstance(partition, str):
-        if partition not in PARTITIONS:
-            raise ValueError(
-                f"partition={partition!r} must be one of {list(PARTITIONS)}, a "
-                "clusterer with predict, or a function of rows."
-            )
-    elif isinstance(partition, type) or not (
-        callable(partition) or hasattr(partition, "predict")
-    ):
+    """Check that a partition is a known name, a function or a clusterer."""
+    if isinstance(partition, str | type):
+        is_good = partition in PARTITIONS
+    else:
+        is_good = callable(partition) or hasattr(partition, "predict")
+    if not is_good:
         raise ValueError(
-            f"partition={partition!r} gives no cells; pass one of {list(PARTITIONS)}, "
-            "a clusterer (an object, not its class) with predict, or a function of "
-            "rows that returns their cell numbers."
+            f"partition={partition!r} must be one of {list(PARTITIONS)}, a clusterer "
+            "(an object, not its class) with predict, or a function of rows that "
+            "returns their cell numbers."
         )
 
 
@@ -107,10 +102,6 @@ def fit_partition(
     sample_weight : ndarray of shape (n,)
         Used by k-means, the tree and the linear classifier.
     rng : Generator
-
-    Returns
-    -------
-    PartitionedRows
     """
     with _few_threads(len(X)):
         return _fit(partition, n_clusters, X, y, sample_weight, rng)
@@ -118,18 +109,14 @@ def fit_partition(
 
 def _fit(partition, n_clusters, X, y, sample_weight, rng) -> PartitionedRows:
     seed = int(rng.integers(2**31 - 1))
-    if isinstance(partition, str) and partition == "kmeans":
-        return _kmeans(n_clusters, X, sample_weight, seed)
     if isinstance(partition, str):
-        model = _named(partition, n_clusters, X, seed)
-        function = _fitted(model, X, y, sample_weight, supervised=partition)
-    elif isinstance(partition, BaseEstimator) and not _is_fitted(partition):
-        supervised = "object" if is_classifier(partition) else ""
-        function = clone(partition)
-        function = _fitted(function, X, y, sample_weight, supervised=supervised)
-    else:
-        function = partition if callable(partition) else partition.predict
-    return _numbered(function, X)
+        fit = _FITS[partition]
+        return _numbered(fit(n_clusters, X, y, sample_weight, seed), X)
+    if not isinstance(partition, BaseEstimator) or _is_fitted(partition):
+        return _numbered(partition if callable(partition) else partition.predict, X)
+    model = clone(partition)
+    model = model.fit(X[: len(y)], y) if is_classifier(model) else model.fit(X)
+    return _numbered(model.predict, X)
 
 
 @functools.cache
@@ -149,56 +136,61 @@ def _few_threads(n_rows: int) -> contextlib.AbstractContextManager:
     )
 
 
-def _kmeans(n_clusters: int, X, sample_weight, seed: int) -> PartitionedRows:
+# Each returns the function of rows that gives their cells. scikit-learn's models are
+# imported where they are used: some import rich where it is installed, which is not for
+# everybody who imports kaucus.
+
+
+def _fit_kmeans(n_clusters: int, X, y, sample_weight, seed: int):
     from sklearn.cluster import KMeans
 
     n_different = len(np.unique(X, axis=0)) if len(X) else 0
     k = min(n_clusters, n_different)  # no more cells than there are different rows
     model = KMeans(k, n_init=_N_INIT, random_state=seed)
-    model.fit(X, sample_weight=sample_weight)
-    return _numbered(NearestCenter(model.cluster_centers_), X)
+    return NearestCenter(model.fit(X, sample_weight=sample_weight).cluster_centers_)
 
 
-def _named(partition: str, n_clusters: int, X: np.ndarray, seed: int) -> Any:
-    """Return the unfitted model behind a name.
-
-    Imported here: some of them import rich where it is installed, which is not for
-    everybody who imports kaucus.
-    """
-    if partition == "tree":
-        from sklearn.tree import DecisionTreeClassifier
-
-        leaves = max(n_clusters, 2)
-        return DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=seed)
-    if partition == "linear":
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+def _fit_mixture(n_clusters: int, X, y, sample_weight, seed: int, *, bayesian=False):
     from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-    # In units of the data: scikit-learn's own default knows none.
-    floor = 1e-6 * max(float(np.var(X, axis=0).mean()), 1e-300)
-    options = {"reg_covar": floor, "max_iter": 1000, "random_state": seed}
-    if partition == "gmm":
-        return GaussianMixture(min(n_clusters, len(X)), **options)
-    return BayesianGaussianMixture(
+    make = BayesianGaussianMixture if bayesian else GaussianMixture
+    model = make(
         n_components=min(n_clusters, len(X)),
-        weight_concentration_prior_type="dirichlet_process",
-        **options,
+        # In units of the data: scikit-learn's own default knows none.
+        reg_covar=1e-6 * max(float(np.var(X, axis=0).mean()), 1e-300),
+        max_iter=1000,
+        random_state=seed,
     )
+    return model.fit(X).predict
 
 
-def _fitted(model: Any, X, y, sample_weight, *, supervised: str) -> Any:
-    """Fit a model and return its function of rows."""
-    if not supervised or supervised in ("gmm", "dpgmm"):
-        return model.fit(X).predict
+def _fit_linear(n_clusters: int, X, y, sample_weight, seed: int):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     n = len(y)
-    name = {"tree": "sample_weight", "linear": "logisticregression__sample_weight"}
-    weights = {name[supervised]: sample_weight[:n]} if supervised in name else {}
-    model.fit(X[:n], y, **weights)
-    return model.apply if supervised == "tree" else model.predict
+    model.fit(X[:n], y, logisticregression__sample_weight=sample_weight[:n])
+    return model.predict
+
+
+def _fit_tree(n_clusters: int, X, y, sample_weight, seed: int):
+    from sklearn.tree import DecisionTreeClassifier
+
+    leaves, n = max(n_clusters, 2), len(y)
+    model = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=seed)
+    return model.fit(X[:n], y, sample_weight=sample_weight[:n]).apply
+
+
+_FITS = {
+    "kmeans": _fit_kmeans,
+    "gmm": _fit_mixture,
+    "dpgmm": functools.partial(_fit_mixture, bayesian=True),  # of a Dirichlet process
+    "linear": _fit_linear,
+    "tree": _fit_tree,
+}
+PARTITIONS = tuple(_FITS)
 
 
 def _is_fitted(model: BaseEstimator) -> bool:
@@ -210,7 +202,7 @@ def _is_fitted(model: BaseEstimator) -> bool:
 
 
 def _numbered(function: Any, X: np.ndarray) -> PartitionedRows:
-    """Give numbers to the cells that have rows; none is empty."""
+    """Return the partition with numbers for the cells that have rows."""
     found = np.asarray(function(X))
     if found.shape != (len(X),):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Classify pictures by a vote of their patches."""
+"""Classify images by a vote of their patches."""
 
 import math
 from typing import ClassVar
@@ -58,24 +58,24 @@ class PatchVotingClassifier(
     ChecksParameters,
     BaseEstimator,
 ):
-    """Any classifier on the patches of pictures, and a vote of the patches.
+    """Any classifier on the patches of images, and a vote of the patches.
 
-    A patch inherits the label of its picture; all overlapping patches of the training
-    pictures make one large training set. A picture then is what most of its patches
-    say. Many shifted views of each picture make the classifier indifferent to small
+    A patch inherits the label of its image; all overlapping patches of the training
+    images make one large training set. An image then is what most of its patches
+    say. Many shifted views of each image make the classifier indifferent to small
     shifts. (Andrecut 2020, Sec. 4.)
 
     Parameters
     ----------
     estimator : classifier, default=None
         Fitted on the patches as rows. None:
-        ``KMeansKernelClassifier()``. For pictures, put a
+        ``KMeansKernelClassifier()``. For images, put a
         :class:`~kaucus.preprocessing.UnitNormalizer` before it, in a pipeline.
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, or a pair of both. None: nine tenths of each side,
         which is 25 of 28 as in the paper.
     image_shape : tuple of int or None, default=None
-        Shape of a picture, in the order of the flattened row, height and width last:
+        Shape of an image, in the order of the flattened row, height and width last:
         ``(28, 28)``, or ``(3, 32, 32)`` for three colour planes one after another.
         None: rows have a single axis, and patches are pieces of it.
     voting : {"majority", "sum"}, default="majority"
@@ -96,7 +96,7 @@ class PatchVotingClassifier(
     estimator_ : classifier
         The fitted one.
     n_patches_ : int
-        Patches of a picture.
+        Patches of an image.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -108,7 +108,7 @@ class PatchVotingClassifier(
 
     Notes
     -----
-    Pictures of whole numbers of one or two bytes become float32, other numbers keep
+    Images of whole numbers of one or two bytes become float32, other numbers keep
     their type: the 960,000 patches of 25 × 25 of all MNIST digits are 2.2 GiB.
 
     References
@@ -155,11 +155,11 @@ class PatchVotingClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
+            Each row is a flattened image.
         y : array-like of shape (n_samples,)
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the pictures, given to each of their patches.
+            Weights of the images, given to each of their patches.
 
         Returns
         -------
@@ -171,13 +171,13 @@ class PatchVotingClassifier(
         self.classes_, indices = encode_labels(y)
         weight = check_weights(sample_weight, X)
         weights_with_classes(weight, None, self.classes_, indices)
-        # Of one picture, whatever the kind of X: how many patches, of how many pixels.
+        # Of one image, whatever the kind of X: how many patches, of how many pixels.
         one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
         self.n_patches_ = self._count_patches(one)
-        room = self._check_room(X, one.size)
-        estimator = self._new_estimator(room, X)
+        patch_bytes = self._patch_bytes(X, one.size)
+        estimator = self._new_estimator(patch_bytes, X)
         [(_, patches)] = iter_patches(
-            X, self.image_shape, self.patch_size, memory_budget=2 * room
+            X, self.image_shape, self.patch_size, memory_budget=2 * patch_bytes
         )
         labels = np.repeat(self.classes_[indices], self.n_patches_)
         options = {}
@@ -193,7 +193,7 @@ class PatchVotingClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
+            Each row is a flattened image.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class PatchVotingClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
+            Each row is a flattened image.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class PatchVotingClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
+            Each row is a flattened image.
 
         Returns
         -------
@@ -249,15 +249,15 @@ class PatchVotingClassifier(
         return _joined([array_namespace(p).mean(p, axis=1) for p in parts])
 
     def _votes(self, X):
-        """Return what each class has of the patches' votes, (n, k)."""
+        """Return the votes of the patches for each class, (n, k)."""
         count = _majority if self.voting == "majority" else _sum
         return _joined([count(v) for v in self._map_patches(X, self._values)])
 
     def _map_patches(self, X, function):
-        """Yield a function of the patches as rows, (pictures, patches, k), by block."""
+        """Yield ``function(patches)`` of each block of images, (images, patches, k)."""
         check_is_fitted(self, "estimator_")
         X = self._validate(X, reset=False)
-        report = share_reporter(self.verbose, "picture")
+        report = share_reporter(self.verbose, "image")
         # The estimator makes copies of what it is given.
         budget = min(resolve_budget(self.memory_budget, X) // 4, 2**29)
         blocks = iter_patches(
@@ -294,14 +294,14 @@ class PatchVotingClassifier(
             X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
-    def _new_estimator(self, room: int, X):
+    def _new_estimator(self, patch_bytes: int, X):
         """Return the estimator to be fitted, with the memory that the patches leave."""
         estimator = KMeansKernelClassifier()
         if self.estimator is not None:
             estimator = clone(self.estimator)
         if self.memory_budget is None:
             return estimator
-        left = resolve_budget(self.memory_budget, X) - room
+        left = resolve_budget(self.memory_budget, X) - patch_bytes
         budgets = {
             name: left
             for name, value in estimator.get_params().items()
@@ -313,15 +313,15 @@ class PatchVotingClassifier(
         n_axes = 1 if self.image_shape is None else 2
         return math.prod(one.shape[1 : 1 + n_axes])
 
-    def _check_room(self, X, n_values: int) -> int:
-        """Return the bytes that all patches take, if there is room for them."""
+    def _patch_bytes(self, X, n_values: int) -> int:
+        """Return the bytes of all patches, if the budget allows them."""
         budget = resolve_budget(self.memory_budget, X)
         needed = X.shape[0] * n_values * itemsize(X)
         if needed > _PATCH_SHARE * budget:
             raise MemoryError(
                 f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
                 f"and the estimator needs memory beside them; memory_budget allows "
-                f"{format_bytes(budget)}. Pass float32 pictures, fewer of them, a "
+                f"{format_bytes(budget)}. Pass float32 images, fewer of them, a "
                 "smaller patch_size, or a larger memory_budget."
             )
         return needed

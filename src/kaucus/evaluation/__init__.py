@@ -1,4 +1,4 @@
-"""Predictions in; metrics, timings, tables and figures out."""
+"""Metrics, searches over C and gamma, comparisons of kernels, and tables."""
 
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
@@ -9,21 +9,11 @@ from kaucus.evaluation._grid_search import (
     grid_search_gamma_C,
 )
 from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
-from kaucus.evaluation._machine import describe_machine
 from kaucus.evaluation._tables import (
     format_seconds,
     format_table,
     markdown_table,
     print_table,
-)
-from kaucus.evaluation._timing import (
-    IsolatedRun,
-    MemoryUse,
-    Stopwatch,
-    best_of,
-    peak_memory,
-    run_isolated,
-    timed,
 )
 from kaucus.evaluation._tunability import (
     TunabilityCurve,
@@ -36,26 +26,18 @@ __all__ = [
     "C_GRID",
     "GAMMA_GRID",
     "GammaCSearch",
-    "IsolatedRun",
     "KernelComparison",
     "KernelScore",
-    "MemoryUse",
-    "Stopwatch",
     "TunabilityCurve",
     "TunabilityDisplay",
-    "best_of",
     "clustering_accuracy",
     "compare_kernels",
     "default_kernels",
-    "describe_machine",
     "format_seconds",
     "format_table",
     "grid_search_gamma_C",
     "markdown_table",
-    "peak_memory",
     "print_table",
-    "run_isolated",
-    "timed",
     "tunability_auc",
     "tunability_curve",
 ]

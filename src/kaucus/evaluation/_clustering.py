@@ -1,4 +1,4 @@
-"""Found clusters against known classes."""
+"""Accuracy of clusters against known classes."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment

@@ -1,4 +1,4 @@
-"""Which kernel for clustering, without labels: the paper's open question.
+"""Choose a kernel for clustering without labels: the paper's open question.
 
 The objective of kernel k-means cannot be compared between kernels: it has the units of
 the kernel. What is compared here has none:
@@ -33,8 +33,8 @@ from sklearn.metrics import (
 from sklearn.utils.validation import check_array, column_or_1d
 
 from kaucus.backend import few_threads_for, generator_from
+from kaucus.estimators import step_counter
 from kaucus.evaluation._clustering import clustering_accuracy
-from kaucus.evaluation._grid_search import step_counter
 from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
 from kaucus.kernels import (
     Kernel,
@@ -125,13 +125,13 @@ def compare_kernels(
     if X.shape[0] > max_samples:
         rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     classes = None if y is None else _classes(y, X.shape[0], rows)
-    judge = _Judge(classes, n_init, n_subsamples, int(rng.integers(2**31)))
+    scorer = _Scorer(classes, n_init, n_subsamples, int(rng.integers(2**31)))
     matrices = {name: _matrix(kernel, X, rows) for name, kernel in named.items()}
-    scores = judge.scores(matrices, numbers, verbose)
+    scores = scorer.scores(matrices, numbers, verbose)
     if consensus is None:
         return KernelComparison(tuple(scores), rows)
     K = _consensus(consensus, list(matrices.values()), scores)
-    scores += judge.scores({f"consensus ({consensus})": K}, numbers)
+    scores += scorer.scores({f"consensus ({consensus})": K}, numbers)
     return KernelComparison(tuple(scores), rows, scores[-1])
 
 
@@ -163,7 +163,7 @@ def default_kernels(X) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PathOfRows:
-    """The path kernel of whichever rows are compared.
+    """The path kernel of the rows that are compared.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class PathOfRows:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Scorer:
     """Scores kernel matrices, all with the same starts and subsamples."""
 
     classes: np.ndarray | None
@@ -191,7 +191,7 @@ class _Judge:
         self, matrices: Mapping[str, np.ndarray], numbers: list[int], verbose: int = 0
     ) -> list[KernelScore]:
         """Return the score of each kernel matrix with each number of clusters."""
-        report = step_counter(verbose, len(matrices) * len(numbers), "kernels")
+        report = step_counter(verbose, len(matrices) * len(numbers), "kernel")
         found: list[KernelScore] = []
         for name, K in matrices.items():
             eigenvalues = _centred_eigenvalues(K)
@@ -346,7 +346,7 @@ def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _consensus(how: str, matrices: list[np.ndarray], scores) -> np.ndarray:
-    """Return one kernel matrix made of all."""
+    """Return one kernel matrix made of all kernels'."""
     if how == "average":
         centred = [_centred(K) for K in matrices]
         return sum(K / max(np.trace(K), 1e-300) for K in centred) / len(centred)  # type: ignore[return-value]

@@ -2,14 +2,13 @@
 
 Of the kernel matrix only an exponential depends on gamma, and on C nothing. So the
 distances of all rows are computed once; each gamma costs one exponential per entry;
-each fold takes its slices; and for a fold the machines are fitted from the smallest C
+each fold takes its slices; and for a fold the SVMs are fitted from the smallest C
 on. A solution in which no coefficient has reached C is the solution for every larger C
 as well, and is not computed again.
 """
 
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,12 +21,11 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kaucus.backend import one_blas_thread, warn_user
-from kaucus.estimators import unlabelled_kernels
+from kaucus.estimators import step_counter, unlabelled_kernels
 from kaucus.kernels import GammaPath, Kernel, gamma_path
 
 C_GRID = tuple(10.0**k for k in range(-1, 6))
 GAMMA_GRID = tuple(10.0**k for k in range(-5, 3))
-_WIDTH = 24
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,9 @@ class GammaCSearch:
     scores : ndarray of shape (n_C, n_gamma, n_folds)
         Accuracy on the rows left out; NaN where it was interrupted.
     capped : ndarray of shape (n_C, n_gamma, n_folds)
-        Whether a machine stopped at ``max_iter`` steps before it converged.
+        Whether an SVM stopped at ``max_iter`` steps before it converged.
     n_fits : int
-        Machines that were fitted; the others had the solution of a smaller C.
+        SVMs that were fitted; the others had the solution of a smaller C.
     interrupted : bool
         Whether Ctrl-C ended the search.
     """
@@ -96,14 +94,14 @@ class GammaCSearch:
 
 
 class _Part(NamedTuple):
-    """Rows that share a machine: all of them, or those of one cell."""
+    """Rows that share an SVM: all of them, or those of one cell."""
 
     path: GammaPath
     rows: np.ndarray
 
 
 class _Fold(NamedTuple):
-    """One machine's share of a fold, over all C: counts, (n_C,)."""
+    """One SVM's share of a fold, over all C: counts, (n_C,)."""
 
     correct: np.ndarray
     capped: np.ndarray
@@ -144,7 +142,7 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
     tol : float, default=1e-3
         Tolerance of the solver, as in ``SVC``.
     max_iter : int, default=100000
-        Most steps of a machine. Those that need more are counted in ``capped``, and a
+        Most steps of an SVM. Those that need more are counted in ``capped``, and a
         warning tells.
     n_jobs : int, default=None
         Folds at a time, in threads.
@@ -184,7 +182,7 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 def _parts(model: Any, X: np.ndarray) -> list[_Part]:
-    """Compute the distances of each machine's rows, once."""
+    """Compute the distances of each SVM's rows, once."""
     if isinstance(model, Kernel):
         return [_Part(gamma_path(model, X), np.arange(len(X)))]
     kernels = unlabelled_kernels(model, X)
@@ -194,7 +192,7 @@ def _parts(model: Any, X: np.ndarray) -> list[_Part]:
 def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
     shape = (len(options["Cs"]), len(gammas), len(folds))
     scores, capped = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    report = step_counter(verbose, len(gammas) * len(folds), "(gamma, fold)")
+    report = step_counter(verbose, len(gammas) * len(folds), "pair of gamma and fold")
     n_fits = [0]
 
     def run(g: int, f: int, matrices: list[np.ndarray]) -> None:
@@ -249,7 +247,7 @@ def _unit_scale(K: np.ndarray) -> _Scaled:
 def _run_fold(
     K: _Scaled, rows, labels, train, test, *, Cs, tol: float, max_iter: int
 ) -> _Fold:
-    """Fit one machine for each C to the training rows of a fold among ``rows``."""
+    """Fit one SVM for each C to the training rows of a fold among ``rows``."""
     train_rows = np.flatnonzero(np.isin(rows, train))
     test_rows = np.flatnonzero(np.isin(rows, test))
     y_train, y_test = labels[rows[train_rows]], labels[rows[test_rows]]
@@ -284,27 +282,11 @@ def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
         )
     if capped.any():
         warn_user(
-            f"{capped.sum()} of {capped.size} machines stopped at max_iter={max_iter} "
+            f"{capped.sum()} of {capped.size} SVMs stopped at max_iter={max_iter} "
             "steps before they converged; capped tells which. Their C is too large "
             "for their gamma; increase max_iter if the best one is among them.",
             ConvergenceWarning,
         )
-
-
-def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
-    """Return a function that counts one step and draws a bar on a terminal."""
-    done = [0]
-
-    def report() -> None:
-        done[0] += 1
-        if verbose and sys.stderr.isatty():
-            filled = round(_WIDTH * done[0] / total)
-            bar = "█" * filled + "·" * (_WIDTH - filled)
-            end = "\n" if done[0] == total else ""
-            text = f"\r[kaucus] {bar} {done[0]} of {total} {what}"
-            print(text, end=end, file=sys.stderr, flush=True)
-
-    return report
 
 
 def _grid(name: str, values: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a comparison of kernels found: a score for each, and tables of them."""
+"""Results of ``compare_kernels``: a score for each kernel, and tables of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from kaucus.evaluation._tables import format_table
 
 @dataclass(frozen=True, kw_only=True)
 class KernelScore:
-    """What one kernel makes of the data.
+    """Scores of the clusters that one kernel finds.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ _LABELLED = ("accuracy", "ari", "nmi")
 
 @dataclass(frozen=True)
 class KernelComparison:
-    """Kernels side by side; ``print`` shows the table.
+    """Scores of several kernels; ``print`` shows them as a table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows in; plain, Markdown or (on a terminal) drawn tables out."""
+"""Tables as plain text, as Markdown, or drawn on a terminal."""
 
 import importlib.util
 import sys

@@ -91,7 +91,7 @@ def tunability_auc(scores, *, lower=None, upper=1.0) -> float:
 
 
 def grid_scores(scores: Any) -> np.ndarray:
-    """Return the mean score of each point of a grid, (n,), from what holds them."""
+    """Return the mean score of each point of a grid, (n,)."""
     results = getattr(scores, "cv_results_", scores)
     if isinstance(results, Mapping):
         if "mean_test_score" not in results:

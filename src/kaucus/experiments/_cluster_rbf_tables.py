@@ -6,13 +6,12 @@ are of what each seed gives, not what the mean grid gives.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.evaluation import markdown_table, tunability_auc
 from kaucus.experiments._cluster_rbf_figures import draw_figures
-from kaucus.experiments._registry import Derived
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Paper
 from kaucus.experiments._svm_grid import load_scaled
@@ -23,7 +22,18 @@ UNIT = "C2 unit"
 Grids = dict[tuple[str, str], list[np.ndarray]]
 
 
-def derive(paper: Paper, outcome: Outcome, output: Path, data_home: Any) -> Derived:
+class Derived(NamedTuple):
+    """Tables and figures that are made from a paper's results, not run themselves."""
+
+    markdown: str
+    files: list[Path]
+    lines: list[str]
+    """What to print at the end of a run."""
+
+
+def derive_cluster_rbf(
+    paper: Paper, outcome: Outcome, output: Path, data_home: Any
+) -> Derived:
     """Make the tables and figures for which there are results."""
     records = gather(outcome)
     grids = {

@@ -1,4 +1,4 @@
-"""One fit, a number after each of its steps: curves of error over steps.
+"""Curves of the test error over the steps of one fit.
 
 Cells with ``at_step`` read their number off the history of one fit, which cells that
 differ in the step alone share, also across runs of the command.
@@ -12,21 +12,27 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
-from kaucus.evaluation import peak_memory, timed
 from kaucus.experiments._data import Split
+from kaucus.experiments._measure import peak_memory, timed
 
 
 def curve_key(determining: Mapping[str, Any]) -> str:
     """Hash all that determines a fit, but not the step that is read off."""
     rest = {key: value for key, value in determining.items() if key != "at_step"}
-    text = json.dumps(rest, sort_keys=True)
+    return hash_of(rest)
+
+
+def hash_of(content: Mapping[str, Any]) -> str:
+    """Return a hash of a mapping, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
-    """Fit with the test rows watched; return errors in per cent, step by step.
+    """Fit, and return the test error in per cent after each step.
 
     Parameters
     ----------
@@ -41,42 +47,48 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
     if before is not None:
         X_train = before.fit_transform(X_train, split.y_train)
         X_test = before.transform(X_test)
-    with warnings.catch_warnings(), peak_memory() as memory:
+    prepared = Split(X_train, split.y_train, X_test, split.y_test)
+    with warnings.catch_warnings():
         # The number of steps is what the experiment varies.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        watched = {"X_val": X_test, "y_val": split.y_test}
-        _, seconds = timed(lambda: model.fit(X_train, split.y_train, **watched))
-        check_not_interrupted(model)
-        predicted, predict_seconds = timed(model.predict, X_test)
+        validation = {"X_val": X_test, "y_val": split.y_test}
+        predicted, record = fit_and_predict(model, prepared, **validation)
     history = model.history_
     if not history or not history["step"]:
         raise ValueError(
             f"{type(model).__name__} with solver {model.solver_!r} has no history; "
             "at_step needs an iterative solver."
         )
-    record = {
-        "errors": [100 * error for error in history["validation_error"]],
-        "residuals": history["residual"],
-        "solver_seconds": history["seconds"][-1],
-        "n_train": len(X_train),
-        "n_test": len(X_test),
-        "solver": model.solver_,
-        "n_iter": int(model.n_iter_),
-        "fit_seconds": seconds,
-        "predict_seconds": predict_seconds,
-        "peak_memory": memory.rise,
-    }
+    record["errors"] = [100 * error for error in history["validation_error"]]
+    record["residuals"] = history["residual"]
+    record["solver_seconds"] = history["seconds"][-1]
     if keep_predictions:
         record["predictions"] = np.asarray(predicted).tolist()
         record["confusion"] = confusion_percent(split.y_test, predicted)
     return record
 
 
-def check_not_interrupted(estimator: Any) -> None:
-    """Raise the Ctrl-C that a fit took for its end: half a fit is no result."""
-    _, model = _parts(estimator)
-    if getattr(getattr(model, "solve_info_", None), "interrupted", False):
-        raise KeyboardInterrupt
+def fit_and_predict(
+    estimator: Any, split: Split, **fit_options: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Fit and predict once; return the predictions and what it took."""
+    with peak_memory() as memory:
+        train = (split.X_train, split.y_train)
+        _, fit_seconds = timed(estimator.fit, *train, **fit_options)
+        _, model = _parts(estimator)
+        if getattr(getattr(model, "solve_info_", None), "interrupted", False):
+            raise KeyboardInterrupt  # Ctrl-C ended the fit early: that is no result
+        predicted, predict_seconds = timed(estimator.predict, split.X_test)
+    n_iter = getattr(model, "n_iter_", None)
+    return predicted, {
+        "n_train": len(split.X_train),
+        "n_test": len(split.X_test),
+        "solver": getattr(model, "solver_", None),
+        "n_iter": None if n_iter is None else int(np.max(n_iter)),
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "peak_memory": memory.rise,
+    }
 
 
 def error_at(record: dict, step: int) -> float:
@@ -87,11 +99,8 @@ def error_at(record: dict, step: int) -> float:
 
 def confusion_percent(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, Any]:
     """Return the classes and, for each true one, the shares of predicted ones in %."""
-    classes, true = np.unique(y_true, return_inverse=True)
-    predicted = np.searchsorted(classes, y_pred)
-    counts = np.zeros((len(classes), len(classes)))
-    np.add.at(counts, (true, predicted), 1)
-    shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+    classes = np.unique(y_true)
+    shares = 100 * confusion_matrix(y_true, y_pred, labels=classes, normalize="true")
     return {"classes": [str(c) for c in classes], "percent": shares.round(1).tolist()}
 
 

@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from kaucus import datasets
 
 
 class Split(NamedTuple):
@@ -34,7 +38,7 @@ def load_split(
         ``"mnist"`` (the usual 60,000 and 10,000 rows), ``"cifar10"`` (50,000 and
         10,000), ``"uci/NAME"`` (halves by the seed, stratified), or
         ``"clustering/NAME"`` (all rows, both as training and as test rows; see
-        ``_clustering.load_points``).
+        :func:`load_points`).
     n_train : int, default=None
         Number of training rows; None takes all.
     sample : {"first", "random"}, default="first"
@@ -46,22 +50,12 @@ def load_split(
     data_home : path, default=None
         Folder with the data; None takes the environment's ``KAUCUS_DATA``.
 
-    Returns
-    -------
-    Split
-        ``X_train, y_train, X_test, y_test``.
-
-    Raises
-    ------
-    FileNotFoundError
-        When the data are not there.
-
     Examples
     --------
     >>> load_split("digits", n_train=100).X_train.shape
     (100, 64)
     """
-    split = _loader(dataset)(data_home, seed)
+    split = _load(dataset, data_home, seed)
     if n_train is not None:
         rows = _choose_rows(len(split.X_train), n_train, sample, seed)
         split = split._replace(X_train=split.X_train[rows], y_train=split.y_train[rows])
@@ -71,22 +65,60 @@ def load_split(
     )
 
 
-def _loader(dataset: str) -> Callable[[Any, int], Split]:
-    """Find the function of folder and seed that loads a data set."""
-    if dataset.startswith("uci/"):
-        return _from_loader("load_uci", dataset[4:])
-    if dataset.startswith("clustering/"):
-        return lambda data_home, seed: _points(dataset[11:], data_home)
+def _load(dataset: str, data_home: Any, seed: int) -> Split:
+    """Load all rows of a data set."""
+    kind, _, name = dataset.partition("/")
+    if kind == "uci":
+        data = datasets.load_uci(name, data_home=data_home, return_X_y=True)
+        return _halves(*data, seed=seed)
+    if kind == "clustering":
+        X, y = load_points(name, data_home)
+        return Split(X, y, X, y)
     if dataset not in _LOADERS:
         raise ValueError(
             f"Data set {dataset!r} is not known; use one of "
             f"{', '.join(sorted(_LOADERS))}, 'uci/NAME' or 'clustering/NAME'."
         )
-    return _LOADERS[dataset]
+    return _LOADERS[dataset](data_home)
+
+
+# Functions of the folder with the data. The halves of digits are part of the data set.
+_LOADERS: dict[str, Callable[[Any], Split]] = {
+    "digits": lambda home: _halves(*load_digits(return_X_y=True), seed=0),
+    "mnist": lambda home: Split(*datasets.load_mnist(data_home=home, return_X_y=True)),
+    "cifar10": lambda home: Split(
+        *datasets.load_cifar10(data_home=home, return_X_y=True)
+    ),
+}
+
+
+def load_points(name: str, data_home: str | Path | None) -> tuple[np.ndarray, Any]:
+    """Load all rows and their classes, for clustering.
+
+    Parameters
+    ----------
+    name : str
+        ``"smiley"``, ``"cassini"`` (generators, 500 points, seed 0),
+        ``"rings-R1-R2"`` (399 points, noise 0.2, seed 0), ``"iris"``, ``"seeds"``,
+        ``"glass"`` (UCI), or a name for :func:`kaucus.datasets.load_shapes`.
+    data_home : path or None
+        Folder with the data.
+    """
+    if name == "smiley":
+        return datasets.make_smiley(500, random_state=0)
+    if name == "cassini":
+        # From the generator, and not the file of the same name: it is there everywhere.
+        return datasets.make_cassini(500, random_state=0)
+    if name.startswith("rings-"):
+        radii = [float(radius) for radius in name.split("-")[1:]]
+        return datasets.make_rings(399, radii=radii, random_state=0)
+    is_uci = name in ("iris", "seeds", "glass")
+    load = datasets.load_uci if is_uci else datasets.load_shapes
+    return load(name, data_home=data_home, return_X_y=True)
 
 
 def _choose_rows(n_rows: int, n_train: int, sample: str, seed: int) -> Any:
-    """Choose which training rows to keep."""
+    """Return the numbers of the training rows to keep, or a slice."""
     if n_train > n_rows:
         raise ValueError(
             f"n_train={n_train} exceeds the {n_rows} training rows of this data set; "
@@ -100,46 +132,9 @@ def _choose_rows(n_rows: int, n_train: int, sample: str, seed: int) -> Any:
     raise ValueError(f"sample={sample!r} is not known; use 'first' or 'random'.")
 
 
-def _digits(data_home: Any, seed: int) -> Split:
-    """Halves of scikit-learn's digits; the split is part of the data set."""
-    from sklearn.datasets import load_digits
-
-    return _halves(*load_digits(return_X_y=True), seed=0)
-
-
-def _from_loader(name: str, *args: str) -> Callable[[Any, int], Split]:
-    """Return a function that calls a loader, and halves rows that have no split."""
-
-    def load(data_home: Any, seed: int) -> Split:
-        from kaucus import datasets
-
-        data = getattr(datasets, name)(*args, data_home=data_home)
-        if "X_train" in data:
-            return Split(data.X_train, data.y_train, data.X_test, data.y_test)
-        return _halves(data.X, data.y, seed=seed)
-
-    return load
-
-
-def _points(name: str, data_home: Any) -> Split:
-    from kaucus.experiments._clustering import load_points
-
-    X, y = load_points(name, data_home)
-    return Split(X, y, X, y)
-
-
 def _halves(X: np.ndarray, y: np.ndarray, *, seed: int) -> Split:
     """Split into two stratified halves."""
-    from sklearn.model_selection import train_test_split
-
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.5, stratify=y, random_state=seed
     )
     return Split(X_train, y_train, X_test, y_test)
-
-
-_LOADERS: dict[str, Callable[[Any, int], Split]] = {
-    "digits": _digits,
-    "mnist": _from_loader("load_mnist"),
-    "cifar10": _from_loader("load_cifar10"),
-}

@@ -1,6 +1,6 @@
-"""The demonstration: our classifiers beside SVC, and a picture to look at.
+"""The demonstration: our classifiers compared with SVC, and a figure.
 
-Needs nothing but what comes with scikit-learn; matplotlib for the picture.
+Needs nothing but what comes with scikit-learn; matplotlib for the image.
 """
 
 import pickle
@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.datasets import make_classification, make_moons
+from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.svm import SVC
 
+from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.backend import format_bytes
-from kaucus.evaluation import best_of, format_seconds
+from kaucus.evaluation import format_seconds
 from kaucus.experiments._data import Split, load_split
-from kaucus.experiments._figures import STYLE, new_figure
-from kaucus.experiments._optional import require
+from kaucus.experiments._figures import figure_file
+from kaucus.experiments._measure import best_of
 
 HEADERS = (
     "data",
@@ -30,7 +34,7 @@ SETTINGS_TEXT = "kernel='rbf', gamma='scale', C=10 for all; times: best of 3 run
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 
 
-class Contest(NamedTuple):
+class ModelResult(NamedTuple):
     """One model on one data set."""
 
     data: str
@@ -54,27 +58,15 @@ class Contest(NamedTuple):
         ]
 
 
-def compare_models(*, repeats: int = 3) -> list[Contest]:
+def compare_models(*, repeats: int = 3) -> list[ModelResult]:
     """Fit our classifiers and SVC with the same settings on the demo's data.
 
-    Parameters
-    ----------
-    repeats : int, default=3
-        Each time is the best of so many runs in this process.
-
-    Returns
-    -------
-    list of Contest
-        Three per data set: ours, then SVC.
+    Three results per data set: ours, then SVC. Each time is the best of ``repeats``.
     """
-    from sklearn.svm import SVC
-
-    from kaucus import KMeansKernelClassifier, LSSVMClassifier
-
     makers = (KMeansKernelClassifier, LSSVMClassifier, SVC)
     data = {"digits": load_split("digits"), "clouds": make_clouds_split()}
     return [
-        _contest(_describe(name, split), maker, split, repeats)
+        _measure_model(_describe(name, split), maker, split, repeats)
         for name, split in data.items()
         for maker in makers
     ]
@@ -82,8 +74,6 @@ def compare_models(*, repeats: int = 3) -> list[Contest]:
 
 def make_clouds_split() -> Split:
     """Make 8,000 rows of ten classes with 300 features, and split them in halves."""
-    from sklearn.datasets import make_classification
-
     X, y = make_classification(
         n_samples=8000,
         n_features=300,
@@ -97,22 +87,12 @@ def make_clouds_split() -> Split:
 
 
 def draw_demo(path: str | Path) -> Path:
-    """Draw two moons with their probabilities, and representatives of digits.
-
-    Parameters
-    ----------
-    path : path
-        The PNG file to write.
-    """
-    require("matplotlib", extra="plot")
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        figure = new_figure(12.5, 5.4)
+    """Draw two moons with their probabilities, and representatives of digits."""
+    margins = {"savefig.bbox": "tight", "savefig.pad_inches": 0.15}
+    with figure_file(path, 12.5, 5.4, **margins) as figure:
         left, right = figure.subfigures(1, 2, wspace=0.04, width_ratios=[1.15, 1])
         _draw_moons(left)
         _draw_representatives(right)
-        figure.savefig(path, facecolor="white", pad_inches=0.15, bbox_inches="tight")
     return Path(path)
 
 
@@ -121,13 +101,13 @@ def _describe(name: str, split: Split) -> str:
     return f"{name} ({n_rows:,} × {n_features})"
 
 
-def _contest(data: str, maker: Callable[..., Any], split: Split, repeats: int):
+def _measure_model(data: str, maker: Callable[..., Any], split: Split, repeats: int):
     """Measure one model on one data set."""
     model, fit_seconds = best_of(
         repeats, lambda: _make(maker).fit(split.X_train, split.y_train)
     )
     predicted, predict_seconds = best_of(repeats, model.predict, split.X_test)
-    return Contest(
+    return ModelResult(
         data=data,
         model=maker.__name__,
         accuracy=float(np.mean(predicted == split.y_test)),
@@ -157,31 +137,33 @@ def _stored_vectors(model: Any) -> int:
 
 def _draw_moons(figure: Any) -> None:
     """Shade the plane by the probability of one moon."""
-    from sklearn.datasets import make_moons
-
-    from kaucus import KMeansKernelClassifier
-
     X, y = make_moons(600, noise=0.2, random_state=0)
     model = KMeansKernelClassifier(8, kernel="rbf", gamma=2.0, C=10.0, random_state=0)
     model.fit(X, y)
-    low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
-    across, up = np.meshgrid(*np.linspace(low, high, 220).T)
-    grid = np.column_stack([across.ravel(), up.ravel()])
-    p = model.predict_proba(grid)[:, 1].reshape(across.shape)
-
     axes = figure.add_subplot()
-    levels = np.linspace(0, 1, 21)
-    shade = axes.contourf(across, up, p, levels=levels, cmap=_colour_map())
-    axes.contour(across, up, p, levels=[0.5], colors="#222222", linewidths=2)
+    shade = DecisionBoundaryDisplay.from_estimator(
+        model,
+        X,
+        response_method="predict_proba",
+        grid_resolution=220,
+        eps=0.4,
+        ax=axes,
+        levels=np.linspace(0, 1, 21),
+        cmap=_colour_map(),
+    )
+    grid = shade.xx0, shade.xx1, shade.response
+    axes.contour(*grid, levels=[0.5], colors="#222222", linewidths=2)
     for label, colour in enumerate((_BLUE, _ORANGE)):
         axes.scatter(*X[y == label].T, s=16, color=colour, edgecolor="white", lw=0.5)
         chosen = model.representatives_[model.representative_labels_ == label]
         axes.scatter(*chosen.T, s=190, color=colour, edgecolor="#222222", lw=2)
-    axes.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title("Two moons: 16 representatives speak for 600 points", loc="left")
-    bar = figure.colorbar(shade, ax=axes, ticks=[0, 0.25, 0.5, 0.75, 1], pad=0.02)
+    bar = figure.colorbar(
+        shade.surface_, ax=axes, ticks=[0, 0.25, 0.5, 0.75, 1], pad=0.02
+    )
     bar.set_label("probability of the orange moon")
     bar.ax.tick_params(labelsize=10, length=0)
     bar.outline.set_visible(False)
@@ -195,9 +177,7 @@ def _colour_map() -> Any:
 
 
 def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
-    """Show the representatives of digits that speak for most pictures."""
-    from kaucus import KMeansKernelClassifier
-
+    """Show the representatives of digits with the largest weights."""
     split = load_split("digits")
     model = KMeansKernelClassifier(20, random_state=0, C=10.0)
     accuracy = model.fit(split.X_train, split.y_train).score(split.X_test, split.y_test)
@@ -213,7 +193,7 @@ def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
             axis.set_title(text, fontsize=9, pad=2, color=_ORANGE)
     n = len(model.representatives_)
     figure.suptitle(
-        f"Digits: {n} representatives for {len(split.X_train)} pictures,\n"
+        f"Digits: {n} representatives for {len(split.X_train)} images,\n"
         f"{100 * accuracy:.1f} % of the others read right",
         fontsize=13,
     )

@@ -1,12 +1,14 @@
-"""Curves of a metric over a parameter, with the published points, as PNG files."""
+"""Curves of a metric over a parameter or over the steps of a fit, as PNG files."""
 
+import importlib.util
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kaucus.experiments._metrics import METRICS
-from kaucus.experiments._optional import require
+from kaucus.experiments._registry import METRICS
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import Figure
 
@@ -21,51 +23,94 @@ STYLE = {
     "legend.frameon": False,
     "figure.dpi": 150,
 }
+# For figures of many panels.
+SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
 
 
-def new_figure(width: float = 7.0, height: float = 4.5) -> Any:
-    """Make an empty matplotlib figure that draws without a screen."""
-    require("matplotlib", extra="plot")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
-    figure = Canvas(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+class MissingPackageError(ModuleNotFoundError):
+    """An optional package is needed and not installed."""
 
 
-def draw_curve(figure: Figure, rows: Sequence[Row], path: str | Path) -> Path | None:
-    """Draw one figure of a paper.
+def require_matplotlib() -> None:
+    """Raise a :class:`MissingPackageError` with the remedy if it is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingPackageError(
+            "matplotlib is not installed; this needs it: pip install 'kaucus[plot]'"
+        )
+
+
+@contextmanager
+def figure_file(
+    path: str | Path, width: float = 7.0, height: float = 4.5, **style: Any
+) -> Iterator[Any]:
+    """Yield an empty matplotlib figure, which is written to a PNG file at the end.
 
     Parameters
     ----------
-    figure : Figure
-        What is on the axes.
-    rows : sequence of Row
-        The table's rows; those that the figure selects and that have a value are
-        drawn, with their spread, and published values as open markers.
     path : path
         The PNG file to write.
+    width, height : float
+        In inches.
+    **style
+        Settings of matplotlib that differ from ``STYLE``.
+    """
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
 
-    Returns
-    -------
-    Path or None
-        The file; None if there was nothing to draw.
+    with rc_context({**STYLE, **style}):
+        figure = Canvas(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # draws without a screen
+        yield figure
+        figure.savefig(path)
+
+
+def selected(figure: Figure, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with results that a figure selects."""
+    wanted = {
+        key: v if isinstance(v, list) else [v] for key, v in figure.select.items()
+    }
+    return [
+        row
+        for row in rows
+        if row.mean is not None
+        and all(row.cell.value_of(key) in values for key, values in wanted.items())
+    ]
+
+
+def draw_curve(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the metric over a parameter, with spread and published points.
+
+    Returns the file, or None if there was nothing to draw; so do all that draw.
     """
     curves = select_curves(figure, rows)
     if not curves:
         return None
-    require("matplotlib", extra="plot")
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        canvas = new_figure()
+    with figure_file(path) as canvas:
         axes = canvas.add_subplot()
-        for colour, (name, points) in zip(_colours(), curves.items(), strict=False):
-            _draw_points(axes, name, points, colour)
-        _label_axes(axes, figure, curves)
-        canvas.savefig(path)
-    return Path(path)
+        for colour, (name, points) in zip(itertools.cycle(COLOURS), curves.items()):
+            xs, of_curve = zip(*points, strict=True)
+            means = [row.mean for row in of_curve]
+            spread = [row.spread or 0.0 for row in of_curve]
+            style = {"color": colour, "marker": "o", "lw": 2, "capsize": 3}
+            axes.errorbar(xs, means, yerr=spread, label=name, **style)
+            label = f"{name}, published ± tolerance"
+            _draw_published(axes, xs, of_curve, label, color=colour, alpha=0.8)
+        axes.set_title(figure.title, loc="left")
+        axes.set_xlabel(figure.x_label)
+        axes.set_ylabel(METRICS[of_curve[0].cell.metric].label)
+        if figure.log_x:
+            ticks = sorted({x for points in curves.values() for x, _ in points})
+            axes.set_xscale("log")
+            axes.minorticks_off()
+            axes.set_xticks(ticks, _readable_labels(ticks))
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y", alpha=0.25)
+        axes.legend()
+    return path
 
 
 def select_curves(
@@ -73,37 +118,17 @@ def select_curves(
 ) -> dict[str, list[tuple[float, Row]]]:
     """Sort the rows that a figure shows into curves of ``(x, row)``, by x."""
     curves: dict[str, list[tuple[float, Row]]] = {}
-    for row in rows:
+    for row in selected(figure, rows):
         x = row.cell.value_of(figure.x)
-        wanted = all(
-            _matches(row.cell.value_of(key), value)
-            for key, value in figure.select.items()
-        )
-        if wanted and x is not None and row.mean is not None:
-            name = str(row.cell.value_of(figure.by))
-            curves.setdefault(name, []).append((x, row))
+        if x is not None:
+            curves.setdefault(str(row.cell.value_of(figure.by)), []).append((x, row))
     return {name: sorted(p, key=lambda xr: xr[0]) for name, p in curves.items()}
 
 
-def _matches(value: Any, wanted: Any) -> bool:
-    """Tell whether a value is the wanted one, or one of a list of wanted ones."""
-    return value in wanted if isinstance(wanted, list) else value == wanted
-
-
-def _colours():
-    while True:
-        yield from COLOURS
-
-
-def _draw_points(axes, name: str, points, colour: str) -> None:
-    """Draw one curve with its spread and the published points."""
-    x = [x for x, _ in points]
-    mean = [row.mean for _, row in points]
-    spread = [row.spread or 0.0 for _, row in points]
-    axes.errorbar(
-        x, mean, yerr=spread, color=colour, marker="o", lw=2, capsize=3, label=name
-    )
-    printed = [(x, row.cell) for x, row in points if row.cell.published is not None]
+def _draw_published(axes, xs, rows: Sequence[Row], label: str, **style: Any) -> None:
+    """Draw the published numbers among the rows as open markers."""
+    pairs = zip(xs, (row.cell for row in rows), strict=True)
+    printed = [(x, cell) for x, cell in pairs if cell.published is not None]
     if printed:
         axes.errorbar(
             [x for x, _ in printed],
@@ -112,35 +137,72 @@ def _draw_points(axes, name: str, points, colour: str) -> None:
             fmt="D",
             ms=8,
             mfc="white",
-            color=colour,
-            alpha=0.8,
             capsize=4,
-            label=f"{name}, published ± tolerance",
+            label=label,
+            **style,
         )
-
-
-def _label_axes(axes, figure: Figure, curves) -> None:
-    """Write title, labels with units, and ticks in plain numbers."""
-    xs = sorted({x for points in curves.values() for x, _ in points})
-    row = next(iter(curves.values()))[0][1]
-    axes.set_title(figure.title, loc="left")
-    axes.set_xlabel(figure.x_label)
-    axes.set_ylabel(METRICS[row.cell.metric].label)
-    if figure.log_x:
-        axes.set_xscale("log")
-        axes.minorticks_off()
-        axes.set_xticks(xs, _readable_labels(xs))
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y", alpha=0.25)
-    axes.legend()
 
 
 def _readable_labels(xs: Sequence[float]) -> list[str]:
     """Label the ticks of a logarithmic axis; of those too near each other, the last."""
-    room = (math.log(xs[-1] / xs[0]) or 1.0) / 11
-    labels, left = [], math.inf
+    least_distance = (math.log(xs[-1] / xs[0]) or 1.0) / 11
+    labels, last = [], math.inf
     for x in reversed(xs):
-        far = left == math.inf or math.log(left / x) >= room
-        labels.append(f"{x:,}" if far else "")
-        left = x if far else left
+        is_far = last == math.inf or math.log(last / x) >= least_distance
+        labels.append(f"{x:,}" if is_far else "")
+        last = x if is_far else last
     return labels[::-1]
+
+
+def draw_history(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the error after each step, one line for each fit."""
+    histories = select_histories(figure, rows)
+    if not histories:
+        return None
+    with figure_file(path) as canvas:
+        axes = canvas.add_subplot()
+        for colour, (name, errors) in zip(itertools.cycle(COLOURS), histories.items()):
+            steps = range(1, len(errors) + 1)
+            marker = "o" if len(steps) <= 30 else None
+            axes.plot(steps, errors, color=colour, marker=marker, label=name)
+        shown = selected(figure, rows)
+        at_steps = [row.cell.at_step for row in shown]
+        _draw_published(axes, at_steps, shown, "published ± tolerance", color="black")
+        axes.set_title(figure.title, loc="left")
+        axes.set_xlabel(figure.x_label)
+        axes.set_ylabel("test error (%)")
+        _scale_axes(axes, figure)
+        axes.grid(alpha=0.25)
+        axes.legend()
+    return path
+
+
+def select_histories(figure: Figure, rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Return the errors of each fit that the figure shows, by its name."""
+    found: dict[str, list[float]] = {}
+    for row in selected(figure, rows):
+        record = row.records[0]
+        if "errors" in record:
+            value = row.cell.value_of(figure.by)
+            name = value if isinstance(value, str) else f"{figure.by} = {value:,}"
+            found.setdefault(f"{name}, {record['n_train']:,} rows", record["errors"])
+    return found
+
+
+def _scale_axes(axes, figure: Figure) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    if figure.log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    if figure.log_y:
+        axes.set_yscale("log")
+        # 1, 2, 5, 10 ...: a curve within one decade needs them, and two decades have
+        # no room for more.
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter("{x:g}")

@@ -1,86 +1,138 @@
-"""Names in the tables -> the functions and classes behind them.
+"""The one registry: names in the TOML files -> metrics, transformers and methods."""
 
-A function or class is named as ``"module:name"``, so that nothing is imported before
-use; tests put others in its place.
-"""
-
-import importlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-Named = str | Callable[..., Any]
-"""``"module:name"``, or the function or class itself."""
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from kaucus import LSSVMClassifier
+from kaucus.evaluation import clustering_accuracy
+from kaucus.experiments._methods import (
+    ClusterRuns,
+    PickedKernel,
+    PrintedHybrid,
+    fourier_classifier,
+    patch_classifier,
+    pixel_classifier,
+)
+from kaucus.experiments._svm_grid import measure_grid
+from kaucus.preprocessing import FourierFeatures, GaussianWindow, UnitNormalizer
+
+
+class Metric(NamedTuple):
+    """A function of true and predicted targets, and how to write its value."""
+
+    label: str
+    digits: int
+    score: Callable[[np.ndarray, np.ndarray], float]
+
+
+def _error_percent(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return float(100 * np.mean(np.asarray(y_true) != np.asarray(y_pred)))
+
+
+def _accuracy_percent(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return 100 - _error_percent(y_true, y_pred)
+
+
+METRICS: dict[str, Metric] = {
+    "error_percent": Metric("test error (%)", 2, _error_percent),
+    "accuracy": Metric("accuracy", 3, lambda t, p: _accuracy_percent(t, p) / 100),
+    "accuracy_percent": Metric("test accuracy (%)", 2, _accuracy_percent),
+    "clustering_accuracy": Metric("accuracy", 3, clustering_accuracy),
+}
+
+# Transformers before a method, by the equations of Andrecut (2016). He does not say
+# which transform he takes: 1-D is that of the flattened image.
+PREPROCESSING: dict[str, list[Any]] = {
+    "unit": [UnitNormalizer()],  # eq. 61-62
+    "fourier-1d": [FourierFeatures(fft="1d")],  # eq. 69-75
+    "fourier-2d": [FourierFeatures((28, 28), fft="2d", power=1.0)],
+    "window-unit": [GaussianWindow((3, 32, 32)), UnitNormalizer()],  # 76, 61-62
+    "window-fourier-1d": [GaussianWindow((3, 32, 32)), FourierFeatures(fft="1d")],
+}
 
 # Classes of estimators, and functions of the parameters that return one.
-METHODS: dict[str, Named] = {
-    "ls-svm": "kaucus:LSSVMClassifier",
-    "kmeans-kernel": "kaucus.experiments._digit_methods:raw",
-    "kmeans-kernel, all rows": "kaucus.experiments._digit_methods:raw",
-    "FFT, kmeans-kernel": "kaucus.experiments._digit_methods:fourier",
-    "FFT, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:fourier",
-    "patches, kmeans-kernel": "kaucus.experiments._digit_methods:patches",
-    "patches, kmeans-kernel, all rows": "kaucus.experiments._digit_methods:patches",
-    "patches of 26 x 26, kmeans-kernel, all rows": (
-        "kaucus.experiments._digit_methods:patches"
-    ),
-    "kernel-kmeans-runs": "kaucus.experiments._clustering:ClusterRuns",
-    "picked-kernel": "kaucus.experiments._clustering:PickedKernel",
-    "kaczmarz-mp as printed": "kaucus.experiments._printed_hybrid:PrintedHybrid",
+METHODS: dict[str, Callable[..., Any]] = {
+    "ls-svm": LSSVMClassifier,
+    "kmeans-kernel": pixel_classifier,
+    "kmeans-kernel, all rows": pixel_classifier,
+    "FFT, kmeans-kernel": fourier_classifier,
+    "FFT, kmeans-kernel, all rows": fourier_classifier,
+    "patches, kmeans-kernel": patch_classifier,
+    "patches, kmeans-kernel, all rows": patch_classifier,
+    "patches of 26 x 26, kmeans-kernel, all rows": patch_classifier,
+    "kernel-kmeans-runs": ClusterRuns,
+    "picked-kernel": PickedKernel,
+    "kaczmarz-mp as printed": PrintedHybrid,
 }
 
 # Functions of (dataset, params, seed, data_home) that return a Measurement, for numbers
 # that are not one fit and one prediction, such as a cross-validated grid.
-MEASUREMENTS: dict[str, Named] = {
-    "svm-grid": "kaucus.experiments._svm_grid:measure_grid",
-}
-
-# Functions of (paper, outcome, output folder, data_home) that return what is Derived.
-DERIVATIONS: dict[str, Named] = {
-    "cluster-rbf": "kaucus.experiments._cluster_rbf_tables:derive",
-}
+MEASUREMENTS: dict[str, Callable[..., Any]] = {"svm-grid": measure_grid}
 
 
-class Measurement(NamedTuple):
-    """What a cell's number is, and what it was made from."""
-
-    value: float
-    n_rows: int
-    seconds: float
-    detail: dict[str, Any]
-    """For derived tables and figures; plain numbers, lists and texts."""
-
-
-class Derived(NamedTuple):
-    """Tables and figures that are made from a paper's results, not run themselves."""
-
-    markdown: str
-    files: list[Path]
-    lines: list[str]
-    """What to print at the end of a run."""
-
-
-def check_name(name: str, table: Mapping[str, Any], kind: str = "Method") -> None:
-    """Raise a ValueError unless the name is in the table."""
+def look_up(name: str, table: Mapping[str, Any], kind: str = "Method") -> Any:
+    """Return what a name stands for, or raise a ValueError that lists the names."""
     if name not in table:
         raise ValueError(
             f"{kind} {name!r} is not known; use one of {', '.join(sorted(table))}."
         )
+    return table[name]
 
 
-def look_up(
-    name: str, table: Mapping[str, Named], kind: str = "Method"
-) -> Callable[..., Any]:
-    """Return the function or class behind a name.
+def build_method(
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    normalize: str | None = None,
+    device: str | None = None,
+    seed: int | None = None,
+    memory_budget: int | str | None = None,
+    methods: Mapping[str, Callable[..., Any]] = METHODS,
+) -> Any:
+    """Build the unfitted estimator of a cell.
 
-    Examples
-    --------
-    >>> look_up("dict", {"dict": "builtins:dict"})
-    <class 'dict'>
+    Parameters
+    ----------
+    method : str
+        A name in ``methods``.
+    params : mapping
+        Parameters of the estimator.
+    normalize : str, default=None
+        A name in ``PREPROCESSING``; its transformers come before the estimator.
+    device, memory_budget : default=None
+        The estimator's ``device`` and ``memory_budget``; None leaves its own.
+    seed : int, default=None
+        Its ``random_state``, if it has one.
+    methods : mapping, default=METHODS
+        Registry of names.
+
+    Raises
+    ------
+    ValueError
+        When a name is unknown, or the method has no such device or budget.
     """
-    check_name(name, table, kind)
-    found = table[name]
-    if isinstance(found, str):
-        module, attribute = found.split(":")
-        found = getattr(importlib.import_module(module), attribute)
-    return found
+    estimator = look_up(method, methods)(**params)
+    if "random_state" not in params:
+        _set_everywhere(estimator, "random_state", seed)
+    for name, value in (("device", device), ("memory_budget", memory_budget)):
+        if value is not None and not _set_everywhere(estimator, name, value):
+            raise ValueError(
+                f"{name}={value!r} was asked for, but method {method!r} has no such "
+                f"parameter; leave the {name} out for it."
+            )
+    if normalize is None:
+        return estimator
+    before = look_up(normalize, PREPROCESSING, "Preprocessing")
+    return make_pipeline(*map(clone, before), estimator)
+
+
+def _set_everywhere(estimator: Any, name: str, value: Any) -> bool:
+    """Set a parameter of an estimator and of those inside it; tell if any has it."""
+    known = estimator.get_params(deep=True)
+    found = [key for key in known if key == name or key.endswith(f"__{name}")]
+    estimator.set_params(**dict.fromkeys(found, value))
+    return bool(found)

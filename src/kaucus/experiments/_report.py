@@ -1,4 +1,4 @@
-"""A run's outcome in; ours against the published numbers, as a table, out."""
+"""Our numbers beside the published ones, as a table and as Markdown."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds, markdown_table
-from kaucus.experiments._metrics import METRICS
+from kaucus.experiments._registry import METRICS
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Cell, Paper
 
@@ -106,7 +106,7 @@ def report_rows(rows: Sequence[Row]) -> list[list[Any]]:
 
 
 def report_lines(outcome: Outcome) -> list[str]:
-    """Say in plain lines what the table cannot: problems, and what was left out."""
+    """Return lines about problems, and about cells that were left out."""
     lines = []
     for status in ("skipped", "failed"):
         labels: dict[str, list[str]] = {}

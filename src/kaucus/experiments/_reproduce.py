@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import TextIO
 
 from kaucus.backend import device_name
-from kaucus.experiments._figures import draw_curve
-from kaucus.experiments._history_figures import (
+from kaucus.experiments._cluster_rbf_tables import Derived, derive_cluster_rbf
+from kaucus.experiments._figures import MissingPackageError, draw_curve, draw_history
+from kaucus.experiments._image_figures import (
     draw_confusion,
-    draw_history,
     draw_misread,
+    draw_points,
 )
-from kaucus.experiments._optional import MissingPackageError
-from kaucus.experiments._point_figures import draw_points
-from kaucus.experiments._registry import DERIVATIONS, Derived, look_up
+from kaucus.experiments._registry import look_up
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
 from kaucus.experiments._runner import Outcome, Settings, run_paper
 from kaucus.experiments._spec import Paper, load_paper
@@ -21,11 +20,21 @@ from kaucus.experiments._store import replace_file
 
 # What `kaucus reproduce` returns to the shell; 2 is argparse's, for wrong usage.
 OK, MISMATCH, SKIPPED, INTERRUPTED = 0, 1, 3, 130
+# What draws each kind of figure.
+FIGURES = {
+    "curve": draw_curve,
+    "history": draw_history,
+    "misread": draw_misread,
+    "confusion": draw_confusion,
+    "points": draw_points,
+}
+# Functions of (paper, outcome, output folder, data_home) that return what is Derived.
+DERIVATIONS = {"cluster-rbf": derive_cluster_rbf}
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a paper: rows of its table, lines to print, files written."""
+    """Result of a reproduction: rows of the table, lines to print, files written."""
 
     title: str
     rows: list[Row]
@@ -43,22 +52,10 @@ def reproduce_paper(
 ) -> Reproduction:
     """Run a paper's cells and write ``results.json``, ``report.md`` and figures.
 
-    Parameters
-    ----------
-    name : str
-        A paper of :func:`kaucus.experiments.list_papers`.
-    output : path
-        Folder for the files.
-    settings : Settings, default=None
-        Device, data folder, seeds, ...
-    stream : text stream, default=None
-        Where progress goes; None is the standard error.
-
-    Returns
-    -------
-    Reproduction
-        ``exit_code`` is 0 if every cell ran and lies within its tolerance, 1 if
-        one does not or failed, 3 if one was skipped, 130 after Ctrl-C.
+    ``name`` is one of :func:`list_papers`, ``output`` the folder for the files; the
+    rest is as in :func:`run_paper`. The ``exit_code`` is 0 if every cell ran and lies
+    within its tolerance, 1 if one does not or failed, 3 if one was skipped, 130 after
+    Ctrl-C.
     """
     paper = load_paper(name)
     output = Path(output)
@@ -94,7 +91,7 @@ def _derive(paper: Paper, outcome: Outcome, output: Path, data_home) -> Derived:
 
 
 def exit_code(outcome: Outcome, rows: list[Row]) -> int:
-    """Say in one number what came of a run."""
+    """Return the exit code of a run."""
     if outcome.interrupted:
         return INTERRUPTED
     if outcome.problems("failed") or any(row.within is False for row in rows):
@@ -106,26 +103,14 @@ def _draw_figures(figures, rows, output: Path, lines: list[str], home) -> list[P
     """Draw what can be drawn; say in ``lines`` what cannot."""
     files = []
     for figure in figures:
+        target = output / f"{figure.name}.png"
         try:
-            path = _draw(figure, rows, output / f"{figure.name}.png", home)
+            path = FIGURES[figure.kind](figure, rows, target, home)
         except MissingPackageError as error:
             lines.append(f"figure {figure.name} not drawn: {error}")
             continue
-        if path is None:  # a picture of an earlier run would not fit this table
-            (output / f"{figure.name}.png").unlink(missing_ok=True)
+        if path is None:  # an image of an earlier run would not fit this table
+            target.unlink(missing_ok=True)
         else:
             files.append(path)
     return files
-
-
-def _draw(figure, rows, path: Path, data_home) -> Path | None:
-    """Draw a figure of any kind."""
-    if figure.kind == "history":
-        return draw_history(figure, rows, path)
-    if figure.kind == "misread":
-        return draw_misread(figure, rows, path, data_home)
-    if figure.kind == "confusion":
-        return draw_confusion(figure, rows, path)
-    if figure.kind == "points":
-        return draw_points(figure, rows, path, data_home=data_home)
-    return draw_curve(figure, rows, path)

@@ -1,34 +1,35 @@
-"""Run the cells of a paper, one after the other, and keep each result at once.
+"""Run the cells of a paper, one after the other, and store each result at once.
 
 A result's key is a hash of all that determines it, so that a run which was killed
 goes on where it was, and a changed cell is run anew.
 """
 
 import functools
-import hashlib
-import json
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from kaucus import __version__
-from kaucus.evaluation import describe_machine, format_seconds, peak_memory, timed
+from kaucus.estimators import StepProgress
+from kaucus.evaluation import format_seconds
 from kaucus.experiments._curves import (
-    check_not_interrupted,
     curve_key,
     error_at,
+    fit_and_predict,
     fit_curve,
+    hash_of,
 )
-from kaucus.experiments._data import load_split
-from kaucus.experiments._methods import build_method
-from kaucus.experiments._metrics import METRICS
-from kaucus.experiments._progress import make_progress
-from kaucus.experiments._registry import MEASUREMENTS, METHODS, check_name, look_up
+from kaucus.experiments._data import Split, load_split
+from kaucus.experiments._measure import describe_machine, now, peak_memory
+from kaucus.experiments._registry import (
+    MEASUREMENTS,
+    METHODS,
+    METRICS,
+    build_method,
+    look_up,
+)
 from kaucus.experiments._spec import Cell, Paper
 from kaucus.experiments._store import ResultStore
 
@@ -37,30 +38,20 @@ RESULTS_FILE = "results.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the user, not the paper, decides about a run.
-
-    Attributes
-    ----------
-    device : str or None
-        Where the methods compute; None leaves that to them.
-    memory_budget : int, str or None
-        Bound on the methods' memory; None leaves it to them.
-    data_home : path or None
-        Folder with the data.
-    seeds : tuple of int or None
-        Seeds of every cell; None takes the cell's own.
-    full : bool
-        Whether to run the long cells too.
-    fresh : bool
-        Whether to run again what is already there.
-    """
+    """Settings of a run that the user decides, not the paper."""
 
     device: str | None = None
+    """Where the methods compute; None leaves that to them."""
     memory_budget: int | str | None = None
+    """Bound on the methods' memory; None leaves it to them."""
     data_home: str | Path | None = None
+    """Folder with the data."""
     seeds: tuple[int, ...] | None = None
+    """Seeds of every cell; None takes the cell's own."""
     full: bool = False
+    """Whether to run the long cells too."""
     fresh: bool = False
+    """Whether to run again what is already there."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What a run has to show: its jobs, and the store with their results."""
+    """The jobs of a run, and the store with their results."""
 
     jobs: list[Job]
     store: ResultStore
@@ -142,7 +133,7 @@ def run_paper(
     """
     settings = settings or Settings()
     for cell in paper.cells:
-        check_name(cell.method, {**methods, **MEASUREMENTS})
+        look_up(cell.method, {**methods, **MEASUREMENTS})
     chosen = [cell for cell in paper.cells if settings.full or not cell.full]
     jobs = plan_jobs(chosen, settings)
     store = ResultStore(Path(output) / RESULTS_FILE)
@@ -157,7 +148,7 @@ def run_paper(
         n_reused=sum(job.key in store.results for job in jobs),
     )
     try:
-        with make_progress(len(waiting), stream) as progress:
+        with StepProgress(len(waiting), stream) as progress:
             for job in waiting.values():
                 progress.begin(job.label)
                 progress.advance(_run_and_store(job, run, store))
@@ -185,49 +176,110 @@ def job_key(cell: Cell, seed: int, settings: Settings) -> str:
     What was published, and notes on it, are not part of it: to correct them does
     not make a result stale.
     """
-    text = json.dumps(_determining(cell, seed, settings), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hash_of(_determining(cell, seed, settings))
 
 
 def _determining(cell: Cell, seed: int, settings: Settings) -> dict[str, Any]:
     """Return all that determines a result."""
-    determining = {
-        "dataset": cell.dataset,
-        "n_train": cell.n_train,
-        "sample": cell.sample,
-        "dtype": cell.dtype,
-        "normalize": cell.normalize,
-        "method": cell.method,
-        "params": dict(cell.params),
-        "metric": cell.metric,
-        "seed": seed,
-        "device": settings.device,
-        "memory_budget": settings.memory_budget,
-        "kaucus": __version__,
-    }
+    determining = {**_describe(cell, seed, settings), "n_train": cell.n_train}
     # Only where they are used: results from before there were curves stay valid.
     curve = {"at_step": cell.at_step, "keep_predictions": cell.keep_predictions}
     return determining | {key: value for key, value in curve.items() if value}
 
 
+def _describe(cell: Cell, seed: int, settings: Settings) -> dict[str, Any]:
+    """Return what was run, for people who read the results file."""
+    names = ("dataset", "method", "normalize", "dtype", "sample", "metric")
+    return {
+        **{name: getattr(cell, name) for name in names},
+        "params": dict(cell.params),
+        "seed": seed,
+        "device": settings.device,
+        "memory_budget": settings.memory_budget,
+        "kaucus": __version__,
+    }
+
+
 def _run_and_store(job: Job, run: Run, store: ResultStore) -> str:
-    """Run one job, keep what came of it, and return a line about it."""
+    """Run one job, store its record, and return a line about it."""
+    cell, start = job.cell, now()
+    what = _describe(cell, job.seed, run.settings)
     try:
-        if job.cell.at_step is None:
-            record = _run_job(job, run)
+        if cell.method in MEASUREMENTS:
+            found = _run_measurement(job, run)
+        elif cell.at_step is not None:
+            found = _read_curve(job, run, store)
         else:
-            record = _read_curve(job, run, store)
-    except (FileNotFoundError, ImportError) as error:
-        return _store_problem(job, "skipped", error, run, store)
+            found = _fit_and_score(job, run)
     except Exception as error:  # the other cells can still run
-        return _store_problem(job, "failed", error, run, store)
-    store.add(job.key, record)
-    metric = METRICS[job.cell.metric]
-    value = f"{metric.label} {record['value']:.{metric.digits}f}"
-    return f"{job.label}: {value}, fit {format_seconds(record['fit_seconds'])}"
+        problem = _describe_problem(error, job.label)
+        store.add_problem(job.key, what | problem)
+        return f"{job.label}: {problem['status'].upper()}: {problem['reason']}"
+    times = {"start": start, "end": now(), "machine": run.machine}
+    store.add(job.key, {**times, **found, **what})
+    metric = METRICS[cell.metric]
+    value = f"{metric.label} {found['value']:.{metric.digits}f}"
+    return f"{job.label}: {value}, fit {format_seconds(found['fit_seconds'])}"
 
 
-def _load(job: Job, settings: Settings):
+def _describe_problem(error: Exception, label: str) -> dict[str, Any]:
+    """Say why a job has no result: its data or a package is missing, or it failed."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, FileNotFoundError | ImportError):
+        return {"label": label, "status": "skipped", "reason": reason}
+    text = "".join(traceback.format_exception(error))
+    return {"label": label, "status": "failed", "reason": reason, "traceback": text}
+
+
+def _fit_and_score(job: Job, run: Run) -> dict[str, Any]:
+    """Fit, predict and score; return the numbers."""
+    split = _load(job, run.settings)
+    predicted, record = fit_and_predict(_build(job, run), split)
+    return record | {"value": METRICS[job.cell.metric].score(split.y_test, predicted)}
+
+
+def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
+    """Run a measurement in place of a fit; return the numbers."""
+    cell, settings = job.cell, run.settings
+    if settings.device not in (None, "cpu"):
+        raise ValueError(
+            f"device={settings.device!r} was asked for, but {cell.method!r} "
+            "computes on the host; leave the device out for it."
+        )
+    with peak_memory() as memory:
+        done = MEASUREMENTS[cell.method](
+            cell.dataset, cell.params, seed=job.seed, data_home=settings.data_home
+        )
+    return {
+        "value": done.value,
+        "n_train": done.n_rows,
+        "n_test": 0,
+        "solver": None,
+        "n_iter": None,
+        "fit_seconds": done.seconds,
+        "predict_seconds": 0.0,
+        "peak_memory": memory.rise,
+        "detail": done.detail,
+    }
+
+
+def _read_curve(job: Job, run: Run, store: ResultStore) -> dict[str, Any]:
+    """Return the numbers of a fit that cells of other steps share, and the step's."""
+    cell = job.cell
+    assert cell.at_step is not None
+    key = curve_key(_determining(cell, job.seed, run.settings))
+    shared = [r for r in store.results.values() if r.get("curve") == key]
+    record = shared[0] if shared else _fit_curve(job, run)
+    value = error_at(record, cell.at_step)
+    return {**record, "curve": key, "at_step": cell.at_step, "value": value}
+
+
+def _fit_curve(job: Job, run: Run) -> dict[str, Any]:
+    split, keep = _load(job, run.settings), job.cell.keep_predictions
+    return fit_curve(_build(job, run), split, keep_predictions=keep)
+
+
+def _load(job: Job, settings: Settings) -> Split:
     """Load the job's data, unless it is what the last job had."""
     cell = job.cell
     by_seed = cell.sample == "random" or cell.dataset.startswith("uci/")
@@ -245,139 +297,13 @@ def _load(job: Job, settings: Settings):
 _load_split = functools.lru_cache(maxsize=1)(load_split)
 
 
-def _run_job(job: Job, run: Run) -> dict[str, Any]:
-    """Load, fit, predict, score; return the record."""
-    if job.cell.method in MEASUREMENTS:
-        return _run_measurement(job, run)
-    start, settings = _now(), run.settings
-    split = _load(job, settings)
-    estimator = build_method(
+def _build(job: Job, run: Run) -> Any:
+    return build_method(
         job.cell.method,
         job.cell.params,
         normalize=job.cell.normalize,
-        device=settings.device,
+        device=run.settings.device,
         seed=job.seed,
-        memory_budget=settings.memory_budget,
+        memory_budget=run.settings.memory_budget,
         methods=run.methods,
     )
-    with peak_memory() as memory:
-        _, fit_seconds = timed(estimator.fit, split.X_train, split.y_train)
-        check_not_interrupted(estimator)
-        predicted, predict_seconds = timed(estimator.predict, split.X_test)
-    return {
-        **_describe(job, settings),
-        "value": METRICS[job.cell.metric].score(split.y_test, predicted),
-        "n_train": len(split.X_train),
-        "n_test": len(split.X_test),
-        "solver": _fitted(estimator, "solver_"),
-        "n_iter": _fitted(estimator, "n_iter_"),
-        "start": start,
-        "end": _now(),
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "peak_memory": memory.rise,
-        "machine": run.machine,
-    }
-
-
-def _run_measurement(job: Job, run: Run) -> dict[str, Any]:
-    """Let a measurement do all of it; return the record."""
-    start, settings = _now(), run.settings
-    if settings.device not in (None, "cpu"):
-        raise ValueError(
-            f"device={settings.device!r} was asked for, but {job.cell.method!r} "
-            "computes on the host; leave the device out for it."
-        )
-    cell = job.cell
-    with peak_memory() as memory:
-        measure = look_up(cell.method, MEASUREMENTS)
-        done = measure(
-            cell.dataset, cell.params, seed=job.seed, data_home=settings.data_home
-        )
-    return {
-        **_describe(job, settings),
-        "value": done.value,
-        "n_train": done.n_rows,
-        "n_test": 0,
-        "solver": None,
-        "n_iter": None,
-        "start": start,
-        "end": _now(),
-        "fit_seconds": done.seconds,
-        "predict_seconds": 0.0,
-        "peak_memory": memory.rise,
-        "machine": run.machine,
-        "detail": done.detail,
-    }
-
-
-def _read_curve(job: Job, run: Run, store: ResultStore) -> dict[str, Any]:
-    """Read a number off a fit that other cells share; return the record."""
-    start, cell, settings = _now(), job.cell, run.settings
-    assert cell.at_step is not None
-    key = curve_key(_determining(cell, job.seed, settings))
-    shared = [r for r in store.results.values() if r.get("curve") == key]
-    if shared:
-        record = shared[0]
-    else:
-        estimator = build_method(
-            cell.method,
-            cell.params,
-            normalize=cell.normalize,
-            device=settings.device,
-            seed=job.seed,
-            memory_budget=settings.memory_budget,
-            methods=run.methods,
-        )
-        keep = cell.keep_predictions
-        record = fit_curve(estimator, _load(job, settings), keep_predictions=keep)
-        record |= {"start": start, "end": _now(), "machine": run.machine}
-    return {
-        **record,
-        **_describe(job, settings),
-        "curve": key,
-        "at_step": cell.at_step,
-        "value": error_at(record, cell.at_step),
-    }
-
-
-def _describe(job: Job, settings: Settings) -> dict[str, Any]:
-    """Say in the results file what was run, for people who read it."""
-    cell = job.cell
-    return {
-        "dataset": cell.dataset,
-        "method": cell.method,
-        "params": dict(cell.params),
-        "normalize": cell.normalize,
-        "dtype": cell.dtype,
-        "sample": cell.sample,
-        "metric": cell.metric,
-        "seed": job.seed,
-        "device": settings.device,
-        "memory_budget": settings.memory_budget,
-        "kaucus": __version__,
-    }
-
-
-def _store_problem(
-    job: Job, status: str, error: Exception, run: Run, store: ResultStore
-) -> str:
-    """Keep why a job has no result; return a line about it."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    record = _describe(job, run.settings)
-    record |= {"label": job.label, "status": status, "reason": reason}
-    if status == "failed":
-        record["traceback"] = "".join(traceback.format_exception(error))
-    store.add_problem(job.key, record)
-    return f"{job.label}: {status.upper()}: {reason}"
-
-
-def _fitted(estimator: Any, name: str) -> Any:
-    """Read a fitted attribute of an estimator, or of a pipeline's last step."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    value = getattr(last, name, None)
-    return value if value is None or isinstance(value, str) else int(np.max(value))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,11 +1,14 @@
 """Checks of tables read from TOML, derived from the dataclasses they become."""
 
-import dataclasses
 import difflib
 import typing
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from types import NoneType
 from typing import Any
+
+Types = dict[str, tuple[type, ...]]
+"""Keys of a table, and the types that their values may have."""
 
 
 class SpecError(ValueError):
@@ -20,25 +23,19 @@ _IN_TOML: dict[Any, tuple[type, ...]] = {
 }
 
 
-def types_in_toml(cls: type) -> dict[str, tuple[type, ...]]:
+def types_in_toml(cls: Any) -> Types:
     """Return which types TOML may have for each field of a dataclass."""
     hints = typing.get_type_hints(cls)
-    return {field.name: _in_toml(hints[field.name]) for field in fields_of(cls)}
+    return {field.name: _in_toml(hints[field.name]) for field in fields(cls)}
 
 
-def required_fields(cls: type) -> list[str]:
+def required_fields(cls: Any) -> list[str]:
     """Return the names of the fields that have no default."""
-    missing = dataclasses.MISSING
     return [
         field.name
-        for field in fields_of(cls)
-        if field.default is missing and field.default_factory is missing
+        for field in fields(cls)
+        if field.default is MISSING and field.default_factory is MISSING
     ]
-
-
-def fields_of(cls: Any) -> tuple[dataclasses.Field, ...]:
-    """Return the fields of a dataclass."""
-    return dataclasses.fields(cls)
 
 
 def _in_toml(hint: Any) -> tuple[type, ...]:
@@ -49,9 +46,7 @@ def _in_toml(hint: Any) -> tuple[type, ...]:
     return tuple(kind for part in parts for kind in _IN_TOML.get(part, (part,)))
 
 
-def check_table(
-    table: Any, types: dict[str, tuple[type, ...]], required, where: str
-) -> None:
+def check_table(table: Any, types: Types, required, where: str) -> None:
     """Check that all keys are known, present if required, and of their type."""
     if not isinstance(table, dict):
         raise SpecError(f"{where}: got {table!r}, expected a table of keys.")

@@ -12,9 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from kaucus.experiments._grid import expand_grid
-from kaucus.experiments._metrics import METRICS
-from kaucus.experiments._preprocessing import PREPROCESSING
+from kaucus.experiments._expand import expand_cells
+from kaucus.experiments._registry import METRICS, PREPROCESSING
 from kaucus.experiments._schema import (
     SpecError,
     check_choices,
@@ -30,67 +29,45 @@ class UnknownPaperError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of a paper's table, and how to get ours.
-
-    Attributes
-    ----------
-    dataset : str
-        Name for :func:`kaucus.experiments.load_split`.
-    method : str
-        Name in :data:`kaucus.experiments.METHODS`.
-    metric : str
-        Name in ``METRICS``, such as ``"error_percent"``.
-    source : str
-        Where the paper prints the number, or that it prints none.
-    params : mapping
-        Parameters of the method's estimator.
-    published : float or None
-        The printed number; None if there is none.
-    tolerance : float or None
-        Largest distance from ``published`` that counts as reproduced.
-    seeds : tuple of int
-        One run for each.
-    full_seeds : tuple of int
-        One run for each in a full run; empty takes ``seeds``.
-    full : bool
-        Whether only a full run includes the cell, because it takes long.
-    n_train : int or None
-        Number of training rows; None takes all.
-    sample : {"first", "random"}
-        Which rows: the first ones, or a random subset by the seed.
-    normalize : str or None
-        Preprocessing before the method, a name in ``PREPROCESSING``.
-    dtype : {"float32", "float64"}
-        Precision of the data.
-    note : str
-        What a reader must know about the comparison.
-    at_step : int or None
-        The number is read off after this step of an iterative fit, which all cells
-        of a ``[[curve]]`` share; None takes the fitted model.
-    at_most : float or None
-        A bound of our own that the number must keep, whatever was published.
-    keep_predictions : bool
-        Whether to keep the predicted classes and the confusion matrix, of a curve.
-    """
+    """One number of a paper's table, and how to get ours."""
 
     dataset: str
+    """Name for :func:`kaucus.experiments.load_split`."""
     method: str
+    """Name in :data:`kaucus.experiments.METHODS`."""
     metric: str
+    """Name in ``METRICS``, such as ``"error_percent"``."""
     source: str
+    """Where the paper prints the number, or that it prints none."""
     params: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the method's estimator."""
     published: float | None = None
+    """The printed number; None if there is none."""
     tolerance: float | None = None
+    """Largest distance from ``published`` that counts as reproduced."""
     seeds: tuple[int, ...] = (0,)
+    """One run for each."""
     full_seeds: tuple[int, ...] = ()
+    """One run for each in a full run; empty takes ``seeds``."""
     full: bool = False
+    """Whether only a full run includes the cell, because it takes long."""
     n_train: int | None = None
+    """Number of training rows; None takes all."""
     sample: str = "first"
+    """Which rows: the ``"first"`` ones, or a ``"random"`` subset by the seed."""
     normalize: str | None = None
+    """Preprocessing before the method, a name in ``PREPROCESSING``."""
     dtype: str = "float64"
+    """Precision of the data, ``"float32"`` or ``"float64"``."""
     note: str = ""
+    """What a reader must know about the comparison."""
     at_step: int | None = None
+    """The number is read off after this step of an iterative fit, which all cells of a
+    ``[[curve]]`` share; None takes the fitted model."""
     at_most: float | None = None
+    """A bound of our own that the number must keep, whatever was published."""
     keep_predictions: bool = False
+    """Whether to keep the predicted classes and the confusion matrix, of a curve."""
 
     @property
     def label(self) -> str:
@@ -108,74 +85,54 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A curve through cells: ``x`` is a field or parameter, y is the metric.
-
-    Attributes
-    ----------
-    name : str
-        File name without its ending.
-    title, x_label : str
-        Text in the figure.
-    x : str
-        Field or parameter on the horizontal axis.
-    by : str
-        Field or parameter that tells one curve from the next.
-    select : mapping
-        Fields or parameters, and the values that a cell must have to be drawn; a
-        list of values admits each of them.
-    log_x, log_y : bool
-        Whether an axis is logarithmic.
-    kind : {"curve", "history", "misread", "confusion", "points"}
-        ``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
-        fit. ``"misread"``: the test pictures of the wrong class. ``"confusion"``: the
-        confusion matrix; these two need ``keep_predictions``. ``"points"``: the
-        selected data sets of the plane; see ``_point_figures.draw_points``.
-    """
+    """A curve through cells: ``x`` is a field or parameter, y is the metric."""
 
     name: str
+    """File name without its ending."""
     title: str
+    """Text above the figure."""
     x: str
+    """Field or parameter on the horizontal axis."""
     x_label: str
+    """Text below that axis."""
     by: str = "method"
+    """Field or parameter that tells one curve from the next."""
     select: Mapping[str, Any] = field(default_factory=dict)
+    """Fields or parameters, and the values that a cell must have to be drawn; a list of
+    values admits each of them."""
     log_x: bool = False
+    """Whether the horizontal axis is logarithmic."""
     log_y: bool = False
+    """Whether the vertical axis is logarithmic."""
     kind: str = "curve"
+    """``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
+    fit. ``"misread"``: the test images of the wrong class. ``"confusion"``: the
+    confusion matrix; these two need ``keep_predictions``. ``"points"``: the selected
+    data sets of the plane; see ``draw_points``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A paper: its cells and figures.
-
-    Attributes
-    ----------
-    name, title, reference : str
-        Short name, title, and where it was printed.
-    cells : tuple of Cell
-        Those of ``[[cell]]``, then those of each ``[[table]]``.
-    figures : tuple of Figure
-        Curves through cells.
-    derive : str
-        Name in :data:`kaucus.experiments.DERIVATIONS` of a function that makes further
-        tables and figures from the results; empty for none.
-    printed : mapping
-        Published numbers for it, as the file has them.
-    """
+    """A paper: its cells and figures."""
 
     name: str
+    """The name on the command line."""
     title: str
     reference: str
+    """Where it was printed."""
     cells: tuple[Cell, ...]
+    """Those of ``[[cell]]``, then of ``[[grid]]``, ``[[table]]`` and ``[[curve]]``."""
     figures: tuple[Figure, ...] = ()
+    """Curves through cells."""
     derive: str = ""
+    """Name in ``DERIVATIONS`` of a function that makes further
+    tables and figures from the results; empty for none."""
     printed: Mapping[str, Any] = field(default_factory=dict)
+    """Published numbers for it, as the file has them."""
 
 
 _CELL_TYPES = types_in_toml(Cell)
-# What a check of a [[curve]] may say for itself.
-_CHECK_KEYS = ("at_step", "published", "tolerance", "at_most", "source", "note")
 _FIGURE_TYPES = types_in_toml(Figure)
-_TABLE_TYPES = dict.fromkeys(("columns", "rows", "common"), (dict,))
 _PAPER_TYPES = {
     **dict.fromkeys(("title", "reference", "derive"), (str,)),
     **dict.fromkeys(("cell", "grid", "table", "curve", "figure"), (list,)),
@@ -188,6 +145,7 @@ _CHOICES = {
     "dtype": ("float32", "float64"),
     "kind": ("curve", "history", "misread", "confusion", "points"),
 }
+_PAPERS = resources.files("kaucus.experiments") / "papers"
 
 
 def list_papers() -> list[str]:
@@ -198,8 +156,7 @@ def list_papers() -> list[str]:
     >>> "lssvm" in list_papers()
     True
     """
-    folder = resources.files("kaucus.experiments") / "papers"
-    names = (entry.name for entry in folder.iterdir())
+    names = (entry.name for entry in _PAPERS.iterdir())
     return sorted(name[:-5] for name in names if name.endswith(".toml"))
 
 
@@ -218,8 +175,7 @@ def load_paper(name: str) -> Paper:
         raise UnknownPaperError(
             f"There is no paper {name!r}.{hint} Choose one of: {', '.join(known)}."
         )
-    folder = resources.files("kaucus.experiments") / "papers"
-    text = (folder / f"{name}.toml").read_text(encoding="utf-8")
+    text = (_PAPERS / f"{name}.toml").read_text(encoding="utf-8")
     return parse_paper(text, name=name, file=f"{name}.toml")
 
 
@@ -252,25 +208,14 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
     several = "grid" in table or "table" in table
     required = ("title", "reference", *(() if several else ("cell",)))
     check_table(table, _PAPER_TYPES, required, file)
-    cells = [
-        _cell(t, f"{file}, cell {i}") for i, t in enumerate(table.get("cell", []), 1)
-    ]
-    for i, grid in enumerate(table.get("grid", []), 1):
-        cells += _grid_cells(grid, f"{file}, grid {i}")
-    for i, t in enumerate(table.get("table", []), 1):
-        cells += _table_cells(t, f"{file}, table {i}")
-    for i, t in enumerate(table.get("curve", []), 1):
-        cells += _curve_cells(t, f"{file}, curve {i}")
-    figures = [
-        _figure(t, f"{file}, figure {i}")
-        for i, t in enumerate(table.get("figure", []), 1)
-    ]
+    cells = expand_cells(table, file, _CELL_TYPES)
+    figures = enumerate(table.get("figure", []), 1)
     return Paper(
         name=name,
         title=table["title"],
         reference=table["reference"],
-        cells=tuple(cells),
-        figures=tuple(figures),
+        cells=tuple(_cell(cell, where) for where, cell in cells),
+        figures=tuple(_figure(t, f"{file}, figure {i}") for i, t in figures),
         derive=table.get("derive", ""),
         printed=table.get("printed", {}),
     )
@@ -286,54 +231,6 @@ def _cell(table: dict[str, Any], where: str) -> Cell:
         if key in values:
             values[key] = tuple(values[key])
     return Cell(**values)
-
-
-def _grid_cells(table: dict[str, Any], where: str) -> list[Cell]:
-    """Check one ``[[grid]]``, and return its cells."""
-    try:
-        tables = expand_grid(table, where)
-    except ValueError as error:
-        raise SpecError(str(error)) from error
-    return [_cell(t, f"{where}, cell {i}") for i, t in enumerate(tables, 1)]
-
-
-def _table_cells(table: dict[str, Any], where: str) -> list[Cell]:
-    """Expand one ``[[table]]``: data sets down, methods across, numbers inside.
-
-    ``columns`` has the parameters of each column, ``rows`` the published numbers of
-    each data set in the order of the columns (an empty list: none is published), and
-    ``common`` all other keys of the cells.
-    """
-    check_table(table, _TABLE_TYPES, ("columns", "rows"), where)
-    cells = []
-    for dataset, numbers in table["rows"].items():
-        if len(numbers) not in (0, len(table["columns"])):
-            raise SpecError(
-                f"{where}: row {dataset!r} has {len(numbers)} numbers; expected "
-                f"{len(table['columns'])}, one for each column, or none."
-            )
-        for i, (label, params) in enumerate(table["columns"].items()):
-            cell = {**table.get("common", {}), "dataset": dataset, "params": params}
-            if numbers:
-                cell["published"] = numbers[i]
-            else:
-                cell.pop("tolerance", None)
-            cells.append(_cell(cell, f"{where}, row {dataset!r}, column {label!r}"))
-    return cells
-
-
-def _curve_cells(table: dict[str, Any], where: str) -> list[Cell]:
-    """Expand one ``[[curve]]``: a cell for each of its ``checks``, one fit for all."""
-    if not isinstance(table, dict) or not isinstance(table.get("checks"), list):
-        raise SpecError(f"{where}: the key 'checks' is missing; give a list of steps.")
-    common = {key: value for key, value in table.items() if key != "checks"}
-    cells = []
-    for i, check in enumerate(table["checks"], 1):
-        here = f"{where}, check {i}"
-        types = {key: _CELL_TYPES[key] for key in _CHECK_KEYS}
-        check_table(check, types, ("at_step",), here)
-        cells.append(_cell({**common, **check}, here))
-    return cells
 
 
 def _figure(table: dict[str, Any], where: str) -> Figure:

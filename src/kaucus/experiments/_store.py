@@ -1,4 +1,4 @@
-"""Finished results on disk: each is written at once, so that a kill loses none.
+"""Results on disk, written one by one, so that a killed run loses none.
 
 The file is replaced as a whole (written beside it, flushed, renamed), so that a
 reader or the next run never meets half of one.
@@ -17,19 +17,10 @@ class StoreError(ValueError):
 
 
 class ResultStore:
-    """Results by key in one JSON file.
+    """Records of runs by key in one JSON file.
 
-    Parameters
-    ----------
-    path : path
-        The file; it need not exist, its folder is made at the first write.
-
-    Attributes
-    ----------
-    results : dict
-        Records of finished runs by key.
-    problems : dict
-        Records of runs that were skipped or failed, by key.
+    ``results`` has those of finished runs, ``problems`` those of runs that were skipped
+    or failed. The file need not exist; its folder is made at the first write.
     """
 
     def __init__(self, path: str | Path):
@@ -60,8 +51,8 @@ class ResultStore:
         """Replace the file by what is held now."""
         parts = [
             f'"format": {FORMAT}',
-            f'"results": {_a_line_each(self.results)}',
-            f'"problems": {_a_line_each(self.problems)}',
+            f'"results": {_one_line_each(self.results)}',
+            f'"problems": {_one_line_each(self.problems)}',
         ]
         replace_file(self.path, "{" + ",\n".join(parts) + "}\n")
 
@@ -84,7 +75,7 @@ class ResultStore:
         return content
 
 
-def _a_line_each(records: dict[str, dict]) -> str:
+def _one_line_each(records: dict[str, dict]) -> str:
     """Write records as JSON, one a line: easy to compare, and no line for a number."""
     lines = [
         f"{json.dumps(key)}: {json.dumps(record, ensure_ascii=False)}"

@@ -12,17 +12,38 @@ this is what is done here unless ``scaling`` says otherwise.
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import minmax_scale
 
-from kaucus.evaluation import timed
-from kaucus.experiments._registry import Measurement
+from kaucus import ClusterRBFSVC, LocalSVC, datasets
+from kaucus.evaluation import grid_search_gamma_C
+from kaucus.experiments._measure import timed
+from kaucus.kernels import Gaussian, MahalanobisRBF
 
-MODELS = ("rbf", "mrbf", "cluster", "local")
+# The paper's names of models -> functions of rows, seed and parameters.
+MODELS = {
+    "rbf": lambda X, seed, **params: Gaussian(**params),
+    "mrbf": lambda X, seed, **params: MahalanobisRBF(np.cov(X.T, ddof=0), **params),
+    "cluster": lambda X, seed, **params: ClusterRBFSVC(random_state=seed, **params),
+    "local": lambda X, seed, **params: LocalSVC(random_state=seed, **params),
+}
 SCALINGS = ("table-1", "unit")
 UNSCALED = ("uci/banknote", "uci/climate_crashes")
+
+
+class Measurement(NamedTuple):
+    """The number of a cell that is not one fit and one prediction."""
+
+    value: float
+    n_rows: int
+    seconds: float
+    detail: dict[str, Any]
+    """For derived tables and figures; plain numbers, lists and texts."""
 
 
 def measure_grid(
@@ -30,17 +51,10 @@ def measure_grid(
 ) -> Measurement:
     """Return the best accuracy on the grid, and in ``detail`` all of it.
 
-    Parameters
-    ----------
-    dataset : str
-        ``"uci/NAME"``.
-    params : mapping
-        ``model`` ("rbf", "mrbf", "cluster" or "local"), ``n_clusters``, ``partition``,
-        ``normalization``, ``max_iter``, ``n_folds``, ``scaling``.
-    seed : int
-        Shuffles the folds and starts the partition.
-    data_home : path, default=None
-        Folder with the data.
+    ``dataset`` is ``"uci/NAME"``. ``params`` has the ``model`` ("rbf", "mrbf",
+    "cluster" or "local"), and may have ``n_clusters``, ``partition``,
+    ``normalization``, ``max_iter``, ``n_folds`` and ``scaling``. The seed shuffles the
+    folds and starts the partition.
     """
     params = dict(params)
     X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
@@ -60,26 +74,17 @@ def load_scaled(
     dataset: str, data_home: Any, scaling: str = "table-1"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Load a UCI set, scaled as Table 1 tells, or to [0, 1] ("unit") as in the text."""
-    from kaucus.datasets import load_uci
-
     if not dataset.startswith("uci/"):
         raise ValueError(f"dataset={dataset!r} must be 'uci/NAME'.")
     if scaling not in SCALINGS:
         raise ValueError(f"scaling={scaling!r} must be one of {SCALINGS}.")
-    X, y = load_uci(dataset[4:], data_home=data_home, return_X_y=True)
+    X, y = datasets.load_uci(dataset[4:], data_home=data_home, return_X_y=True)
     if scaling == "table-1" and dataset in UNSCALED:
         return X, y
-    low, high = X.min(axis=0), X.max(axis=0)
-    X = (X - low) / np.where(high > low, high - low, 1.0)
-    return (X if scaling == "unit" else 2 * X - 1), y
+    return minmax_scale(X, (0, 1) if scaling == "unit" else (-1, 1)), y
 
 
 def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import StratifiedKFold
-
-    from kaucus.evaluation import grid_search_gamma_C
-
     options = {key: params.pop(key) for key in ("max_iter",) if key in params}
     folds = StratifiedKFold(params.pop("n_folds", 10), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
@@ -92,16 +97,8 @@ def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> 
 
 def make_model(X: np.ndarray, params: dict[str, Any], seed: int) -> Any:
     """Return the kernel or classifier behind the paper's name of a model."""
-    from kaucus import ClusterRBFSVC, LocalSVC
-    from kaucus.kernels import Gaussian, MahalanobisRBF
-
-    params = dict(params)
-    model = params.pop("model")
-    if model == "rbf":
-        return Gaussian(**params)
-    if model == "mrbf":
-        return MahalanobisRBF(np.cov(X.T, ddof=0), **params)
-    if model in ("cluster", "local"):
-        cls = ClusterRBFSVC if model == "cluster" else LocalSVC
-        return cls(random_state=seed, **params)
-    raise ValueError(f"model={model!r} must be one of {MODELS}.")
+    options = {key: value for key, value in params.items() if key != "model"}
+    model = params["model"]
+    if model not in MODELS:
+        raise ValueError(f"model={model!r} must be one of {list(MODELS)}.")
+    return MODELS[model](X, seed, **options)

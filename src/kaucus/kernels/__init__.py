@@ -29,7 +29,7 @@ from kaucus.kernels._names import (
     known_by_name,
 )
 from kaucus.kernels._operator import KernelOperator
-from kaucus.kernels._partition import NearestCenter, cell_numbers, checked_cells
+from kaucus.kernels._partition import NearestCenter, cell_numbers
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._polynomial import Polynomial
 from kaucus.kernels._precomputed import Precomputed
@@ -56,7 +56,6 @@ __all__ = [
     "Regularised",
     "Sigmoid",
     "cell_numbers",
-    "checked_cells",
     "fill_constant_columns",
     "gamma_path",
     "inner_products",

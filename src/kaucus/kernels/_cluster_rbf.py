@@ -14,7 +14,7 @@ whitened by the Cholesky factor of Σᵢ + Σⱼ, have one matrix product.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,15 +39,13 @@ from kaucus.kernels._distances import (
     squared_norms,
 )
 from kaucus.kernels._mahalanobis import (
+    FactoredOnce,
     check_gamma,
     check_width,
     checked_covariances,
-    copy_with_gamma,
     store,
 )
 from kaucus.kernels._partition import cell_numbers, check_partition
-
-NORMALIZATIONS = ("unit", "determinant", "density")
 
 
 class CellRows(NamedTuple):
@@ -73,7 +71,7 @@ class CellRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClusterRBF(Kernel):
+class ClusterRBF(FactoredOnce, Kernel):
     """The RBF kernel with a covariance for every cell of a partition, C_k RBF.
 
     With Σ_x the covariance of the cell of x,
@@ -131,13 +129,15 @@ class ClusterRBF(Kernel):
     normalization: str = "unit"
 
     name = "cluster_rbf"
+    NORMALIZATIONS: ClassVar = ("unit", "determinant", "density")
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
         check_partition(self.partition)
-        if self.normalization not in NORMALIZATIONS:
+        if self.normalization not in self.NORMALIZATIONS:
             raise ValueError(
-                f"normalization={self.normalization!r} must be one of {NORMALIZATIONS}."
+                f"normalization={self.normalization!r} must be one of "
+                f"{self.NORMALIZATIONS}."
             )
         given = np.asarray(to_numpy(self.covariances), dtype=np.float64)
         Sigma = checked_covariances(given, "covariances")
@@ -156,10 +156,6 @@ class ClusterRBF(Kernel):
     def n_features(self) -> int | None:
         """Number of features of the rows; None where any will do (radial)."""
         return None if self.covariances.ndim == 1 else self.covariances.shape[-1]
-
-    def with_gamma(self, gamma: float) -> "ClusterRBF":
-        """Return the same kernel of another width; nothing is factored again."""
-        return copy_with_gamma(self, gamma)
 
     def log_normalizers(self, n_features: int) -> np.ndarray:
         """Return log n for each pair of cells, (k, k).
@@ -180,7 +176,7 @@ class ClusterRBF(Kernel):
         return logs
 
     def distance_scales(self) -> np.ndarray:
-        """Return by what distances of prepared rows are multiplied, (k, k)."""
+        """Return the factor of the squared distances of each pair of cells, (k, k)."""
         if self.n_features is not None:
             return np.ones((self.n_cells, self.n_cells))
         return 1 / (self.covariances[:, None] + self.covariances[None, :])
@@ -240,9 +236,6 @@ class ClusterRBF(Kernel):
             )
         return np.exp(logs)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._value() == other._value()
-
     def __hash__(self) -> int:
         return hash(self._value()[1:])  # a partition may have no hash
 
@@ -293,24 +286,17 @@ def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
 
 
 def _take(rows: Rows, numbers: Array | None) -> Rows:
-    if numbers is None:
-        return rows
-    norms, given = rows.squared_norms, rows.given
-    return Rows(
-        take_rows(rows.values, numbers),
-        None if norms is None else take_rows(norms, numbers),
-        None if given is None else take_rows(given, numbers),
-    )
+    return rows if numbers is None else rows.taken(numbers)
 
 
 def _numbers(mask: np.ndarray, like: Array) -> Array:
-    """Return the row numbers of a mask beside ``like``."""
+    """Return the row numbers of a mask, on the device of ``like``."""
     xp = array_namespace(like)
     return xp.asarray(np.flatnonzero(mask), device=device_of(like))
 
 
 def _ungrouped(T: Array, cells: np.ndarray, axis: int) -> Array:
-    """Bring rows that were grouped by cell back into their order."""
+    """Return rows that were grouped by cell in their original order."""
     order = np.argsort(cells, kind="stable")  # the place of each grouped row
     if np.array_equal(order, np.arange(len(order))):
         return T

@@ -1,4 +1,4 @@
-"""Covariances that a kernel can whiten with: checked, regularised, factored.
+"""Regularise covariances, factor them, and whiten rows with them.
 
 Three restrictions, told apart by their number of dimensions (Czarnecki & Tabor,
 Observation 3.3):
@@ -37,7 +37,7 @@ _BLOCK = 2**24
 
 
 class Regularised(NamedTuple):
-    """Covariances that are safely positive, and what it took."""
+    """Positive definite covariances, and how much of the reference they contain."""
 
     covariances: np.ndarray
     """(k, d, d), (k, d) or (k,)."""

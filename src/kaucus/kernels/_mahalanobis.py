@@ -12,8 +12,31 @@ from kaucus.kernels._covariances import factor, regularise_covariances, whiten
 from kaucus.kernels._distances import Rows, dense, mean_row, shifted_rows, squared_norms
 
 
+class FactoredOnce:
+    """Mixin of kernels with covariances, which are factored once and never changed.
+
+    Such kernels are equal if all numbers that define them are, ``_value()``.
+    """
+
+    def with_gamma(self, gamma: float) -> Any:
+        """Return the same kernel with another gamma; nothing is factored again."""
+        check_gamma(gamma)
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), gamma=float(gamma))
+        return copied
+
+    def _value(self) -> tuple:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._value() == other._value()
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class MahalanobisRBF(DistanceKernel):
+class MahalanobisRBF(FactoredOnce, DistanceKernel):
     """k(x, y) = exp(−gamma (x − y)ᵀ Σ⁻¹ (x − y)).
 
     The Gaussian kernel of whitened rows: with Σ the covariance of the data, a step
@@ -55,10 +78,6 @@ class MahalanobisRBF(DistanceKernel):
         """Number of features of the rows; None where any will do."""
         return None if self.covariance.ndim == 0 else self.covariance.shape[-1]
 
-    def with_gamma(self, gamma: float) -> "MahalanobisRBF":
-        """Return the same kernel of another width; nothing is factored again."""
-        return copy_with_gamma(self, gamma)
-
     def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         check_width(X, self.n_features)
         X, Y = dense(X), None if Y is None else dense(Y)
@@ -77,12 +96,6 @@ class MahalanobisRBF(DistanceKernel):
         D *= -self.gamma * scale
         return exp(D)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._value() == other._value()
-
-    def __hash__(self) -> int:
-        return hash(self._value())
-
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.covariance.shape))
         covariance = f"<{shape}>" if shape else f"{float(self.covariance):g}"
@@ -95,14 +108,6 @@ class MahalanobisRBF(DistanceKernel):
 def store(kernel: object, name: str, value: Any) -> None:
     """Set an attribute of a frozen object while it is made."""
     object.__setattr__(kernel, name, value)
-
-
-def copy_with_gamma(kernel: Any, gamma: float) -> Any:
-    """Return a copy of a kernel, its factors included, with another gamma."""
-    check_gamma(gamma)
-    copied = object.__new__(type(kernel))
-    vars(copied).update(vars(kernel), gamma=float(gamma))
-    return copied
 
 
 def check_gamma(gamma: Any) -> None:

@@ -1,4 +1,4 @@
-"""A partition of space: rows in, the number of each row's cell out.
+"""Partitions of space: functions of rows that return the cell of each.
 
 A partition is any function of rows, or any object with ``predict``, such as a fitted
 clusterer, that returns whole numbers from 0 to k − 1. Kernels are given one; they make
@@ -103,12 +103,7 @@ def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n,)
-        Integers from 0 to k − 1.
-
-    Raises
-    ------
-    ValueError
-        If the partition returns anything else.
+        Integers from 0 to k − 1; anything else is a ValueError.
     """
     if X.shape[0] == 0:
         return np.zeros(0, dtype=np.intp)
@@ -116,32 +111,14 @@ def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
         return to_numpy(partition(X)).astype(np.intp)
     function = partition if callable(partition) else partition.predict
     rows = X if hasattr(X, "tocsr") else to_numpy(X)
-    return checked_cells(function(astype(rows, "float64")), X.shape[0], n_cells)
-
-
-def checked_cells(cells: object, n_rows: int, n_cells: int) -> np.ndarray:
-    """Return cell numbers as integers, or say what is wrong with them.
-
-    Parameters
-    ----------
-    cells : array-like of shape (n_rows,)
-        What a partition returned.
-    n_rows, n_cells : int
-        How many there must be, and below which number.
-
-    Raises
-    ------
-    ValueError
-        If the shape, the type or a number is wrong.
-    """
-    cells = np.asarray(cells)
+    cells, n_rows = np.asarray(function(astype(rows, "float64"))), X.shape[0]
     if cells.shape != (n_rows,) or cells.dtype.kind not in "iub":
         raise ValueError(
             f"The partition returned shape {cells.shape} of dtype {cells.dtype} for "
             f"{n_rows} rows; expected one whole number for each row, shape ({n_rows},)."
         )
     cells = cells.astype(np.intp)
-    if n_rows and (cells.min() < 0 or cells.max() >= n_cells):
+    if cells.min() < 0 or cells.max() >= n_cells:
         raise ValueError(
             f"The partition returned cells from {cells.min()} to {cells.max()}; "
             f"expected 0 to {n_cells - 1}, one for each of the {n_cells} covariances."
@@ -150,9 +127,9 @@ def checked_cells(cells: object, n_rows: int, n_cells: int) -> np.ndarray:
 
 
 def check_partition(partition: Partition) -> None:
-    """Check that a partition can be asked for cells."""
+    """Check that a partition is callable or has ``predict``."""
     if not callable(partition) and not callable(getattr(partition, "predict", None)):
         raise ValueError(
-            f"partition={partition!r} cannot be asked for cells; pass a function of "
-            "rows that returns their cell numbers, or an object with predict."
+            f"partition={partition!r} is not callable and has no predict; pass a "
+            "function of rows that returns their cell numbers, or a fitted clusterer."
         )

@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: scikit-learn transformers, for images first."""
+"""scikit-learn transformers, most of them for images."""
 
 from kaucus.preprocessing._fourier import FourierFeatures
 from kaucus.preprocessing._patches import ImagePatches, iter_patches, patch_view

@@ -1,4 +1,4 @@
-"""Pictures beside the modulus of their Fourier transform.
+"""Images together with the modulus of their Fourier transform.
 
 Steps (15)-(20) of Andrecut (2020), which are (69)-(75) of Andrecut (2016), for each
 row x:
@@ -43,10 +43,10 @@ _TENSOR_BYTES = 256 * 2**20
 
 
 class FourierFeatures(ImageTransformer):
-    """Put the modulus of its Fourier transform beside each picture.
+    """Append the modulus of its Fourier transform to each image.
 
-    The modulus does not change when a picture is shifted (around its edges), so that
-    a kernel of these features sees what is in the picture as well as where it is.
+    The modulus does not change when an image is shifted (around its edges), so that
+    a kernel of these features sees what is in the image as well as where it is.
     With ⟨·⟩ the mean over a row and p the ``power``,
 
         x ← x − ⟨x⟩,    f ← |FFT(x)|^p,    f ← f − ⟨f⟩,
@@ -54,24 +54,24 @@ class FourierFeatures(ImageTransformer):
         x ← x / ‖x‖,    f ← f / ‖f‖,       x ← [x, f] / √2
 
     (Andrecut 2020, eq. 15-20; 2016, eq. 69-75.) Rows of the result have zero mean and
-    unit norm: :class:`UnitNormalizer` is not needed. The transform of a real picture
+    unit norm: :class:`UnitNormalizer` is not needed. The transform of a real image
     is symmetric, so only the first half is kept: the first ⌈w/2⌉ of the w frequencies
     of the last axis. 784 pixels become 784 + 392 = 1176 features.
 
     Parameters
     ----------
     image_shape : tuple of int or None, default=None
-        Shape of a picture, in the order of the flattened row, height and width last:
+        Shape of an image, in the order of the flattened row, height and width last:
         ``(28, 28)``, or ``(3, 32, 32)`` for three colour planes one after another.
         None: rows have a single axis.
     fft : {"nd", "2d", "1d"}, default="nd"
         Which Fourier transform: ``"nd"`` is over all axes, across the channels too;
         ``"2d"`` over height and width, each channel by itself; ``"1d"`` over the
-        whole flattened row. For grey pictures ``"nd"`` and ``"2d"`` are the same.
+        whole flattened row. For grey images ``"nd"`` and ``"2d"`` are the same.
     power : float, default=0.5
         The modulus is raised to it. Below 1, strong frequencies count for less.
     concatenate : bool, default=True
-        Put the picture before its spectrum, eq. 20. False gives f alone, eq. 19.
+        Put the image before its spectrum, eq. 20. False gives f alone, eq. 19.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class FourierFeatures(ImageTransformer):
     See Also
     --------
     GaussianWindow : Attenuates the border, which the papers do before this.
-    UnitNormalizer : The first and third step for the picture alone.
+    UnitNormalizer : The first and third step for the image alone.
 
     Notes
     -----
@@ -105,8 +105,9 @@ class FourierFeatures(ImageTransformer):
     square root for photographs; and for colour, a transform across the channels is
     better than one of each channel.
 
-    A constant row has no direction and becomes zero. Working memory does not grow with
-    the number of rows; d pixels cost O(d log d) per row.
+    A constant row has no direction and becomes zero. float32 rows give float32, all
+    others float64. Working memory does not grow with the number of rows; d pixels cost
+    O(d log d) per row.
 
     References
     ----------
@@ -119,17 +120,17 @@ class FourierFeatures(ImageTransformer):
     --------
     >>> import numpy as np
     >>> from kaucus.preprocessing import FourierFeatures
-    >>> pictures = np.random.default_rng(0).random((5, 28, 28))
-    >>> X = pictures.reshape(5, 784)
+    >>> images = np.random.default_rng(0).random((5, 28, 28))
+    >>> X = images.reshape(5, 784)
     >>> fourier = FourierFeatures(image_shape=(28, 28)).fit(X)
     >>> fourier.transform(X).shape
     (5, 1176)
     >>> fourier.spectrum_shape_
     (28, 14)
 
-    The spectrum of a shifted picture is the same:
+    The spectrum of a shifted image is the same:
 
-    >>> shifted = np.roll(pictures, 3, axis=2).reshape(5, 784)
+    >>> shifted = np.roll(images, 3, axis=2).reshape(5, 784)
     >>> spectra = [fourier.transform(rows)[:, 784:] for rows in (X, shifted)]
     >>> np.allclose(*spectra)
     True
@@ -141,20 +142,7 @@ class FourierFeatures(ImageTransformer):
         self.power = power
         self.concatenate = concatenate
 
-    def transform(self, X):
-        """Return the pictures and their spectra, or the spectra alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            float32 for rows of float32, float64 for all others.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         return fourier_features(
             X,
             self.image_shape_,
@@ -181,7 +169,7 @@ class FourierFeatures(ImageTransformer):
         spectrum = ["fourier" + "_".join(map(str, index)) for index in frequencies]
         return np.array(kept + spectrum, dtype=object)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         if self.fft not in FFTS:
             raise ValueError(
                 f"fft={self.fft!r} is not a transform; use '1d' (the flattened row), "
@@ -195,7 +183,7 @@ class FourierFeatures(ImageTransformer):
         if not isinstance(self.concatenate, bool | np.bool_):
             raise ValueError(
                 f"concatenate={self.concatenate!r} is not a bool; use True for "
-                "pictures with their spectra, False for spectra alone."
+                "images with their spectra, False for spectra alone."
             )
         self.spectrum_shape_ = spectrum_shape(self.image_shape_, self.fft)
 
@@ -215,31 +203,17 @@ def fourier_modulus(
 ) -> Array:
     """Return |FFT(x)|^power of each row, the first half, eq. (16).
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows of float32 or float64.
-    image_shape : tuple of int
-        Shape of a picture, d values.
-    fft : {"nd", "2d", "1d"}, default="nd"
-        See :class:`FourierFeatures`.
-    power : float, default=0.5
-        Positive.
-
-    Returns
-    -------
-    array of shape (n, prod(spectrum_shape(image_shape, fft)))
-        In the precision of ``X``. No row depends on another.
+    Of shape (n, prod(spectrum_shape(image_shape, fft))), in the precision of ``X``.
     """
     if fft == "1d":
         image_shape = (X.shape[1],)
     n_axes = len(spatial_shape(image_shape)) if fft == "2d" else len(image_shape)
     half = spectrum_shape(image_shape, fft)[-1]
     xp = array_namespace(X)
-    pictures = xp.reshape(X, (X.shape[0], *image_shape))
+    images = xp.reshape(X, (X.shape[0], *image_shape))
     rfftn = scipy.fft.rfftn if is_numpy(X) else xp.fft.rfftn  # the faster one
     # A real transform computes w // 2 + 1 frequencies of w: for even w one too many.
-    F = rfftn(pictures, axes=tuple(range(-n_axes, 0)))[..., :half]
+    F = rfftn(images, axes=tuple(range(-n_axes, 0)))[..., :half]
     f = xp.reshape(xp.abs(F), (X.shape[0], -1))
     f **= power
     return f

@@ -1,7 +1,7 @@
-"""Rows that are flattened pictures: their shape, and what all transformers share.
+"""Rows that are flattened images: their shape, and what all transformers share.
 
 ``image_shape`` names the axes in the order of the flattened row, the last one running
-fastest, so that ``row.reshape(image_shape)`` is the picture. The last two axes are
+fastest, so that ``row.reshape(image_shape)`` is the image. The last two axes are
 height and width; axes before them are channels. Rows without a shape have one axis.
 """
 
@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import OneToOneFeatureMixin
 
-from kaucus._array_input import validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import Array, dtype_name, warn_user
+from kaucus.preprocessing._rows import RowTransformer
 
 
 def resolve_image_shape(
     image_shape: Sequence[int] | None, n_features: int
 ) -> tuple[int, ...]:
-    """Return the shape as a tuple, or raise when it is none of ``n_features`` values.
+    """Return the shape as a tuple; it must have ``n_features`` values.
 
     >>> resolve_image_shape([28, 28], 784)
     (28, 28)
@@ -37,7 +35,7 @@ def resolve_image_shape(
         raise ValueError(
             f"image_shape={image_shape!r} has {product} = {math.prod(shape)} values, "
             f"but X has n_features={n_features}; pass the shape that each row had "
-            "before it was flattened, or None for rows that are no pictures."
+            "before it was flattened, or None for rows that are no images."
         )
     _warn_of_channels_last(shape)
     return shape
@@ -53,18 +51,18 @@ def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell integers of Python and NumPy from the rest; a bool is no integer here."""
+    """Return whether a value is an integer of Python or NumPy; a bool is not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Tell finite real numbers from the rest; a bool is no number here."""
+    """Return whether a value is a finite real number; a bool is not."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
 
 def float_dtype(X: Array) -> str:
-    """Return the precision of the work: float32 stays, all else is float64."""
+    """Return the dtype to compute in: float32 for float32, float64 for all others."""
     return "float32" if dtype_name(X) == "float32" else "float64"
 
 
@@ -91,43 +89,19 @@ def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
         )
 
 
-class ImageTransformer(FollowsX, TransformerMixin, BaseEstimator):
-    """Base of transformers of flattened pictures: resolves ``image_shape``, no more."""
+class ImageTransformer(RowTransformer):
+    """Base of transformers of flattened images: resolves ``image_shape``."""
 
-    def fit(self, X, y=None):
-        """Check the data and the parameters; no value of the data is used.
+    image_shape: Any
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-        """
-        X = validate_data(self, X)
+    def _prepare(self, X) -> None:
         self.image_shape_ = resolve_image_shape(self.image_shape, X.shape[1])
-        self._prepare(X)
-        return self
+        self._prepare_images(X)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X) -> None:
         """Check the other parameters, and store what follows from the shape."""
         raise NotImplementedError
-
-    def _validated(self, X):
-        """Return the rows to transform, in the type in which they came."""
-        check_is_fitted(self)
-        check_follows_fit(self, X, "transform")
-        return validate_data(self, X, reset=False)
 
     def _input_names(self, input_features):
         """Return the names of the pixels, checked as scikit-learn does."""
         return OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

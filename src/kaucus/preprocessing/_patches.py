@@ -1,8 +1,8 @@
-"""All overlapping patches of pictures: as a view, in blocks, or side by side.
+"""All overlapping patches of images: as a view, in blocks, or side by side.
 
-A picture of H × W pixels has (H − h + 1)(W − w + 1) patches of h × w, in the order of
-their upper left corners, row by row. Of a picture in colour a patch has all channels,
-and is itself a flattened picture of shape (channels, h, w).
+An image of H × W pixels has (H − h + 1)(W − w + 1) patches of h × w, in the order of
+their upper left corners, row by row. Of an image in colour a patch has all channels,
+and is itself a flattened image of shape (channels, h, w).
 """
 
 import itertools
@@ -32,10 +32,10 @@ PatchSize = int | Sequence[int] | None
 
 
 class ImagePatches(ImageTransformer):
-    """Lay all overlapping patches of each picture side by side.
+    """Lay all overlapping patches of each image side by side.
 
-    A picture of L × L pixels has (L − ℓ + 1)² patches of ℓ × ℓ; each becomes ℓ²
-    features (times the channels), in the order of the flattened picture. (Andrecut
+    An image of L × L pixels has (L − ℓ + 1)² patches of ℓ × ℓ; each becomes ℓ²
+    features (times the channels), in the order of the flattened image. (Andrecut
     2020, Section 4, where ℓ = 25 gives 16 patches of each digit.)
 
     A transformer gives one row per sample. For one row per patch, reshape the result
@@ -48,7 +48,7 @@ class ImagePatches(ImageTransformer):
         Height and width ℓ of a patch in pixels, or a pair of both. None: nine tenths
         of each side, rounded, which is 25 of 28 as in the paper.
     image_shape : tuple of int or None, default=None
-        Shape of a picture, in the order of the flattened row, height and width last:
+        Shape of an image, in the order of the flattened row, height and width last:
         ``(28, 28)``, or ``(3, 32, 32)`` for three colour planes one after another.
         None: rows have a single axis, and patches are pieces of it.
 
@@ -59,7 +59,7 @@ class ImagePatches(ImageTransformer):
     patch_shape_ : tuple of int
         Shape of one patch, channels first: ``(25, 25)``, or ``(3, 25, 25)``.
     n_patches_ : int
-        How many patches a picture has.
+        How many patches an image has.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -77,8 +77,8 @@ class ImagePatches(ImageTransformer):
     its 960,000 training patches, are those of i, j = 0..L − ℓ. It stacks the columns
     of a patch where this stacks the rows: no inner product or distance sees that.
 
-    The result takes n_samples · n_patches · patch_values numbers: all patches of the
-    60,000 digits in float32 are 2.4 GB.
+    The result is a copy in the type of ``X``, of n_samples · n_patches · patch_values
+    numbers: all patches of the 60,000 digits in float32 are 2.4 GB.
 
     References
     ----------
@@ -103,20 +103,7 @@ class ImagePatches(ImageTransformer):
         self.patch_size = patch_size
         self.image_shape = image_shape
 
-    def transform(self, X):
-        """Return the patches of each picture, side by side.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_patches_ * patch_values)
-            A copy, in the type of ``X``.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
 
     def get_feature_names_out(self, input_features=None):
@@ -146,7 +133,7 @@ class ImagePatches(ImageTransformer):
     def _patch_size(self):
         return spatial_shape(self.patch_shape_)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         patch = resolve_patch_size(self.patch_size, self.image_shape_)
         self.patch_shape_ = self.image_shape_[: -len(patch)] + patch
         self.n_patches_ = math.prod(patch_grid(self.image_shape_, patch))
@@ -160,9 +147,9 @@ def patch_view(
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows that are flattened pictures, of any type and memory layout.
+        Rows that are flattened images, of any type and memory layout.
     image_shape : tuple of int or None
-        Shape of a picture, height and width last, as in :class:`ImagePatches`.
+        Shape of an image, height and width last, as in :class:`ImagePatches`.
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, as in :class:`ImagePatches`.
 
@@ -187,8 +174,8 @@ def patch_view(
     shape = resolve_image_shape(image_shape, X.shape[1])
     patch = resolve_patch_size(patch_size, shape)
     n_axes, n_channels = len(patch), len(shape) - len(patch)
-    pictures = X.reshape(len(X), *shape)  # splits one axis: never a copy
-    view = sliding_window_view(pictures, patch, axis=tuple(range(-n_axes, 0)))
+    images = X.reshape(len(X), *shape)  # splits one axis: never a copy
+    view = sliding_window_view(images, patch, axis=tuple(range(-n_axes, 0)))
     # (n, channels, grid, patch) -> (n, grid, channels, patch)
     channels = range(1, 1 + n_channels)
     return np.moveaxis(view, channels, [axis + n_axes for axis in channels])
@@ -206,9 +193,9 @@ def iter_patches(
     Parameters
     ----------
     X : ndarray or tensor of shape (n, d)
-        Rows that are flattened pictures.
+        Rows that are flattened images.
     image_shape : tuple of int or None
-        Shape of a picture, height and width last, as in :class:`ImagePatches`.
+        Shape of an image, height and width last, as in :class:`ImagePatches`.
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, as in :class:`ImagePatches`.
     memory_budget : int, str or None, default=None
@@ -255,9 +242,9 @@ def iter_patches(
 def patch_numbers(
     n_features: int, image_shape: Sequence[int] | None, patch_size: PatchSize = None
 ) -> np.ndarray:
-    """Return which pixels the patches of a picture have: a view of their numbers.
+    """Return which pixels the patches of an image have: a view of their numbers.
 
-    Of the shape that :func:`patch_view` gives one picture.
+    Of the shape that :func:`patch_view` gives one image.
     """
     return patch_view(np.arange(n_features)[None, :], image_shape, patch_size)[0]
 
@@ -268,13 +255,13 @@ def _checked_rows(X: Array) -> Array:
     if X.ndim != 2:
         raise ValueError(
             f"X of shape {tuple(X.shape)} has {X.ndim} axes, not 2; pass one row per "
-            "picture, X.reshape(len(X), -1)."
+            "image, X.reshape(len(X), -1)."
         )
     return X
 
 
 def _side_by_side(X: Array, image_shape, patch_size) -> Array:
-    """Return the patches of each picture side by side, (n, ...), a copy."""
+    """Return the patches of each image side by side, (n, ...), a copy."""
     if not is_tensor(X):
         return _copy(patch_view(X, image_shape, patch_size)).reshape(len(X), -1)
     numbers = patch_numbers(X.shape[1], image_shape, patch_size).reshape(-1)
@@ -299,9 +286,9 @@ def resolve_patch_size(
         for size, side in zip(sizes, sides, strict=True)
     )
     if not fits:
-        picture = " x ".join(map(str, sides))
+        image = " x ".join(map(str, sides))
         raise ValueError(
-            f"patch_size={patch_size!r} is no size of a patch of pictures of {picture} "
+            f"patch_size={patch_size!r} is not a patch size for images of {image} "
             f"pixels (image_shape={image_shape}); pass an integer from 1 to "
             f"{min(sides)}, one for each of these sides, or None."
         )

@@ -1,10 +1,8 @@
 """Scaling of single rows."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 
-from kaucus._array_input import validate_data
-from kaucus._fitted_arrays import FollowsX
 from kaucus.backend import (
     Array,
     array_namespace,
@@ -18,6 +16,7 @@ from kaucus.backend import (
     n_workers,
     row_blocks,
 )
+from kaucus.preprocessing._rows import RowTransformer
 
 _BLOCK_BYTES = 2 * 2**20
 # A GPU has no such cache, and wants to be filled.
@@ -71,13 +70,14 @@ def _centred_unit_tensor(X: Array) -> Array:
     return centred / astype(norms, dtype_name(X))[:, None]
 
 
-class UnitNormalizer(FollowsX, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Take the mean off each row and scale it to unit norm.
+class UnitNormalizer(OneToOneFeatureMixin, RowTransformer):
+    """Subtract the mean of each row and scale it to unit norm.
 
         x ← x − ⟨x⟩,    x ← x / ‖x‖
 
     (Andrecut 2016, eq. 61-62; 2020, eq. 21-22.) Every inner product then is a
-    correlation coefficient. A constant row, which has no direction, becomes zero.
+    correlation coefficient. A constant row, which has no direction, becomes zero. The
+    result has the precision of ``X``.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class UnitNormalizer(FollowsX, OneToOneFeatureMixin, TransformerMixin, BaseEstim
 
     See Also
     --------
-    sklearn.preprocessing.Normalizer : Scales rows without taking their mean off.
+    sklearn.preprocessing.Normalizer : Scales rows without subtracting their mean.
 
     Examples
     --------
@@ -99,55 +99,12 @@ class UnitNormalizer(FollowsX, OneToOneFeatureMixin, TransformerMixin, BaseEstim
            [ 0.    ,  0.    ]])
     """
 
-    def fit(self, X, y=None):
-        """Check the data; nothing is learned from it.
+    _dtype = (np.float64, np.float32)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-        """
-        validate_data(self, X, dtype=(np.float64, np.float32))
-        return self
-
-    def fit_transform(self, X, y=None):
-        """Return the centred rows of unit norm; the data is checked once.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            In the precision of ``X``.
-        """
-        return centred_unit_rows(validate_data(self, X, dtype=(np.float64, np.float32)))
-
-    def transform(self, X):
-        """Return the centred rows of unit norm.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            In the precision of ``X``.
-        """
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+    def _transform(self, X):
         return centred_unit_rows(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -1,4 +1,4 @@
-"""A Gaussian window that attenuates the border of pictures."""
+"""A Gaussian window that attenuates the border of images."""
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -13,20 +13,20 @@ from kaucus.preprocessing._images import (
 
 
 class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
-    """Multiply each picture by a Gaussian in its middle.
+    """Multiply each image by a Gaussian in its middle.
 
     Pixel (i, j) of each channel of height H and width W is multiplied by
 
         Gᵢⱼ = exp(−c [(i/H − 1/2)² + (j/W − 1/2)²]),    i = 1..H,  j = 1..W,
 
-    which keeps the middle of the picture, where its object supposedly is, and
-    attenuates the border. For square pictures, H = W = L, this is eq. 76 of Andrecut
+    which keeps the middle of the image, where its object supposedly is, and
+    attenuates the border. For square images, H = W = L, this is eq. 76 of Andrecut
     (2016), whose constant is c / L²; the best one there was 4 / L².
 
     Parameters
     ----------
     image_shape : tuple of int or None, default=None
-        Shape of a picture, in the order of the flattened row, height and width last:
+        Shape of an image, in the order of the flattened row, height and width last:
         ``(28, 28)``, or ``(3, 32, 32)`` for three colour planes one after another,
         each of which gets the same window. None: rows have a single axis.
     c : float, default=4.0
@@ -53,9 +53,10 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     -----
     The indices run from 1 as printed, so that the largest factor, 1, is at pixel
     (H/2, W/2), half a pixel above and left of the true middle. The paper prints
-    square pictures only; that each axis is measured by its own length is ours.
+    square images only; that each axis is measured by its own length is ours.
 
-    Apply it before the mean is taken off, as the paper does.
+    Apply it before the mean is subtracted, as the paper does. float32 rows give
+    float32, all others float64.
 
     References
     ----------
@@ -73,7 +74,7 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
            [0.61, 0.78, 0.61, 0.29],
            [0.29, 0.37, 0.29, 0.14]])
 
-    The paper's pictures in colour, ready for a kernel machine:
+    The paper's images in colour, ready for a kernel machine:
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from kaucus.preprocessing import FourierFeatures
@@ -87,26 +88,13 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
         self.image_shape = image_shape
         self.c = c
 
-    def transform(self, X):
-        """Return the pictures with an attenuated border.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Each row is a flattened picture.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            float32 for rows of float32, float64 for all others.
-        """
-        X = self._validated(X)
+    def _transform(self, X):
         xp, dtype = array_namespace(X), float_dtype(X)
         window = as_like(self.window_, X, dtype=dtype)
-        pictures = xp.reshape(astype(X, dtype), (X.shape[0], -1, *window.shape))
-        return xp.reshape(pictures * window, X.shape)
+        images = xp.reshape(astype(X, dtype), (X.shape[0], -1, *window.shape))
+        return xp.reshape(images * window, X.shape)
 
-    def _prepare(self, X):
+    def _prepare_images(self, X):
         if not is_real(self.c) or self.c < 0:
             raise ValueError(
                 f"c={self.c!r} is not a number of at least 0; use 4 for the paper's "

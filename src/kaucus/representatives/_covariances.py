@@ -1,4 +1,4 @@
-"""The spread of each cell: rows and their cells in, covariances out."""
+"""Covariances of the rows of each cell of a partition."""
 
 import numpy as np
 

@@ -1,0 +1,145 @@
+"""Misclassified images, confusion matrices and points of the plane, as PNG files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kaucus.experiments._data import load_split
+from kaucus.experiments._figures import COLOURS, SMALL, figure_file, selected
+from kaucus.experiments._registry import build_method
+from kaucus.experiments._report import Row
+from kaucus.experiments._spec import Cell, Figure
+
+# Misclassified images in a row.
+_ACROSS = 17
+# Height and width of one of them with its text and margin, in pixels.
+_FRAME = (37, 31)
+# Side of a panel of points, in inches.
+_PANEL = 2.4
+_POINTS = {"font.size": 9, "axes.titlesize": 9}
+_DPI = {"figure.dpi": 120}
+
+
+def draw_misread(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the test images of the wrong class, true class → predicted one."""
+    row = _last_with("predictions", figure, rows)
+    if row is None:
+        return None
+    split = load_split(row.cell.dataset, data_home=data_home, dtype="float32")
+    predicted = np.asarray(row.records[0]["predictions"])
+    wrong = np.flatnonzero(predicted != split.y_test)
+    n_down = -(-len(wrong) // _ACROSS)
+    size = (0.55 * _ACROSS, 0.72 * n_down + 0.7)
+    with figure_file(path, *size, **SMALL, **_DPI) as canvas:
+        axes = canvas.add_subplot()  # one for all: hundreds of them take minutes
+        axes.imshow(_side_by_side(split.X_test[wrong]), cmap="gray_r")
+        for k, i in enumerate(wrong):
+            x, y = k % _ACROSS * _FRAME[1] + 14, k // _ACROSS * _FRAME[0] + 6
+            text = f"{split.y_test[i]}→{predicted[i]}"
+            axes.text(x, y, text, ha="center", fontsize=7)
+        title = f"{figure.title}: {len(wrong)} of {len(predicted):,}"
+        axes.set_title(title, loc="left")
+        axes.set_axis_off()
+    return path
+
+
+def _side_by_side(images: np.ndarray) -> np.ndarray:
+    """Put images of 28 × 28 into one, each with space for a line of text above it."""
+    height, width = _FRAME
+    out = np.zeros((max(-(-len(images) // _ACROSS), 1) * height, _ACROSS * width))
+    for k, image in enumerate(images):
+        top, left = k // _ACROSS * height + height - 28, k % _ACROSS * width
+        out[top : top + 28, left : left + 28] = image.reshape(28, 28)
+    return out
+
+
+def draw_confusion(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the confusion matrix of the last selected cell that has one."""
+    row = _last_with("confusion", figure, rows)
+    if row is None:
+        return None
+    confusion = row.records[0]["confusion"]
+    with figure_file(path, 7.5, 6.5, **SMALL, **_DPI) as canvas:
+        from sklearn.metrics import ConfusionMatrixDisplay
+
+        axes = canvas.add_subplot()
+        shares = np.asarray(confusion["percent"])
+        ConfusionMatrixDisplay(shares, display_labels=confusion["classes"]).plot(
+            ax=axes,
+            cmap="Blues",
+            values_format=".1f",
+            colorbar=False,
+            text_kw={"size": 9},
+        )
+        axes.set(xlabel="predicted class", ylabel="true class")
+        axes.set_title(figure.title, loc="left")
+    return path
+
+
+def _last_with(key: str, figure: Figure, rows: Sequence[Row]) -> Row | None:
+    """Return the last selected row whose first record has a key."""
+    found = [row for row in selected(figure, rows) if key in row.records[0]]
+    return found[-1] if found else None
+
+
+def draw_points(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the data sets of two features, one column of panels for each.
+
+    With ``by = "dataset"`` there is one row of panels: the classes. Otherwise there
+    are two: the clusters of the cell whose parameter ``by`` is ``"linear"``, and those
+    of the other cell of the largest value.
+    """
+    chosen: dict[str, list[Row]] = {}
+    for row in selected(figure, rows):
+        if _has_two_features(row.cell, data_home):
+            chosen.setdefault(row.cell.dataset, []).append(row)
+    if not chosen:
+        return None
+    n_down = 1 if figure.by == "dataset" else 2
+    size = (_PANEL * len(chosen), _PANEL * n_down + 0.4)
+    with figure_file(path, *size, **_POINTS) as canvas:
+        panels = canvas.subplots(n_down, len(chosen), squeeze=False)
+        for column, of_set in enumerate(chosen.values()):
+            _draw_column(panels[:, column], figure, of_set, data_home)
+        canvas.suptitle(figure.title, x=0.01, ha="left")
+    return path
+
+
+def _has_two_features(cell: Cell, data_home) -> bool:
+    return load_split(cell.dataset, data_home=data_home).X_train.shape[1] == 2
+
+
+def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
+    """Draw the panels of one data set."""
+    cell = rows[0].cell
+    split = load_split(cell.dataset, data_home=data_home)
+    X, y, name = split.X_train, split.y_train, cell.dataset.split("/")[-1]
+    if figure.by == "dataset":
+        _scatter(panels[0], X, y, name)
+        return
+    linear = [row for row in rows if row.cell.value_of(figure.by) == "linear"]
+    others = [row for row in rows if row not in linear]
+    best = max(others or linear, key=lambda row: row.mean or 0.0)
+    for panel, row in zip(panels, [*linear[:1], best], strict=False):
+        method = build_method(row.cell.method, row.cell.params, seed=row.cell.seeds[0])
+        title = f"{name}, {row.cell.value_of(figure.by)}: {row.mean:.3f}"
+        _scatter(panel, X, method.fit(X, y).predict(X), title)
+
+
+def _scatter(panel, X: np.ndarray, labels: Any, title: str) -> None:
+    for number, label in enumerate(np.unique(labels)):
+        points = X[np.asarray(labels) == label]
+        colour = COLOURS[number % len(COLOURS)]
+        panel.scatter(points[:, 0], points[:, 1], s=5, color=colour, linewidths=0)
+    panel.set_title(title, loc="left")
+    panel.set_aspect("equal", adjustable="datalim")
+    panel.set_xticks([])
+    panel.set_yticks([])

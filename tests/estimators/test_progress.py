@@ -1,0 +1,86 @@
+"""Progress: one bar on a terminal, nothing or plain lines in a log."""
+
+import io
+import re
+
+import pytest
+
+from kaucus.estimators import StepProgress, _progress
+
+BAR = re.compile(r"\r\[kaucus\] (█*)(·*) ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def open_terminal(monkeypatch):
+    """Make the standard error a terminal; pytest undoes this in a fixture."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def run(stream):
+    with StepProgress(2, stream) as progress:
+        for name in ("first", "second [bold]"):
+            progress.begin(f"runs {name}")
+            progress.advance(f"did {name}")
+    return stream.getvalue()
+
+
+def test_a_log_holds_one_line_per_finished_step():
+    assert run(io.StringIO()) == "[1/2] did first\n[2/2] did second [bold]\n"
+
+
+def test_a_terminal_has_a_bar_and_the_same_lines():
+    text = run(Terminal())
+    assert [len(done) for done, _ in BAR.findall(text)] == [0, 12]
+    assert {len(done + rest) for done, rest in BAR.findall(text)} == {24}
+    assert "runs second [bold]" in text
+    assert "[1/2] did first\n" in text
+    assert "[2/2] did second [bold]\n" in text
+
+
+def test_a_bar_never_wraps(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "50")
+    with StepProgress(1, terminal) as progress:
+        progress.begin("a long label " * 20)
+    lines = terminal.getvalue().split("\r")
+    assert max(len(line.replace("\x1b[K", "")) for line in lines) < 50
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _progress.step_reporter(1, 1e-4, 10),
+        lambda: _progress.share_reporter(1, "row"),
+    ],
+)
+def test_nothing_is_drawn_in_a_log(make, monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert make() is None
+
+
+def test_the_share_of_a_residual_counts_in_powers_of_ten(monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    report = _progress.step_reporter(1, 1e-4, 10)
+    for step, residual in enumerate((1.0, 1e-2, 1e-4), 1):
+        report(step, residual)
+    filled = [len(done) for done, _ in BAR.findall(terminal.getvalue())]
+    assert filled == [0, 12, 24]
+    assert terminal.getvalue().endswith("\n")
+
+
+def test_a_counter_fills_the_bar_and_ends_its_line(monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    count = _progress.step_counter(1, 2, "kernel")
+    count()
+    assert not terminal.getvalue().endswith("\n")
+    count()
+    filled = [len(done) for done, _ in BAR.findall(terminal.getvalue())]
+    assert filled == [12, 24]
+    assert "kernel 2 of 2" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\n")
