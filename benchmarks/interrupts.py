@@ -4,7 +4,7 @@
 
 Each estimator is fitted in a process of its own, to which this one sends SIGINT at a
 random moment, N times (100 by default); every second fit is of a model that was fitted
-before. The rule is that of ``kaucus._whole_fits``: a model is kept and a warning says
+before. The rule is that of ``kaucus.contract``: a model is kept and a warning says
 so, or the estimator is not fitted and KeyboardInterrupt is raised. All else is WRONG.
 
 Fits with a checkpoint, by each solver that has them, are killed (SIGKILL) N times: each

@@ -21,6 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     "backend",
     "datasets",
+    "contract",
     "preprocessing",
     "kernels",
     "representatives",

@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from kaucus._fitted_arrays import fitted_arrays
 from kaucus.backend import free_memory, is_tensor, on_gpu, segment_sum, to_numpy
+from kaucus.contract import fitted_arrays
 from tests.arrays import assert_close
 from tests.discovery import estimators, name_of, predictors
 

@@ -20,7 +20,6 @@ from kaucus import (
     LSSVMRegressor,
     SphericalKMeans,
 )
-from kaucus._fitted_arrays import fitted_arrays
 from kaucus.backend import (
     HostRows,
     parse_bytes,
@@ -28,6 +27,7 @@ from kaucus.backend import (
     row_blocks,
     stream_blocks,
 )
+from kaucus.contract import fitted_arrays
 from kaucus.kernels import Linear
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of, predictors

@@ -1,4 +1,4 @@
-"""The rule of ``kaucus._whole_fits``, held by every estimator and transformer."""
+"""The rule of ``kaucus.contract``: a whole model or none, of every estimator."""
 
 import copy
 import re

@@ -16,9 +16,14 @@ from kaucus.backend._blocks import (
     tile_shape,
     tiles,
 )
-from kaucus.backend._cross_gram import add_cross_gram
 from kaucus.backend._elementwise import exp, sqrt
-from kaucus.backend._gram import add_gram, gram_bytes, mirror_lower, zero_gram
+from kaucus.backend._gram import (
+    add_cross_gram,
+    add_gram,
+    gram_bytes,
+    mirror_lower,
+    zero_gram,
+)
 from kaucus.backend._host_rows import HostRows
 from kaucus.backend._interrupts import interruptible
 from kaucus.backend._labels import (

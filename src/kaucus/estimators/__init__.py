@@ -5,8 +5,9 @@ from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
 from kaucus.estimators._local_svc import LocalSVC
-from kaucus.estimators._ls_svm import LSSVMClassifier, LSSVMRegressor
+from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
+from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter

@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._fitted_arrays import FollowsX
 from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
@@ -18,9 +17,9 @@ from kaucus.backend import (
     products_in,
     warn_user,
 )
+from kaucus.contract import FollowsX
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
-    beside,
     map_rows,
     support_beside,
 )
@@ -63,10 +62,10 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
                 fitted = fit_ls_svm(
                     kernel,
                     rows,
-                    beside(rows, Y),
+                    as_like(Y, rows),
                     C=C,
-                    sample_weight=beside(rows, sample_weight),
-                    left_out=beside(rows, left_out),
+                    sample_weight=as_like(sample_weight, rows),
+                    left_out=as_like(left_out, rows),
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -127,8 +126,8 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
-            values = astype(X, "float64") @ beside(X, self.dual_coef_)
-            values = values + beside(X, self.intercept_)[None, :]
+            values = astype(X, "float64") @ as_like(self.dual_coef_, X)
+            values = values + as_like(self.intercept_, X)[None, :]
         else:
             values = map_rows(
                 self._values_on_device, X, self.device, self.memory_budget
@@ -145,10 +144,10 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
                 self.kernel_,
                 rows,
                 support,
-                beside(rows, self.dual_coef_),
+                as_like(self.dual_coef_, rows),
                 memory_budget=self.memory_budget,
             )
-        return sums + beside(rows, self.intercept_)[None, :]
+        return sums + as_like(self.intercept_, rows)[None, :]
 
 
 def _what_is_kept(info: SolveInfo, C: float) -> str:

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kaucus._array_input import on_host
 from kaucus.backend import budget_beside, to_numpy
+from kaucus.contract import on_host
 from kaucus.estimators._base import SOLVERS
-from kaucus.estimators._kernel_input import kernel_rows, on_device
+from kaucus.estimators._kernel_input import on_device, place_rows
 from kaucus.estimators._parameters import (
     BOOLEAN,
     NONE,
@@ -161,5 +161,5 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
     if estimator._precomputed:
         K_val = on_device(X_val, estimator.device)
         return Validation(None, make_error(y_val), K_val)
-    rows = kernel_rows(X_val, estimator.device, estimator.memory_budget)
+    rows = place_rows(X_val, estimator.device, estimator.memory_budget)
     return Validation(rows, make_error(y_val))

@@ -4,7 +4,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from kaucus._array_input import validate_data
 from kaucus.backend import (
     HostRows,
     array_namespace,
@@ -21,6 +20,7 @@ from kaucus.backend import (
     to_device,
     working_types,
 )
+from kaucus.contract import validate_data
 from kaucus.estimators._given_matrix import check_precomputed
 from kaucus.estimators._parameters import (
     FINITE,

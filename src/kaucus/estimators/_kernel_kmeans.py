@@ -11,7 +11,6 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     NotPositiveDefiniteError,
     array_namespace,
@@ -24,6 +23,7 @@ from kaucus.backend import (
     products_in,
     to_numpy,
 )
+from kaucus.contract import FollowsX, check_follows_fit
 from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,

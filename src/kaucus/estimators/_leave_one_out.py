@@ -5,8 +5,13 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import NotPositiveDefiniteError, generator_from, take_rows
-from kaucus.estimators._base import LSSVMBase, beside, indefinite_kernel
+from kaucus.backend import (
+    NotPositiveDefiniteError,
+    as_like,
+    generator_from,
+    take_rows,
+)
+from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._parameters import NONE, SEQUENCE, count, one_of
 from kaucus.estimators._progress import share_reporter
 from kaucus.kernels import kernels_with_gamma, resolve_gamma
@@ -45,7 +50,7 @@ class LeaveOneOutSearch(LSSVMBase):
         if self.gammas is None:
             return [self.gamma]
         if isinstance(self.gammas, str) and self.gammas == "auto":
-            weight = beside(X, sample_weight)
+            weight = as_like(sample_weight, X)
             middle = resolve_gamma(self.gamma, X, weight, self.kernel)
             return [float(g) for g in middle * _AUTO_GAMMAS]
         return np.ravel(self.gammas).astype(float).tolist()
@@ -61,11 +66,11 @@ class LeaveOneOutSearch(LSSVMBase):
             search = search_by_leave_one_out(
                 [kernel for kernel, _ in pairs],
                 rows,
-                beside(rows, Y),
+                as_like(Y, rows),
                 Cs,
                 score,
-                sample_weight=beside(rows, sample_weight),
-                left_out=beside(rows, left_out),
+                sample_weight=as_like(sample_weight, rows),
+                left_out=as_like(left_out, rows),
                 memory_budget=self.memory_budget,
                 callback=share_reporter(self.verbose, "pair of gamma and C"),
             )
@@ -116,9 +121,9 @@ class LeaveOneOutSearch(LSSVMBase):
             self._store(X, solution)
             return solution.loo_decision, np.arange(X.shape[0])
         part = {name: picked(values, rows) for name, values in data.items()}
-        some = take_rows(X, beside(X, rows))
+        some = take_rows(X, rows)
         if self._precomputed:
-            some = take_rows(some.T, beside(X, rows)).T
+            some = take_rows(some.T, rows).T
         if self._search(some, Cs=Cs, score=score, **part).solution.info.interrupted:
             raise KeyboardInterrupt  # the fit of all rows is still to come
         fitted = self._fit_core(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kaucus.backend import as_like, take_rows, to_numpy
+from kaucus.backend import take_rows, to_numpy
 from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
@@ -143,7 +143,7 @@ default="kmeans"
         values = np.empty((X.shape[0], len(self.classes_)))
         for i in np.unique(cells):
             rows = np.flatnonzero(cells == i)
-            part = take_rows(X, as_like(rows, X))
+            part = take_rows(X, rows)
             values[rows] = self._values_in_cell(int(i), part)
         return values
 

@@ -12,8 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array_input import HostAccuracy, validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     as_like,
     astype,
@@ -27,7 +25,8 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
-from kaucus.estimators._kernel_input import beside, map_rows, on_device
+from kaucus.contract import FollowsX, HostAccuracy, check_follows_fit, validate_data
+from kaucus.estimators._kernel_input import map_rows, on_device
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
@@ -122,7 +121,7 @@ class PartitionedSVC(
         with _no_convergence_warnings():
             fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
                 delayed(self._fit_svm)(
-                    kernel, take_rows(X, as_like(rows, X)), indices[rows], weight[rows]
+                    kernel, take_rows(X, rows), indices[rows], weight[rows]
                 )
                 for kernel, rows in parts
             )
@@ -185,7 +184,7 @@ class PartitionedSVC(
             row_weight = np.ones(X.shape[0])
         kept = np.flatnonzero(weight > 0)
         self._check_clusters(len(kept))
-        rows = take_rows(X, as_like(kept, X))
+        rows = take_rows(X, kept)
         return rows, indices[kept], row_weight[kept], weight[kept], X_unlabeled
 
     def _check_clusters(self, n_rows: int) -> None:
@@ -362,7 +361,7 @@ def svm_decision_values(
     cancel, and would multiply what float32 rounds.
     """
     n = model.shape_fit_[0]
-    vectors = astype(beside(X, support_vectors), "float64")
+    vectors = astype(as_like(support_vectors, X), "float64")
     parts = []
     for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
         with few_threads_for(X.shape[0]):

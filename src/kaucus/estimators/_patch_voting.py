@@ -9,8 +9,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from kaucus._array_input import HostAccuracy, on_host, validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     array_namespace,
     as_like,
@@ -20,6 +18,13 @@ from kaucus.backend import (
     format_bytes,
     itemsize,
     resolve_budget,
+)
+from kaucus.contract import (
+    FollowsX,
+    HostAccuracy,
+    check_follows_fit,
+    on_host,
+    validate_data,
 )
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._parameters import MEMORY_BUDGET, ChecksParameters, one_of

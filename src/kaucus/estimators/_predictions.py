@@ -7,8 +7,6 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array_input import HostAccuracy, HostR2
-from kaucus._fitted_arrays import check_follows_fit
 from kaucus.backend import (
     array_namespace,
     as_like,
@@ -19,7 +17,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.estimators._kernel_input import beside
+from kaucus.contract import HostAccuracy, HostR2, check_follows_fit
 from kaucus.estimators._parameters import one_of
 from kaucus.estimators._ranges import check_results
 from kaucus.estimators._validation import (
@@ -137,7 +135,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         coef, intercept = A * signs / 2, (b * signs + 1) / 2
         support = None
         if not self._precomputed:
-            support = astype(beside(X, self._support_rows()), "float64")
+            support = astype(as_like(self._support_rows(), X), "float64")
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
             block = X[rows, :]

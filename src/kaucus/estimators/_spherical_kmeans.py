@@ -11,8 +11,6 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kaucus._array_input import on_host, validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
 from kaucus.backend import (
     array_namespace,
     as_like,
@@ -22,6 +20,7 @@ from kaucus.backend import (
     to_numpy,
     working_types,
 )
+from kaucus.contract import FollowsX, check_follows_fit, on_host, validate_data
 from kaucus.estimators._clusters import INITS, check_rows, report_kmeans
 from kaucus.estimators._kernel_input import (
     in_precision_of,

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
-from kaucus._array_input import on_host
+from kaucus.contract import on_host
 from kaucus.estimators._ranges import check_targets, check_weight_range
 
 

@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from kaucus._array_input import on_host
+from kaucus.contract import on_host
 
 
 def clustering_accuracy(y_true, labels) -> float:

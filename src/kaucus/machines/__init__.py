@@ -6,12 +6,6 @@ Knows rows, classes and numbers; not estimators, their parameters or their warni
 from kaucus.machines._partial import PartialFit
 from kaucus.machines._problem import Model, Plan, Problem, Unseen
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
-from kaucus.machines._search_table import (
-    gamma_of,
-    rising_end,
-    search_table,
-    warn_at_edge,
-)
 from kaucus.machines._sizes import SIZES
 from kaucus.machines._stream import Stream
 from kaucus.machines._targets import (
@@ -21,7 +15,15 @@ from kaucus.machines._targets import (
     left_out_shares,
     one_vs_rest_targets,
 )
-from kaucus.machines._tuning import AUTO_KERNELS, CS, GAMMA_FACTORS
+from kaucus.machines._tuning import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    gamma_of,
+    rising_end,
+    search_table,
+    warn_at_edge,
+)
 
 __all__ = [
     "AUTO_KERNELS",

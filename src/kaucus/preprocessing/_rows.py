@@ -5,8 +5,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array_input import validate_data
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus.contract import FollowsX, check_follows_fit, validate_data
 
 
 class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):

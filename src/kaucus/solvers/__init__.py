@@ -5,13 +5,6 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 
 from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
-from kaucus.solvers._calibration import (
-    fit_shift,
-    fit_temperature,
-    softmax,
-    sum_of_exponentials,
-    two_columns,
-)
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from kaucus.solvers._checkpoint import CheckpointError
 from kaucus.solvers._compress import Compressed, compress_columns
@@ -44,8 +37,13 @@ from kaucus.solvers._running import RunningSums, add_rows, solve_running
 from kaucus.solvers._scores import (
     Score,
     classification_score,
+    fit_shift,
+    fit_temperature,
     log_losses,
     regression_score,
+    softmax,
+    sum_of_exponentials,
+    two_columns,
 )
 from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._systems import RANDOMIZED, Start

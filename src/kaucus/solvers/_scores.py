@@ -1,11 +1,206 @@
-"""How good leave-one-out decision values are; the larger the better."""
+"""Scores of decision values, and probabilities: softmax with a fitted temperature.
+
+    p(class j | x) = exp(f_j(x) / T) / Σ_k exp(f_k(x) / T)
+
+The temperature T is the one number that makes these probabilities as true as they can
+be on decision values of rows that the model has not seen; here: leave-one-out values.
+It never changes which class is largest; a shift of the decision values, which can be
+fitted to them too, does.
+
+References: C. Guo et al., "On calibration of modern neural networks" (ICML 2017), for
+the temperature; J. Platt (1999), for targets that are not quite 0 and 1, by which T
+stays finite on separable data.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
+import scipy.optimize
 import scipy.special
 
-from kaucus.solvers._calibration import fit_temperature
+from kaucus.backend import Array, array_namespace
+
+_MAX_NEWTON = 30
+
+
+def softmax(decision: Array, temperature: float) -> Array:
+    """Return the softmax of decision values, (n, k), row by row."""
+    xp = array_namespace(decision)
+    scaled = decision / temperature
+    scaled = xp.exp(scaled - xp.max(scaled, axis=1, keepdims=True))
+    return scaled / xp.sum(scaled, axis=1, keepdims=True)
+
+
+def two_columns(decision: Array) -> Array:
+    """Return decision values of both classes from the one column of a binary model.
+
+    Half of it for one class, minus half of it for the other: softmax then is the
+    logistic function of the column.
+    """
+    xp = array_namespace(decision)
+    return xp.concat([-decision / 2, decision / 2], axis=1)
+
+
+def fit_temperature(
+    decision: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> float:
+    """Return the temperature of least log-loss on held-out decision values.
+
+    Parameters
+    ----------
+    decision : array of shape (n, k)
+        Decision values of rows that the model was not fitted on.
+    labels : integer array of shape (n,)
+        Which column is right.
+    sample_weight : array of shape (n,), default=None
+        Rows of weight zero are passed over.
+
+    Returns
+    -------
+    float
+        Between 1e-3 and 1e3.
+    """
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    known = (weight > 0) & np.isfinite(decision).all(axis=1)
+    if not known.any():
+        return 1.0
+    decision, labels, weight = decision[known], labels[known], weight[known]
+    targets = _smooth_targets(labels, weight, decision.shape[1])
+    # Σ_j t_j (f_j β − logsumexp(β f)), with β = 1/T: concave in β. Targets have the sum
+    # 1, so the highest f may be taken off all of them.
+    decision = decision - decision.max(axis=1, keepdims=True)
+    linear = np.average(np.sum(targets * decision, axis=1), weights=weight)
+
+    def loss(log_beta: float) -> float:
+        beta = np.exp(log_beta)
+        norms = np.log(np.exp(beta * decision).sum(axis=1))
+        return float(np.average(norms, weights=weight) - beta * linear)
+
+    best = scipy.optimize.minimize_scalar(
+        loss, bounds=(np.log(1e-3), np.log(1e3)), method="bounded"
+    )
+    return float(np.exp(-best.x))
+
+
+def fit_shift(
+    decision: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return what to add to the decision values of the classes, by the log-loss.
+
+    Least squares put the intercept where the errors of all rows balance; where classes
+    are of unequal size or spread, that is not where they meet. With β and c of the
+    least log-loss of softmax(β f + c), the shift is c/β.
+
+    Parameters
+    ----------
+    decision : array of shape (n, k)
+        Decision values of rows that the model was not fitted on.
+    labels : integer array of shape (n,)
+        Which column is right.
+    sample_weight : array of shape (n,), default=None
+        How many rows each counts for; those of weight zero are passed over.
+
+    Returns
+    -------
+    array of shape (k,)
+        Of mean zero. Zeros where c adds less than 1 for each of its k − 1 numbers to
+        the log-likelihood (Akaike's criterion), or where the values tell nothing.
+    """
+    k = decision.shape[1]
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    known = (weight > 0) & np.isfinite(decision).all(axis=1)
+    decision, labels, weight = decision[known], labels[known], weight[known]
+    if len(np.unique(labels)) < k:
+        return np.zeros(k)
+    problem = (decision, _smooth_targets(labels, weight, k), weight)
+    start = np.zeros(k + 1)
+    start[0] = 1 / fit_temperature(decision, labels, weight)
+    before = _log_likelihood(start, *problem).value
+    theta, after = _newton(start, *problem)
+    if after - before <= k - 1 or theta[0] <= 0:
+        return np.zeros(k)
+    return (theta[1:] - theta[1:].mean()) / theta[0]
+
+
+class _Likelihood(NamedTuple):
+    value: float
+    gradient: np.ndarray
+    """By β and c, (1 + k,)."""
+    curvature: np.ndarray
+    """Minus the second derivatives, (1 + k, 1 + k)."""
+
+
+def _newton(theta: np.ndarray, *problem: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return (β, c) of the largest log-likelihood, and this; it is concave."""
+    now = _log_likelihood(theta, *problem)
+    for _ in range(_MAX_NEWTON):
+        # A constant may be added to all of c: one eigenvalue is zero.
+        step = np.linalg.pinv(now.curvature, hermitian=True) @ now.gradient
+        if now.gradient @ step < 1e-6:
+            break
+        for _ in range(_MAX_NEWTON):
+            new = _log_likelihood(theta + step, *problem)
+            if new.value > now.value:
+                break
+            step = step / 2
+        else:
+            break
+        theta, now = theta + step, new
+    return theta, now.value
+
+
+def _log_likelihood(theta, decision, targets, weight) -> _Likelihood:
+    """Return Σ_i w_i Σ_j t_ij log p_ij with p = softmax(β f + c), and derivatives."""
+    scaled = theta[0] * decision + theta[1:]
+    scaled -= scaled.max(axis=1, keepdims=True)
+    p = np.exp(scaled)
+    total = p.sum(axis=1, keepdims=True)
+    p, logs = p / total, scaled - np.log(total)
+    missing = weight[:, None] * (targets - p)
+    gradient = np.concatenate([[np.sum(missing * decision)], missing.sum(axis=0)])
+    weighted = weight[:, None] * p
+    centred = decision - np.sum(p * decision, axis=1, keepdims=True)
+    curvature = np.empty((len(theta), len(theta)))
+    curvature[0, 0] = np.sum(weighted * centred**2)
+    curvature[0, 1:] = curvature[1:, 0] = np.sum(weighted * centred, axis=0)
+    curvature[1:, 1:] = np.diag(weighted.sum(axis=0)) - weighted.T @ p
+    return _Likelihood(
+        float(np.sum(weight[:, None] * targets * logs)), gradient, curvature
+    )
+
+
+def _smooth_targets(
+    labels: np.ndarray, weight: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Return one-hot targets, a little short of 1: the less so the more rows there are.
+
+    (n_c + 1) / (n_c + 2) for the class c of a row, as Platt has it for two classes; the
+    other classes share the rest.
+    """
+    counts = np.bincount(labels, weights=weight, minlength=n_classes)[labels]
+    short = 1.0 / (counts + 2.0)
+    targets = np.repeat(short[:, None] / (n_classes - 1), n_classes, axis=1)
+    targets[np.arange(len(labels)), labels] = 1.0 - short
+    return targets
+
+
+def sum_of_exponentials(
+    K: np.ndarray, dual_coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
+    """Return eq. (15) of Andrecut (2016) as printed.
+
+        g_j(x) ∝ Σ_n exp(k(x, x_n) a_nj + b_j)
+
+    The exponential of the sum, eq. (7), is what the derivation gives; the sum of the
+    exponentials is offered because it is in print. It is nearly flat over the classes
+    when there are many rows, and its largest class can be another one.
+    """
+    logs = [
+        scipy.special.logsumexp(K * a[None, :], axis=1) + b
+        for a, b in zip(dual_coef.T, intercept, strict=True)
+    ]
+    return scipy.special.softmax(np.stack(logs, axis=1), axis=1)
+
 
 # Each the half of the one before.
 _TEMPERATURES = (0.5, 0.25)

@@ -12,7 +12,6 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
-from kaucus._whole_fits import WholeFits
 from kaucus.backend import (
     Array,
     device_is_here,
@@ -27,6 +26,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract._whole_fits import WholeFits
 
 
 class Packed(NamedTuple):

@@ -1,0 +1,18 @@
+"""What every estimator and transformer promises: scikit-learn's contract, and ours.
+
+Rows are checked where they are, fitted arrays follow X, and Ctrl-C or an error leaves a
+whole model behind, or none.
+"""
+
+from kaucus.contract._array_input import HostAccuracy, HostR2, on_host, validate_data
+from kaucus.contract._fitted_arrays import FollowsX, check_follows_fit, fitted_arrays
+
+__all__ = [
+    "FollowsX",
+    "HostAccuracy",
+    "HostR2",
+    "check_follows_fit",
+    "fitted_arrays",
+    "on_host",
+    "validate_data",
+]
