@@ -347,7 +347,7 @@ def test_tiles_of_any_shape_and_order_of_cells(rng, rows, tile, monkeypatch):
 def test_an_operator_multiplies_without_the_matrix(rng, rows):
     kernel, X = kernel_of("full", rng), rows[0]
     V = rng.normal(size=(len(X), 2))
-    operator = KernelOperator(kernel, X, memory_budget=20_000, store=False)
+    operator = KernelOperator(kernel, X, memory_budget=20_000, keep=None)
     assert_close(operator.matmul(V), kernel(X) @ V, rtol=1e-10)
     assert_close(operator.diagonal(), np.ones(len(X)))
 

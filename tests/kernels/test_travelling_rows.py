@@ -84,7 +84,7 @@ def test_products_for_any_budget(budget, n, m, blocks_of, store):
     room = 2 * blocks_of * _tiles._COPIES * 8 * D
     H, J = (HostRows(rows, torch.tensor(rows[:1]), room) for rows in (X, Y))
     kernel = Gaussian(gamma=0.3)
-    options = {"memory_budget": budget, "store": store}
+    options = {"memory_budget": budget, "keep": "tiles" if store else None}
     symmetric = KernelOperator(kernel, H, **options)
     pair = KernelOperator(kernel, H, J, **options)
     for _ in range(2):  # the second time from what is kept

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from kaucus.backend import HostRows, as_like, bytes_on_their_way, to_numpy
-from kaucus.kernels import CallableKernel, ClusterRBF, Gaussian, Polynomial
+from kaucus.kernels import (
+    CallableKernel,
+    ClusterRBF,
+    Gaussian,
+    KernelOperator,
+    Polynomial,
+)
 from kaucus.representatives import NystromGram, choose_landmarks, make_gram
 from kaucus.solvers import (
     RANDOMIZED,
@@ -16,7 +22,6 @@ from kaucus.solvers import (
     plan_ls_svm,
     search_by_leave_one_out,
 )
-from kaucus.solvers._theta import KernelRows
 from tests.arrays import assert_close
 
 N, D = 60, 40
@@ -110,10 +115,11 @@ def test_products_with_rows_that_are_kept_and_not(like):
     X, _ = problem()
     _, away = both(X, like)
     V = np.random.default_rng(2).normal(size=(N, 2))
-    rows = KernelRows(KERNEL, away, 20 * 8 * N)
-    rows.fill(rows.empty((15, N)), np.arange(30, 45))
-    assert 0 < rows.stored_share < 1
-    assert_close(rows.matmul(as_like(V, like)), KERNEL(X) @ V, atol=1e-12)
+    operator = KernelOperator(KERNEL, away, memory_budget=20 * 8 * N, keep="rows")
+    drawn = np.arange(30, 45)
+    assert_close(operator.rows(drawn), KERNEL(X)[drawn], atol=1e-12)
+    assert 0 < operator.stored_share < 1
+    assert_close(operator.matmul(as_like(V, like)), KERNEL(X) @ V, atol=1e-12)
 
 
 def test_a_start_and_rows_that_are_watched(like):
@@ -245,11 +251,11 @@ def test_gram_matrices(like):
         assert_close(gram.matmul(V), K @ to_numpy(V), atol=1e-12)
         assert_close(gram.columns(some), K[:, [4, 50, 7]], atol=1e-13)
         expected = K[:, [4, 50, 7]] @ to_numpy(V)[:3]
-        assert_close(gram.columns_product(some, V[:3, :]), expected, atol=1e-12)
+        assert_close(gram.columns_matmul(some, V[:3, :]), expected, atol=1e-12)
         assert_close(gram.diagonal(), np.ones(N))
     landmarks = there[:12, :]
     grams = [NystromGram(KERNEL, rows, landmarks, 2**20) for rows in (away, there)]
-    for name, values in (("matmul", [V]), ("columns_product", [some, V[:3, :]])):
+    for name, values in (("matmul", [V]), ("columns_matmul", [some, V[:3, :]])):
         got, expected = (getattr(gram, name)(*values) for gram in grams)
         assert_close(got, expected, atol=1e-10)
 

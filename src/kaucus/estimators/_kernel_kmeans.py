@@ -17,7 +17,6 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    budget_beside,
     dtype_name,
     generator_from,
     is_sparse,
@@ -47,9 +46,7 @@ from kaucus.estimators._validation import (
 from kaucus.kernels import KernelOperator
 from kaucus.representatives import (
     LANDMARKS,
-    Gram,
     KernelKMeansResult,
-    NystromGram,
     best_start,
     choose_landmarks,
     distances_from_sums,
@@ -378,7 +375,7 @@ default="k-means++"
             rows,
             astype(support, dtype_name(rows)),
             memory_budget=self.memory_budget,
-            store=False,
+            keep=None,
         )
         with products_in(self.precision):
             sums = operator.matmul(beside(rows, self.center_coef_))
@@ -414,20 +411,19 @@ default="k-means++"
             return self.init
         return check_start_labels(self.init, n_samples, self.n_clusters)
 
-    def _gram(self, kernel, rows, rng) -> Gram:
-        if self.approximation is None:
-            with products_in(self.precision):
-                return make_gram(kernel, rows, memory_budget=self.memory_budget)
-        budget = budget_beside(rows, self.memory_budget)
-        chosen = choose_landmarks(
-            kernel,
-            rows,
-            min(self.n_landmarks, rows.shape[0]),
-            method=self.landmarks,
-            rng=rng,
-        )
+    def _gram(self, kernel, rows, rng):
+        """Return the kernel matrix of the rows, or its approximation by landmarks."""
+        landmarks = None
+        if self.approximation is not None:
+            n_landmarks = min(self.n_landmarks, rows.shape[0])
+            landmarks = choose_landmarks(
+                kernel, rows, n_landmarks, method=self.landmarks, rng=rng
+            )
         try:
-            return NystromGram(kernel, rows, chosen, budget - budget // 4)
+            with products_in(self.precision if landmarks is None else None):
+                return make_gram(
+                    kernel, rows, landmarks=landmarks, memory_budget=self.memory_budget
+                )
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data, "
@@ -445,21 +441,23 @@ default="k-means++"
         check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
-        coef = gram.coefficients(mean_shares(best, weight))
-        if self._precomputed:
-            of_all = np.zeros((X.shape[0], self.n_clusters))
-            numbers = to_numpy(gram.representers)[:, 0].astype(np.int64)
-            of_all[numbers] = to_numpy(coef)
-            self.center_coef_ = as_like(of_all, X)
+        coef, support = mean_shares(best, weight), X
+        if self.approximation is not None:
+            coef, support = gram.coefficients(coef), gram.landmarks
+        if not self._precomputed:
+            self.center_coef_ = astype(as_like(coef, X), "float64")
+            self.X_fit_ = support if is_sparse(support) else as_like(support, X)
             return
-        self.center_coef_ = astype(as_like(coef, X), "float64")
-        given = gram.representers
-        self.X_fit_ = X if self.approximation is None else _kept(given, X)
+        if self.approximation is not None:  # landmarks are row numbers
+            of_all = np.zeros((X.shape[0], self.n_clusters))
+            of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
+            coef = of_all
+        self.center_coef_ = as_like(coef, X)
 
-    def _exact_inertia(self, gram: Gram, best: KernelKMeansResult, weight):
+    def _exact_inertia(self, gram, best: KernelKMeansResult, weight):
         if self.approximation is None:
             return best.inertia
-        if gram.n_rows > EXACT_ROWS:
+        if gram.shape[0] > EXACT_ROWS:
             return None
         exact = make_gram(gram.kernel, gram.X, memory_budget=self.memory_budget)
         return labels_objective(exact, best.labels, self.n_clusters, weight)
@@ -468,7 +466,3 @@ default="k-means++"
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _kept(rows, X):
-    return rows if is_sparse(rows) else as_like(rows, X)

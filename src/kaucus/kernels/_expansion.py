@@ -123,7 +123,7 @@ def _allowed(values: np.ndarray, typical: np.ndarray) -> np.ndarray:
 def _sums(kernel, X, Y, coef, memory_budget) -> Array:
     """Return the sums of kernel entries in the precision of ``X``."""
     Y = astype(Y, dtype_name(X))
-    operator = KernelOperator(kernel, X, Y, memory_budget=memory_budget, store=False)
+    operator = KernelOperator(kernel, X, Y, memory_budget=memory_budget, keep=None)
     return operator.matmul(coef)
 
 

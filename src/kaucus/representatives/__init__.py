@@ -13,13 +13,7 @@ from kaucus.representatives._assign import (
 )
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
-from kaucus.representatives._gram import (
-    Gram,
-    NystromGram,
-    StoredGram,
-    StreamedGram,
-    make_gram,
-)
+from kaucus.representatives._gram import KernelMatrix, NystromGram, make_gram
 from kaucus.representatives._kernel_kmeans import (
     KernelKMeansResult,
     best_start,
@@ -59,15 +53,13 @@ __all__ = [
     "METRICS",
     "Assigner",
     "Assignment",
-    "Gram",
     "KMeansOptions",
     "KMeansResult",
     "KernelKMeansResult",
+    "KernelMatrix",
     "NystromGram",
     "PivotedFactor",
     "Representatives",
-    "StoredGram",
-    "StreamedGram",
     "best_start",
     "choose_landmarks",
     "cell_covariances",

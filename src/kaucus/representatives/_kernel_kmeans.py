@@ -38,7 +38,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.representatives._gram import Gram
+from kaucus.representatives._gram import KernelMatrix
 from kaucus.representatives._lloyd import reseed_empty
 from kaucus.representatives._seeding import clearly_less, seeds_by_cost
 
@@ -78,7 +78,7 @@ class KernelKMeansResult(NamedTuple):
 class _Problem(NamedTuple):
     """What does not change from step to step."""
 
-    gram: Gram
+    gram: KernelMatrix
     n_clusters: int
     weight: Array
     diagonal: Array
@@ -109,7 +109,7 @@ class _Proposal(NamedTuple):
 
 
 def kernel_kmeans(
-    gram: Gram,
+    gram: KernelMatrix,
     n_clusters: int,
     *,
     init: str | Array = "k-means++",
@@ -125,7 +125,8 @@ def kernel_kmeans(
 
     Parameters
     ----------
-    gram : Gram
+    gram : KernelOperator or NystromGram
+        The kernel matrix of n rows.
     n_clusters : int
         At most n.
     init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
@@ -158,10 +159,10 @@ def kernel_kmeans(
     taken. With m rows moved, a step costs n m k multiplications and n m reads.
     """
     problem = _pose(gram, n_clusters, sample_weight)
-    budget = resolve_budget(memory_budget, gram.like)
-    per_start = _SUMS_HELD * 8 * gram.n_rows * n_clusters
+    budget = resolve_budget(memory_budget, problem.weight)
+    per_start = _SUMS_HELD * 8 * gram.shape[0] * n_clusters
     at_a_time = max(1, min(n_init, budget // 4 // per_start))
-    with few_threads_for(gram.n_rows):
+    with few_threads_for(gram.shape[0]):
         return _starts(
             problem, init, rng.spawn(n_init), at_a_time, max_iter, tol, callback
         )
@@ -201,19 +202,20 @@ def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
     return functools.reduce(better, results)
 
 
-def total_scatter(gram: Gram, sample_weight: Array | None = None) -> float:
+def total_scatter(gram: KernelMatrix, sample_weight: Array | None = None) -> float:
     """Return Σ w ‖φ(x) − m‖² with the mean m of all rows: the objective for k = 1."""
-    problem = _pose(gram, 1, sample_weight)
-    labels = as_like(np.zeros(gram.n_rows, dtype=np.int64), problem.weight)
-    return _begin(problem, [labels])[0].objective
+    return labels_objective(gram, np.zeros(gram.shape[0], np.int64), 1, sample_weight)
 
 
 def labels_objective(
-    gram: Gram, labels: Array, n_clusters: int, sample_weight: Array | None = None
+    gram: KernelMatrix,
+    labels: Array,
+    n_clusters: int,
+    sample_weight: Array | None = None,
 ) -> float:
     """Return the objective of given clusters with their own means."""
     problem = _pose(gram, n_clusters, sample_weight)
-    return _begin(problem, [labels])[0].objective
+    return _begin(problem, [as_like(labels, problem.weight)])[0].objective
 
 
 def distances_from_sums(means: Array, diagonal: Array, center_norms: Array) -> Array:
@@ -236,17 +238,13 @@ def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Arra
 def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
     """Return W Z, (n, k): the weight of each row in the column of its cluster."""
     xp = array_namespace(weight)
-    member = labels[:, None] == _ids(labels, n_clusters)[None, :]
+    clusters = xp.arange(n_clusters, dtype=labels.dtype, device=device_of(labels))
+    member = labels[:, None] == clusters[None, :]
     return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
 
 
-def _ids(labels: Array, n: int) -> Array:
-    xp = array_namespace(labels)
-    return xp.arange(n, dtype=labels.dtype, device=device_of(labels))
-
-
-def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
-    diagonal = gram.diagonal()
+def _pose(gram: KernelMatrix, n_clusters: int, sample_weight: Array | None) -> _Problem:
+    diagonal = astype(gram.diagonal(), "float64")
     xp = array_namespace(diagonal)
     weight = (
         xp.ones_like(diagonal)
@@ -259,7 +257,7 @@ def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
 
 
 def _first_labels(problem: _Problem, init, rng: np.random.Generator) -> Array:
-    n, k, weight = problem.gram.n_rows, problem.n_clusters, problem.weight
+    n, k, weight = problem.gram.shape[0], problem.n_clusters, problem.weight
     if not isinstance(init, str):
         return as_like(init, weight, dtype="int64")
     if init == "random":
@@ -329,7 +327,7 @@ def _step(problem: _Problem, runs: list[_Run], tol: float):
         )
         for i, S in zip(at_work, all_sums, strict=True):
             new[i] = _accept(problem, runs[i], proposals[i], S, tol)
-    return new, max(moved) / problem.gram.n_rows
+    return new, max(moved) / problem.gram.shape[0]
 
 
 def _propose(problem: _Problem, run: _Run) -> _Proposal:
@@ -355,7 +353,7 @@ def _propose(problem: _Problem, run: _Run) -> _Proposal:
 def _moved_sums(problem: _Problem, runs: list[_Run], proposals) -> list[Array]:
     """Return S of the proposed clusters: anew where many rows moved, in one product."""
     refresh = (runs[0].n_iter + 1) % _REFRESH == 0
-    limit = -1.0 if refresh else _MANY * problem.gram.n_rows
+    limit = -1.0 if refresh else _MANY * problem.gram.shape[0]
     rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
     anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
     full = _full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
@@ -371,7 +369,7 @@ def _corrected(problem: _Problem, run: _Run, proposal: _Proposal, rows: Array) -
     k, weight = problem.n_clusters, take_rows(problem.weight, rows)
     change = indicator(take_rows(proposal.labels, rows), weight, k)
     change = change - indicator(take_rows(run.labels, rows), weight, k)
-    return run.sums + problem.gram.columns_product(rows, change)
+    return run.sums + problem.gram.columns_matmul(rows, change)
 
 
 def _full_sums(problem: _Problem, starts: Sequence[Array]) -> list[Array]:

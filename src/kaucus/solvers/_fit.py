@@ -248,21 +248,21 @@ def _fit_cg(
     kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, room: int, rng, limits
 ) -> LSSVMSolution:
     """Solve by conjugate gradients, with as much of K kept as there is room for."""
-    matvec, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
+    operator, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
     return solve_ls_svm_cg(
-        matvec,
+        operator.matmul,
         Y,
         C=C,
         sample_weight=sample_weight,
         low_rank_factor=factor,
         held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
-        rows_product=lambda rows, V: _rows_product(kernel, X, rows, V, room),
+        rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
         **limits,
     )
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
-    """Return V -> K V and a low-rank factor, together within the budget."""
+    """Return K and a low-rank factor of it, together within the budget."""
     n = X.shape[0]
     bytes_per_column = np.dtype(dtype_name(X)).itemsize * n
     rank = min(preconditioner_rank(n), max(budget, 0) // 4 // bytes_per_column)
@@ -282,23 +282,9 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
         release_freed_memory()
     # An eighth is for what is not counted; however little is left: tile by tile.
     rest = max(budget - budget // 8 - rank * bytes_per_column, 1)
-    operator = KernelOperator(kernel, X, memory_budget=rest)
-
-    def matvec(V: Array) -> Array:
-        # In the kernel's own precision: twice as fast in float32, and a relative
-        # residual of 1e-3 needs no more.
-        return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
-
-    return matvec, factor
-
-
-def _rows_product(kernel, X, rows: Array, V: Array, budget: int) -> Array:
-    """Return K[rows] @ V, (m, t), in the precision of ``V``."""
-    some = take_rows(X, rows)
-    operator = KernelOperator(
-        kernel, some, X, memory_budget=max(budget, 1), store=False
-    )
-    return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
+    # In the kernel's own precision: a relative residual of 1e-3 needs no more.
+    operator = KernelOperator(kernel, X, memory_budget=rest, widen=False)
+    return operator, factor
 
 
 def preconditioner_rank(n: int) -> int:

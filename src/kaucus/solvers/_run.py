@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kaucus.backend import Array, array_namespace, as_like
+from kaucus.kernels import KernelOperator
 from kaucus.solvers._checkpoint import (
     Layout,
     Snapshot,
@@ -24,7 +25,7 @@ from kaucus.solvers._result import SolveInfo
 from kaucus.solvers._sampler import BlockSampler
 from kaucus.solvers._steps import State, StepResult
 from kaucus.solvers._systems import KNOW_RESIDUAL, Setting, System
-from kaucus.solvers._theta import KernelRows, draw_block, theta_block
+from kaucus.solvers._theta import draw_block, theta_block
 
 # Steps between two checkpoints.
 _CHECKPOINT_STEPS = 5
@@ -60,7 +61,7 @@ class _Job(NamedTuple):
 
     systems: list[System]
     sampler: BlockSampler
-    kernel_rows: KernelRows
+    operator: KernelOperator
     C: float
     rules: Rules
     layout: Layout
@@ -70,7 +71,7 @@ class _Job(NamedTuple):
 def run_blocks(
     number: int,
     systems: list[System],
-    kernel_rows: KernelRows,
+    operator: KernelOperator,
     setting: Setting,
     rules: Rules,
     stop: threading.Event,
@@ -80,12 +81,12 @@ def run_blocks(
     Where the run stands is one object that is replaced as a whole: whenever Ctrl-C
     comes, what is kept, and saved, is what some number of whole steps has left.
     """
-    sampler = BlockSampler(kernel_rows.n, setting.block_size, setting.rng)
+    sampler = BlockSampler(operator.shape[0], setting.block_size, setting.rng)
     shapes = [system.shapes for system in systems]
-    layout = Layout(shapes, kernel_rows.n, sampler.blocks_per_pass, rules.exact)
+    layout = Layout(shapes, operator.shape[0], sampler.blocks_per_pass, rules.exact)
     here = _begin(systems, sampler, rules, layout)
     recorder = Recorder(rules.watch, number, [taken.row for taken in here.log])
-    job = _Job(systems, sampler, kernel_rows, setting.C, rules, layout, recorder)
+    job = _Job(systems, sampler, operator, setting.C, rules, layout, recorder)
     reason = _reason(job, here)
     try:
         while not reason:
@@ -148,7 +149,7 @@ def _advance(job: _Job, here: Snapshot) -> Snapshot:
 
 def _step_all(job: _Job, states: list[State]) -> list[StepResult]:
     """Take one step of each system with the same block of the kernel."""
-    E, rows = draw_block(job.kernel_rows, job.sampler.draw())
+    E, rows = draw_block(job.operator, job.sampler.draw())
     results = []
     for k, (system, state) in enumerate(zip(job.systems, states, strict=True)):
         last = k == len(job.systems) - 1
