@@ -9,27 +9,20 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_is_fitted
 
-from kaucus._fitted_arrays import FollowsX, check_follows_fit
+from kaucus._fitted_arrays import FollowsX
 from kaucus.backend import (
     NotPositiveDefiniteError,
-    array_namespace,
     as_like,
     astype,
-    dtype_name,
     generator_from,
     is_sparse,
     products_in,
     to_numpy,
 )
 from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
-from kaucus.estimators._kernel_input import (
-    KernelInputMixin,
-    beside,
-    map_rows,
-    support_beside,
-)
+from kaucus.estimators._feature_means import FeatureMeansMixin
+from kaucus.estimators._kernel_input import KernelInputMixin, beside
 from kaucus.estimators._parameters import (
     NOT_NEGATIVE,
     count,
@@ -38,18 +31,16 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.estimators._progress import step_reporter, tell_stage
-from kaucus.estimators._ranges import check_coefficients, check_results
+from kaucus.estimators._ranges import check_coefficients
 from kaucus.estimators._validation import (
     check_start_labels,
     check_weights,
 )
-from kaucus.kernels import KernelOperator
 from kaucus.representatives import (
     LANDMARKS,
     KernelKMeansResult,
     best_start,
     choose_landmarks,
-    distances_from_sums,
     kernel_kmeans,
     labels_objective,
     make_gram,
@@ -61,6 +52,7 @@ EXACT_ROWS = 20_000
 
 
 class KernelKMeans(
+    FeatureMeansMixin,
     FollowsX,
     KernelInputMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -293,97 +285,6 @@ default="k-means++"
         )
         self._store(X, gram, best, weight, interrupted)
         return self
-
-    def predict(self, X):
-        """Return the cluster of the nearest mean in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Or k(X, X_fit), with ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_follows_fit(self, X, "predict")
-        D = self._squared_distances(X)
-        return astype(array_namespace(D).argmin(D, axis=1), "int32")
-
-    def transform(self, X):
-        """Return the distances from the means in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_clusters)
-        """
-        check_follows_fit(self, X, "transform")
-        D = self._true_distances(X, "transform")
-        return array_namespace(D).sqrt(D)
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of squared distances from the nearest means.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        D = to_numpy(self._true_distances(X, "score"))
-        costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
-
-    def _true_distances(self, X, method: str):
-        check_is_fitted(self, "center_coef_")
-        if self._precomputed:
-            raise ValueError(
-                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
-                "k(X, X_fit) does not have; use predict, or give the kernel as an "
-                "object or a function."
-            )
-        return self._squared_distances(X)
-
-    def _squared_distances(self, X):
-        """Return eq. (7); for a precomputed kernel without its first term."""
-        check_is_fitted(self, "center_coef_")
-        X = self._validate(X, reset=False)
-        if self._precomputed:
-            sums = astype(X, "float64") @ beside(X, self.center_coef_)
-            return check_results(beside(X, self.center_norms_)[None, :] - 2 * sums)
-        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return check_results(astype(D, dtype_name(X)))
-
-    def _distances_of_rows(self, rows):
-        """Return eq. (7) for checked rows, where they are."""
-        support = support_beside(self.X_fit_, rows, self.device, self.memory_budget)
-        operator = KernelOperator(
-            self.kernel_,
-            rows,
-            astype(support, dtype_name(rows)),
-            memory_budget=self.memory_budget,
-            keep=None,
-        )
-        with products_in(self.precision):
-            sums = operator.matmul(beside(rows, self.center_coef_))
-        return distances_from_sums(
-            sums,
-            astype(self.kernel_.diag(rows), "float64"),
-            beside(rows, self.center_norms_),
-        )
 
     def _n_starts(self) -> int:
         """Return the number of starts, by default ten where they are exact."""

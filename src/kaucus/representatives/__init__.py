@@ -12,17 +12,19 @@ from kaucus.representatives._assign import (
     cluster_weights,
 )
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
+from kaucus.representatives._feature_means import (
+    distances_from_sums,
+    indicator,
+    labels_objective,
+    total_scatter,
+)
 from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
 from kaucus.representatives._gram import KernelMatrix, NystromGram, make_gram
 from kaucus.representatives._kernel_kmeans import (
     KernelKMeansResult,
     best_start,
-    distances_from_sums,
-    indicator,
     kernel_kmeans,
-    labels_objective,
     mean_shares,
-    total_scatter,
 )
 from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
 from kaucus.representatives._lloyd import KMeansResult, kmeans, reseed_empty
@@ -33,11 +35,7 @@ from kaucus.representatives._per_class import (
     speak_for,
     with_rows,
 )
-from kaucus.representatives._pivoted_cholesky import (
-    PivotedFactor,
-    pivoted_factor,
-    randomly_pivoted_cholesky,
-)
+from kaucus.representatives._pivoted_cholesky import PivotedFactor, pivoted_factor
 from kaucus.representatives._seeding import (
     kmeans_plus_plus,
     random_seeds,
@@ -77,7 +75,6 @@ __all__ = [
     "pivoted_factor",
     "prepare_rows",
     "random_seeds",
-    "randomly_pivoted_cholesky",
     "represent_classes",
     "reseed_empty",
     "seeds_by_cost",

@@ -3,7 +3,6 @@
 Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
-from kaucus.representatives import randomly_pivoted_cholesky
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
 from kaucus.solvers._calibration import (
     fit_shift,
@@ -86,7 +85,6 @@ __all__ = [
     "operator_norm",
     "plan_ls_svm",
     "random_hardness",
-    "randomly_pivoted_cholesky",
     "regression_score",
     "residual_hardness",
     "rows_near_boundary",

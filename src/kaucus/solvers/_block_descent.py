@@ -39,7 +39,7 @@ from kaucus.backend import (
     random_normal,
     take_rows,
 )
-from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.representatives import pivoted_factor
 from kaucus.solvers._steps import State, StepResult, relative_norm
 from kaucus.solvers._theta import Block, transposed_product
 
@@ -145,7 +145,7 @@ def _nystrom_inverse(H: Array, C: float, rng, *, rank: int):
         picked = xp.take(H, rows, axis=1)
         return picked - xp.astype(rows[None, :] == numbers[:, None], H.dtype) / C
 
-    F = randomly_pivoted_cholesky(columns, K_diagonal, rank=rank, rng=rng)
+    F = pivoted_factor(columns, K_diagonal, rank=rank, rng=rng).F
     left = xp.clip(K_diagonal - xp.sum(F * F, axis=1), min=0.0)
     rho = 1 / C + float(xp.mean(left))
     L = cholesky_with_jitter(add_to_diagonal(F.T @ F, rho), overwrite=True).L

@@ -22,7 +22,7 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
-from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.representatives import pivoted_factor
 from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import solve_ls_svm
@@ -276,9 +276,9 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
         # A step holds its columns, copies of them in float64, and shifted rows.
         left = max(budget, 0) - rank * bytes_per_column
         step = min(max(left // (_FACTOR_COPIES * 8 * n), _LEAST_STEP), _STEP)
-        factor = randomly_pivoted_cholesky(
+        factor = pivoted_factor(
             columns, K_diagonal, rank=rank, rng=rng, block_size=step
-        )
+        ).F
         release_freed_memory()
     # An eighth is for what is not counted; however little is left: tile by tile.
     rest = max(budget - budget // 8 - rank * bytes_per_column, 1)

@@ -24,9 +24,9 @@ from kaucus.backend import (
     row_blocks,
     take_rows,
 )
-from kaucus.solvers._cg import conjugate_gradient
+from kaucus.solvers._cg import cg_info, conjugate_gradient
 from kaucus.solvers._history import Recorder
-from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._scaling import (
     Eliminated,
     ScaledTargets,
@@ -117,7 +117,7 @@ def solve_ls_svm_cg(
             values = rows_product(held_out, coef)
         unseen = values + intercept[None, :]
     model = models[0]
-    info = _info(result, max_iter)
+    info = cg_info(result, "cg", max_iter)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
 
 
@@ -140,22 +140,6 @@ def _observer(recorder: Recorder, problem: ScaledTargets, width: int):
         return recorder.record(step, error, float("nan"), coefficients)
 
     return observe
-
-
-def _info(result: CGResult, max_iter: int) -> SolveInfo:
-    stop = "residual" if result.converged else "max_iter"
-    if result.interrupted:
-        stop = "interrupted"
-    elif not result.converged and result.n_iter < max_iter:
-        stop = "callback"
-    return SolveInfo(
-        "cg",
-        n_iter=result.n_iter,
-        backward_error=result.backward_error,
-        converged=result.converged,
-        interrupted=result.interrupted,
-        stop=stop,
-    )
 
 
 def _indicator(rows: Array, like: Array) -> Array:

@@ -55,9 +55,9 @@ from kaucus.backend import (
 )
 from kaucus.kernels import KernelOperator
 from kaucus.solvers._block_memory import row_copies
-from kaucus.solvers._cg import conjugate_gradient
+from kaucus.solvers._cg import cg_info, conjugate_gradient
 from kaucus.solvers._low_rank import RowData, leave_one_out, some_rows
-from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._result import CGResult, LSSVMSolution
 from kaucus.solvers._sign_embedding import N_ENTRIES, SignEmbedding
 
 # Rows of the sketch for each column of K_nm.
@@ -90,20 +90,6 @@ class _Problem(NamedTuple):
         K -= astype(self.shift, self.K_nm.dtype)
         K *= astype(self.root[rows, :], self.K_nm.dtype)
         return K
-
-
-class _FirstPass(NamedTuple):
-    """What one pass over the rows leaves."""
-
-    sketch: Array
-    """Φ S^½ (K_nm − k₀), (s, m)."""
-    ones: Array
-    """Φ S^½ 1, (s,)."""
-    cross: Array
-    """Σ s (k − k₀) [yᵀ, 1], (m, t + 1)."""
-    target_sum: Array
-    weight: float
-    n_seen: int
 
 
 def prefer_sketched(n: int, m: int, d: int, t: int, stored: float) -> bool:
@@ -234,7 +220,14 @@ def solve_sketched(
             target_mean=target_mean,
             total=seen.weight,
         )
-    info = _info(result, factor.jitter, relative_jitter, dtype_name(data.X))
+    info = cg_info(
+        result,
+        "sketched_cg",
+        max_iter,
+        precision=dtype_name(data.X),
+        jitter=factor.jitter,
+        relative_jitter=relative_jitter,
+    )
     intercept = target_mean - (mean + shift) @ coef
     return LSSVMSolution(coef, intercept, loo, info)
 
@@ -272,62 +265,59 @@ def _progress(n: int, callback):
 # ---- the first pass ------------------------------------------------------------------
 
 
-def _first_pass(problem: _Problem, block_bytes: int, tell) -> _FirstPass:
-    """Sketch all rows, and sum the right side."""
+class _Sums:
+    """Sums over the rows of a problem: the sketch, and the right-hand side."""
+
+    def __init__(self, problem: _Problem) -> None:
+        self._problem, Y = problem, problem.Y
+        n, m = problem.K_nm.shape
+        self._embedding = SignEmbedding(n, _OVERSAMPLING * m, np.random.default_rng(0))
+        xp, s = array_namespace(Y), self._embedding.n_rows
+
+        def zeros(*shape: int, dtype: str = "float64") -> Array:
+            return xp.zeros(shape, dtype=getattr(xp, dtype), device=device_of(Y))
+
+        self.sketch = zeros(s, m, dtype=problem.K_nm.dtype)  # Φ S^½ (K_nm − k₀)
+        self.ones = zeros(s, 1)  # Φ S^½ 1
+        self.cross = zeros(m, Y.shape[1] + 1)  # Σ s (k − k₀) [yᵀ, 1]
+        self.target_sum = zeros(Y.shape[1])
+        self.weight = 0.0
+        self.n_seen = 0
+
+    def add(self, K: Array, block: slice) -> None:
+        """Add a block of rows with their shifted, weighted columns ``K``."""
+        Y, root = (
+            astype(self._problem.Y[block, :], "float64"),
+            self._problem.root[block, :],
+        )
+        xp = array_namespace(Y)
+        targets = xp.concat([Y, xp.ones_like(root)], axis=1) * root
+        self.sketch = self._embedding.add(self.sketch, K, block)
+        self.ones = self._embedding.add(self.ones, root, block)
+        self.cross = self.cross + wide_product(K.T, targets)
+        self.target_sum = self.target_sum + xp.sum(Y * root**2, axis=0)
+        self.weight += float(xp.sum(root**2))
+        self.n_seen = block.stop
+
+
+def _first_pass(problem: _Problem, block_bytes: int, tell) -> _Sums:
+    """Sketch all rows, and sum the right side; after Ctrl-C of the rows so far."""
     n, m = problem.K_nm.shape
-    embedding = SignEmbedding(n, _OVERSAMPLING * m, np.random.default_rng(0))
-    seen = _nothing_yet(problem, embedding.n_rows)
+    sums = _Sums(problem)
     for block in row_blocks(n, m * itemsize(problem.K_nm.X), block_bytes):
         try:
             K = problem.columns(block)
         except KeyboardInterrupt:
-            if seen.n_seen == 0:
+            if sums.n_seen == 0:
                 raise
             break
-        # Not to be left halfway: it works in the memory of the sketch.
-        seen = _add_block(seen, problem, block, K, embedding)
+        sums.add(K, block)  # not to be left halfway
         tell(block.stop / n)
-    return seen
-
-
-def _nothing_yet(problem: _Problem, s: int) -> _FirstPass:
-    Y = problem.Y
-    xp, device = array_namespace(Y), device_of(Y)
-    m, t = problem.K_nm.shape[1], Y.shape[1]
-    dtype = getattr(xp, problem.K_nm.dtype)
-    return _FirstPass(
-        xp.zeros((s, m), dtype=dtype, device=device),
-        xp.zeros((s, 1), dtype=xp.float64, device=device),
-        xp.zeros((m, t + 1), dtype=xp.float64, device=device),
-        xp.zeros(t, dtype=xp.float64, device=device),
-        0.0,
-        0,
-    )
-
-
-def _add_block(
-    seen: _FirstPass,
-    problem: _Problem,
-    block: slice,
-    K: Array,
-    embedding: SignEmbedding,
-) -> _FirstPass:
-    """Return what was seen with one more block of rows."""
-    Y, root = astype(problem.Y[block, :], "float64"), problem.root[block, :]
-    xp = array_namespace(Y)
-    targets = xp.concat([Y, xp.ones_like(root)], axis=1) * root
-    return _FirstPass(
-        embedding.add(seen.sketch, K, block),
-        embedding.add(seen.ones, root, block),
-        seen.cross + wide_product(K.T, targets),
-        seen.target_sum + xp.sum(Y * root**2, axis=0),
-        seen.weight + float(xp.sum(root**2)),
-        block.stop,
-    )
+    return sums
 
 
 def _preconditioner(
-    seen: _FirstPass, mean: Array, K_mm: Array
+    seen: _Sums, mean: Array, K_mm: Array
 ) -> tuple[CholeskyFactor, float, float]:
     """Return the factor of P, its relative jitter, and 1 − d/s."""
     centred = seen.sketch  # Φ K̃, in the memory of the sketch
@@ -348,7 +338,7 @@ def _preconditioner(
 
 
 def _iterate(
-    problem: _Problem, seen: _FirstPass, mean, K_mm, L, right, tol, max_iter, tell
+    problem: _Problem, seen: _Sums, mean, K_mm, L, right, tol, max_iter, tell
 ) -> CGResult:
     """Solve L⁻¹ A L⁻ᵀ y = L⁻¹ r; the sketch's own solution is y = L⁻¹ r."""
     start = solve_triangular(L, right)
@@ -384,18 +374,3 @@ def _gram_product(problem: _Problem, V: Array) -> Array:
         return T.T @ U - problem.shift.T @ array_namespace(U).sum(U, axis=0)[None, :]
 
     return functools.reduce(operator.add, problem.K_nm.map_panels(add))
-
-
-def _info(result: CGResult, jitter: float, relative: float, dtype: str) -> SolveInfo:
-    stop = "residual" if result.converged else "max_iter"
-    return SolveInfo(
-        "sketched_cg",
-        precision=dtype,
-        n_iter=result.n_iter,
-        backward_error=result.backward_error,
-        jitter=jitter,
-        relative_jitter=relative,
-        converged=result.converged,
-        interrupted=result.interrupted,
-        stop="interrupted" if result.interrupted else stop,
-    )
