@@ -174,7 +174,7 @@ def test_another_gamma_equals_recomputation(rng, rows, kind, normalization):
 def test_one_matrix_of_distances_gives_every_gamma(
     xp, dtype, rng, rows, gamma, of_pair, monkeypatch
 ):
-    monkeypatch.setattr("kaucus.kernels._gamma_path.tile_shape", lambda *args: (11, 9))
+    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (11, 9))
     X, Y = (array(xp, A, dtype) for A in rows)
     arguments = (X, Y) if of_pair else (X,)
     kernels = [kernel_of(kind, rng, "determinant", gamma=5.0) for kind in KINDS]

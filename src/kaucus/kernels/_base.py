@@ -16,12 +16,9 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     is_torch,
-    mirror_upper,
     n_workers,
     product_into,
     sqrt,
-    symmetric_tiles,
-    tiles,
 )
 from kaucus.kernels._distances import (
     Rows,
@@ -30,7 +27,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
-from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
+from kaucus.kernels._tiles import bytes_for_tiles, fill_matrix, row_pairs
 
 
 class Kernel(ABC):
@@ -68,14 +65,7 @@ class Kernel(ABC):
         xp = array_namespace(X)
         out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
         tile = pairs.tile_shape(bytes_for_tiles(out))
-        blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
-
-        def fill(block: tuple[slice, slice], x_rows: Rows, y_rows: Rows) -> None:
-            self.tile_into(out[block], x_rows, y_rows)
-            if symmetric:
-                mirror(out, block)
-
-        pairs.for_each(fill, blocks)
+        fill_matrix(out, pairs, tile, self.tile_into, symmetric=symmetric)
         return out
 
     @staticmethod
@@ -107,15 +97,6 @@ class Kernel(ABC):
 
 def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
-
-
-def mirror(out: Array, block: tuple[slice, slice]) -> None:
-    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
-    rows, columns = block
-    if columns.start == rows.start:
-        mirror_upper(out[rows, rows])
-        columns = slice(rows.stop, columns.stop)
-    out[columns, rows] = out[rows, columns].T
 
 
 class InnerProductKernel(Kernel):

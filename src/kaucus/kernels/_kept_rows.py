@@ -94,12 +94,7 @@ class KeptRows:
 def stored_product(K: Array, V: Array, dtype: str) -> Array:
     """Return K @ V, (n, t), in float64, multiplied in the given precision.
 
-    Parameters
-    ----------
-    K : array of shape (n, m)
-    V : array of shape (m, t)
-    dtype : {"float32", "float64"}
-        K is cast block by block.
+    K, (n, m), is cast block by block.
     """
     V, size = astype(V, dtype), np.dtype(dtype).itemsize
     out = _empty(K, V)
@@ -116,13 +111,7 @@ def stored_product(K: Array, V: Array, dtype: str) -> Array:
 def gathered_product(K: Array, columns: Array, V: Array, dtype: str) -> Array:
     """Return K[:, columns] @ V, (n, t), in float64, for a symmetric K.
 
-    Parameters
-    ----------
-    K : array of shape (n, n)
-    columns : integer array of shape (k,)
-    V : array of shape (k, t)
-    dtype : {"float32", "float64"}
-        The precision of the products.
+    Multiplied in the given precision.
     """
     V, index = astype(V, dtype), as_like(columns, K)
     out = _empty(K, V)

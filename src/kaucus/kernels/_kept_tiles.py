@@ -1,7 +1,6 @@
 """Products with a kernel matrix by tiles, of which the first ones are kept."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 from kaucus.backend import (
     Array,
@@ -18,14 +17,8 @@ from kaucus.backend import (
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._tiles import RowPairs, Tile
 
-
-class _Product(NamedTuple):
-    """What one panel of rows adds to K @ V (and, mirrored, to the rows below it)."""
-
-    rows: slice
-    values: Array
-    mirrored: Array | None
-    """Contribution to the rows from ``rows.start`` to the last, or None."""
+Parts = list[tuple[slice, Array]]
+"""What a panel of tiles adds to some rows of a product."""
 
 
 class KeptTiles:
@@ -75,7 +68,8 @@ class KeptTiles:
 
     def matmul(self, V: Array) -> Array:
         """Return K @ V in float64, from products in the precision of ``V``."""
-        return self._add_up(self._map(lambda panel: self._panel_product(panel, V)), V)
+        product = self._mirrored_product if self._symmetric else self._product
+        return self._sum(lambda panel: product(panel, V), self._n, V)
 
     def split_matmul(self, V: Array) -> Array:
         """Return K @ V in float64, from float32 products, for two sets of rows.
@@ -83,25 +77,18 @@ class KeptTiles:
         V is split into two float32 parts; no tile is widened.
         """
         parts = split_columns(V)
-        return self._add_up(self._map(lambda panel: self._split(panel, parts)), V)
+        return self._sum(lambda panel: self._split_product(panel, parts), self._n, V)
 
     def rmatmul(self, V: Array) -> Array:
         """Return K.T @ V in float64, from products in the precision of ``V``."""
-        out = zeros_like_product(self._m, V)
-        for parts in self._map(lambda panel: self._transposed(panel, V)):
-            for columns, values in parts:
-                out[columns, :] += values
-        return out
+        return self._sum(lambda panel: self._transposed(panel, V), self._m, V)
 
-    def _map(self, function):
-        return map_blocks(function, self._panels, workers=self._workers)
-
-    def _add_up(self, products: Iterable[_Product], V: Array) -> Array:
-        out = zeros_like_product(self._n, V)
-        for product in products:
-            out[product.rows, :] += product.values
-            if product.mirrored is not None:
-                out[product.rows.start :, :] += product.mirrored
+    def _sum(self, function: Callable[[list[Tile]], Parts], n: int, V: Array) -> Array:
+        """Add up the parts of all panels, computed in threads, in their order."""
+        out = zeros_like_product(n, V)
+        for parts in map_blocks(function, self._panels, workers=self._workers):
+            for rows, values in parts:
+                out[rows, :] += values
         return out
 
     def _tiles(self, panel: list[Tile]) -> Iterator[tuple[Tile, Array]]:
@@ -116,34 +103,39 @@ class KeptTiles:
                     self._kept[key] = T
             yield block, T
 
-    def _panel_product(self, panel: list[Tile], V: Array) -> _Product:
+    def _product(self, panel: list[Tile], V: Array) -> Parts:
+        rows = panel[0][0]
+        values = zeros_like_product(rows.stop - rows.start, V)
+        for (_, columns), T in self._tiles(panel):
+            values += astype(astype(T, dtype_name(V)) @ V[columns, :], "float64")
+        return [(rows, values)]
+
+    def _mirrored_product(self, panel: list[Tile], V: Array) -> Parts:
+        """Return the product of a panel, and that of its mirror image below it."""
         rows = panel[0][0]
         start, height = rows.start, rows.stop - rows.start
         values = zeros_like_product(height, V)
-        mirrored = zeros_like_product(self._n - start, V) if self._symmetric else None
+        below = zeros_like_product(self._n - start, V)
         for (_, columns), tile in self._tiles(panel):
             T = astype(tile, dtype_name(V))
             values += astype(T @ V[columns, :], "float64")
-            if mirrored is None:
-                continue
             # The square on the diagonal has been counted in full already.
             skip = height if columns.start == start else 0
-            below = slice(columns.start + skip - start, columns.stop - start)
-            mirrored[below, :] += astype(T[:, skip:].T @ V[rows, :], "float64")
-        return _Product(rows, values, mirrored)
+            part = slice(columns.start + skip - start, columns.stop - start)
+            below[part, :] += astype(T[:, skip:].T @ V[rows, :], "float64")
+        return [(rows, values), (slice(start, self._n), below)]
 
-    def _split(self, panel: list[Tile], parts: Array) -> _Product:
+    def _split_product(self, panel: list[Tile], parts: Array) -> Parts:
         values = sum(
             times_split(T, parts[columns, :]) for (_, columns), T in self._tiles(panel)
         )
-        return _Product(panel[0][0], values, None)
+        return [(panel[0][0], values)]
 
-    def _transposed(self, panel: list[Tile], V: Array) -> list[tuple[slice, Array]]:
-        parts = []
-        for (rows, columns), tile in self._tiles(panel):
-            T = astype(tile, dtype_name(V))
-            parts.append((columns, astype(T.T @ V[rows, :], "float64")))
-        return parts
+    def _transposed(self, panel: list[Tile], V: Array) -> Parts:
+        return [
+            (columns, astype(astype(T, dtype_name(V)).T @ V[rows, :], "float64"))
+            for (rows, columns), T in self._tiles(panel)
+        ]
 
 
 def zeros_like_product(n_rows: int, V: Array) -> Array:

@@ -30,14 +30,13 @@ from kaucus.backend import (
     row_blocks,
     rows_in_order,
     take_rows,
-    tiles,
     to_numpy,
 )
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._kept_rows import KeptRows, gathered_product, stored_product
 from kaucus.kernels._kept_tiles import KeptTiles, zeros_like_product
 from kaucus.kernels._precomputed import Precomputed
-from kaucus.kernels._tiles import RowPairs, Tile, kernel_diagonal, row_pairs
+from kaucus.kernels._tiles import RowPairs, fill_matrix, kernel_diagonal, row_pairs
 
 Result = TypeVar("Result")
 
@@ -372,12 +371,8 @@ class KernelOperator:
 
     def _compute(self, out: Array, rows: np.ndarray) -> None:
         """Write K[rows, :] into ``out``, tile by tile."""
-
-        def fill(block: Tile, left, right) -> None:
-            self.kernel.tile_into(out[block], left, right)
-
-        blocks = tiles((len(rows), self.shape[1]), self._tile)
-        self._pairs.with_rows(rows).for_each(fill, blocks)
+        pairs = self._pairs.with_rows(rows)
+        fill_matrix(out, pairs, self._tile, self.kernel.tile_into)
 
 
 def _copy_rows(block: Array, out: Array, positions: np.ndarray) -> None:

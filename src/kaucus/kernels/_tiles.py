@@ -21,11 +21,14 @@ from kaucus.backend import (
     for_each_block,
     is_sparse,
     itemsize,
+    mirror_upper,
     on_gpu,
     resolve_budget,
     row_blocks,
     rows_in_order,
+    symmetric_tiles,
     tile_shape,
+    tiles,
     travelling_blocks,
 )
 
@@ -172,6 +175,38 @@ def row_pairs(kernel: "Kernel", X: Array, Y: Array | None = None) -> RowPairs:
     if isinstance(X, HostRows) or isinstance(Y, HostRows):
         return StreamedPairs(kernel, X, X if Y is None else Y)
     return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
+
+
+def fill_matrix(
+    out: Array,
+    pairs: RowPairs,
+    tile: tuple[int, int],
+    write: Callable[[Array, Any, Any], None],
+    *,
+    symmetric: bool = False,
+) -> None:
+    """Write the tiles of a matrix by ``write(tile, x_rows, y_rows)``.
+
+    Of a symmetric matrix one half is written so, and copied to the other.
+    """
+
+    def fill(block: Tile, x_rows: Any, y_rows: Any) -> None:
+        write(out[block], x_rows, y_rows)
+        if symmetric:
+            _mirror(out, block)
+
+    n = out.shape[0]
+    blocks = symmetric_tiles(n, tile) if symmetric else tiles(pairs.shape, tile)
+    pairs.for_each(fill, blocks)
+
+
+def _mirror(out: Array, block: Tile) -> None:
+    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
+    rows, columns = block
+    if columns.start == rows.start:
+        mirror_upper(out[rows, rows])
+        columns = slice(rows.stop, columns.stop)
+    out[columns, rows] = out[rows, columns].T
 
 
 def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:

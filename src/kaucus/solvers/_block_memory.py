@@ -1,4 +1,4 @@
-"""How large a block may be, and what is left to keep rows of the kernel matrix."""
+"""Size of the blocks of a randomized solver, and memory for the kernel matrix."""
 
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def plan_blocks(
         # Half of the budget, so that rows can be kept; more rather than tiny blocks.
         while J > _SMALL_BLOCK and needed(J) > budget // 2:
             J = J * 3 // 4
-        while J > 1 and needed(J) > _most(budget):
+        while J > 1 and needed(J) > _planned(budget):
             J = J * 3 // 4
         _check_smallest(X, J, needed, budget)
     elif needed(J) > budget:
@@ -95,11 +95,11 @@ def plan_blocks(
             f"{format_bytes(budget)}; use a smaller block_size, or None to have it "
             "chosen, float32 data, or a larger memory_budget."
         )
-    kept = max(_most(budget) - needed(J), 0)
+    kept = max(_planned(budget) - needed(J), 0)
     return BlockMemory(J, copies_of_rows + kept + for_tiles(J))
 
 
-def _most(budget: int) -> int:
+def _planned(budget: int) -> int:
     """Return the bytes to be planned with: an eighth is for what is not counted.
 
     That is tiles of the kernel in several threads, the buffers of BLAS, gaps between

@@ -1,4 +1,4 @@
-"""Drive a randomized solver: pose the problems, run, average the runs.
+"""Solve the LS-SVM system by a randomized solver, in one run or the mean of several.
 
 Several runs differ by their blocks alone. As the system is linear and the kernel the
 same, their models are averaged by their weights (Andrecut 2016, eq. 67-68).
@@ -15,7 +15,6 @@ from kaucus.backend import (
     Array,
     array_namespace,
     as_like,
-    astype,
     n_workers,
     one_blas_thread,
 )
@@ -25,13 +24,13 @@ from kaucus.solvers._fingerprint import fingerprint
 from kaucus.solvers._history import Watch, history_of
 from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._run import Rules, Run, run_blocks
-from kaucus.solvers._scaling import ScaledTargets, scale_targets
+from kaucus.solvers._scaling import scale_problems
 from kaucus.solvers._systems import Setting, Start, make_system
 from kaucus.solvers._theta import block_product
 
 
 class RandomizedResult(NamedTuple):
-    """A solution, and how it came about."""
+    """A solution, and its history over the steps."""
 
     solution: LSSVMSolution
     history: dict[str, list]
@@ -102,7 +101,7 @@ def solve_ls_svm_randomized(
     workers = min(n_runs, n_workers(X))
     if start is not None:
         start = Start(*(as_like(part, Y, dtype="float64") for part in start))
-    problems = _problems(Y, sample_weight, held_out)
+    problems = scale_problems(Y, sample_weight, held_out)
     memory = plan_blocks(
         X,
         n_targets=Y.shape[1],
@@ -149,20 +148,6 @@ def solve_ls_svm_randomized(
     else:
         runs = _in_parallel(run, n_runs, workers, stop)
     return _average(runs, operator, held_out, memory.block_size)
-
-
-def _problems(Y: Array, sample_weight, held_out) -> list[ScaledTargets]:
-    """Return the model's targets, and those of the model without the held-out rows."""
-    problems = [scale_targets(Y, sample_weight)]
-    if held_out is not None:
-        xp = array_namespace(Y)
-        weight = np.ones(Y.shape[0])
-        weight[held_out] = 0.0
-        without = as_like(weight, Y)
-        if sample_weight is not None:
-            without = without * astype(sample_weight, "float64")
-        problems.append(scale_targets(Y, xp.asarray(without)))
-    return problems
 
 
 def _children(rng: np.random.Generator, n_runs: int) -> list[np.random.Generator]:

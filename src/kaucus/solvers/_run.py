@@ -1,4 +1,4 @@
-"""One run of a randomized solver: draw blocks, step, watch, stop, keep.
+"""One run of a randomized solver: draw blocks, take steps, stop, save.
 
 A run draws blocks of rows without replacement, pass after pass. Each block of the
 kernel is made once and serves every problem: the model, and, where decision values of
@@ -32,7 +32,7 @@ _CHECKPOINT_STEPS = 5
 
 
 class Rules(NamedTuple):
-    """How long a run goes on, and what it leaves on the way."""
+    """When a run stops, who watches it, and where it is saved."""
 
     solver: str
     max_iter: int
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What came of one run."""
+    """Result of one run."""
 
     states: list[State]
     systems: list[System]
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What stays the same from step to step."""
+    """What all steps of a run use."""
 
     systems: list[System]
     sampler: BlockSampler
@@ -107,7 +107,7 @@ def run_blocks(
 
 
 def _begin(systems, sampler: BlockSampler, rules: Rules, layout: Layout) -> Snapshot:
-    """Return where the run stands: as the checkpoint says, or at the start."""
+    """Return the state of the checkpoint, or the start."""
     snap = None
     if rules.checkpoint is not None and rules.fingerprint is not None:
         remove_leftovers(rules.checkpoint)
@@ -131,7 +131,7 @@ def _save(job: _Job, here: Snapshot) -> None:
 
 
 def _advance(job: _Job, here: Snapshot) -> Snapshot:
-    """Return where the run stands after one more step; ``here`` stays as it is."""
+    """Return the state after one more step; ``here`` is not changed."""
     results = _step_all(job, here.states)
     states, step = [result.state for result in results], here.step + 1
     residual = max(result.residual for result in results)

@@ -131,7 +131,7 @@ def choose_sketched(data: RowData, Z: Array, budget: int) -> bool:
 
 
 def sketch_bytes(m: int, Z: Array) -> int:
-    """Return what the sketch and the matrices of m × m take."""
+    """Return the bytes of the sketch and of the matrices of m × m."""
     return (2 * _OVERSAMPLING * itemsize(Z) + 3 * 8) * m * m
 
 
@@ -252,7 +252,7 @@ def _pose(data: RowData, Z: Array, shift: Array, budget: int) -> _Problem:
 
 
 def _progress(n: int, callback):
-    """Return what tells passes done, the first being number 0, in rows out of n."""
+    """Return a function that reports passes done, the first being 0, as rows of n."""
 
     def tell(n_passes: float) -> None:
         if callback is not None:

@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the solvers are told beside the system."""
+    """Parameters of the randomized solvers."""
 
     C: float
     block_size: int
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
 
 
 class System(NamedTuple):
-    """One problem, ready to be stepped through."""
+    """One problem: its start, its step, and the coefficients of a state."""
 
     targets: ScaledTargets
     start: Callable[[], State]
