@@ -231,6 +231,22 @@ def test_memory_stays_within_the_budget(dtype, keep):
     assert peak < budget
 
 
+def test_wide_rows_are_copied_a_few_at_a_time():
+    """All rows that are not kept yet would be 16 MB."""
+    rng = np.random.default_rng(0)
+    X, W = rng.normal(size=(2000, 1000)), rng.normal(size=(2000, 2))
+    budget = 24 * 10**6  # for two thirds of the matrix
+    tracemalloc.start()
+    try:
+        operator = KernelOperator(Polynomial(), X, memory_budget=budget, keep="rows")
+        operator.matmul(W)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.5 < operator.stored_share < 1
+    assert peak < budget
+
+
 def test_nothing_that_is_given_is_changed():
     given = data()
     X, Y, W, _ = (A.copy() for A in given)

@@ -50,7 +50,7 @@ class Case:
         self.targets = scale_targets(array(xp, Y), None if s is None else array(xp, s))
         X = array(xp, X, dtype)
         copies = X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize
-        budget = copies + budget * 8 // 7  # an eighth is for tiles
+        budget = copies + budget * 4 // 3  # a quarter is for tiles
         self.operator = KernelOperator(
             KERNEL, X, memory_budget=budget, keep="rows", widen=False
         )

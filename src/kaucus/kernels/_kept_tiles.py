@@ -44,7 +44,6 @@ class KeptTiles:
         kernel: Kernel,
         pairs: RowPairs,
         tile: tuple[int, int],
-        *,
         symmetric: bool,
         n_entries: int,
         workers: int,

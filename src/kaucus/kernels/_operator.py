@@ -289,10 +289,11 @@ class KernelOperator:
             return stored_product(kept.values, V, dtype)
         kept.add(np.arange(self.shape[0]), self._compute)
         numbers, values = kept.snapshot()
-        missing = self._others(numbers)
+        missing, work = self._others(numbers), astype(V, dtype)
         parts = [stored_product(values, V, dtype)]
-        if len(missing):
-            parts.append(astype(self.part(rows=missing).matmul(V), "float64"))
+        for s in self._row_chunks(len(missing)):
+            pairs = self._pairs.with_rows(missing[s])
+            parts.append(self._tiles_of(pairs, symmetric=False).matmul(work))
         order = np.argsort(np.concatenate([numbers, missing]))
         return take_rows(array_namespace(V).concat(parts, axis=0), as_like(order, V))
 
@@ -318,14 +319,11 @@ class KernelOperator:
         if self._keep in ("rows", "gram"):
             return None
         room = 0 if self._keep is None else self._free - self._for_work
-        return KeptTiles(
-            self.kernel,
-            self._pairs,
-            self._tile,
-            symmetric=self.symmetric,
-            n_entries=room // itemsize(self.X),
-            workers=self.kernel.n_workers(self.X),
-        )
+        return self._tiles_of(self._pairs, self.symmetric, room // itemsize(self.X))
+
+    def _tiles_of(self, pairs: RowPairs, symmetric: bool, n_kept: int = 0) -> KeptTiles:
+        workers = self.kernel.n_workers(self.X)
+        return KeptTiles(self.kernel, pairs, self._tile, symmetric, n_kept, workers)
 
     @functools.cached_property
     def _given(self) -> Array | None:
@@ -359,9 +357,8 @@ class KernelOperator:
     @property
     def _for_work(self) -> int:
         """Bytes for tiles that are being computed, half, and for products in flight."""
-        if self._keep != "rows":
-            return self._free // 4
-        return min(self._free // 8, _WORK_OF_THREAD * self.kernel.n_workers(self.X))
+        enough = _WORK_OF_THREAD * self.kernel.n_workers(self.X)
+        return min(self._free // 4, enough) if self._keep == "rows" else self._free // 4
 
     def _others(self, numbers: np.ndarray) -> np.ndarray:
         return np.setdiff1d(np.arange(self.shape[0]), numbers, assume_unique=True)
@@ -371,8 +368,15 @@ class KernelOperator:
 
     def _compute(self, out: Array, rows: np.ndarray) -> None:
         """Write K[rows, :] into ``out``, tile by tile."""
-        pairs = self._pairs.with_rows(rows)
-        fill_matrix(out, pairs, self._tile, self.kernel.tile_into)
+        for s in self._row_chunks(len(rows)):
+            pairs = self._pairs.with_rows(rows[s])
+            fill_matrix(out[s, :], pairs, self._tile, self.kernel.tile_into)
+
+    def _row_chunks(self, n: int) -> list[slice]:
+        """Return slices of rows of X that are copied together: a few tiles at least."""
+        row_bytes = itemsize(self.X) * max(self.shape[1], 2 * self.X.shape[1])
+        few = 2 * self.kernel.n_workers(self.X) * self._tile[0]
+        return _slices(n, max(self._for_work // 4 // row_bytes, few))
 
 
 def _copy_rows(block: Array, out: Array, positions: np.ndarray) -> None:

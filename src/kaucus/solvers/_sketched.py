@@ -239,8 +239,9 @@ def _pose(data: RowData, Z: Array, shift: Array, budget: int) -> _Problem:
     """
     dtype, n = dtype_name(data.X), data.X.shape[0]
     kept = int(stored_share(n, Z.shape[0], budget, Z) * n) * Z.shape[0] * itemsize(Z)
-    # One of the three blocks of memory is for the tiles at work.
-    budget = kept + min(_BLOCK_BYTES, budget // 8) + row_copies(data.X) + row_copies(Z)
+    # Two of the three blocks of memory are for the operator's work.
+    work = 2 * min(_BLOCK_BYTES, budget // 8)
+    budget = kept + work + row_copies(data.X) + row_copies(Z)
     K_nm = KernelOperator(data.kernel, data.X, Z, memory_budget=budget, keep="rows")
     xp = array_namespace(data.Y)
     weight = data.sample_weight
