@@ -58,9 +58,9 @@ class KernelOperator:
     Y : array, CSR matrix or HostRows of shape (m, d), default=None
         None means ``X``: K is symmetric, and half of it is computed.
     memory_budget : int, str or None, default=None
-        Bytes that this object may hold beside ``X`` and ``Y``, shifted copies of them
-        included, and beside what ``HostRows`` take on their way; None: three quarters
-        of what is free.
+        Bytes that this object may hold: shifted copies of the rows are counted, ``X``,
+        ``Y`` and blocks of ``HostRows`` that are being copied are not. None: three
+        quarters of what is free.
     keep : {"tiles", "rows", "gram", None}, default="tiles"
         What is kept as far as the budget goes: tiles of K for the next product; rows,
         in the order in which they are first drawn; the whole matrix if it fits, and
@@ -311,15 +311,15 @@ class KernelOperator:
             return KeptRows(K, n, whole=True)
         capacity = 0
         if self._keep == "rows":
-            room = self._free - self._for_work
-            capacity = min(room // (itemsize(self.X) * m), n)
+            n_bytes = self._free - self._for_work
+            capacity = min(n_bytes // (itemsize(self.X) * m), n)
         return KeptRows(self.empty((capacity, m)), n)
 
     def _make_kept_tiles(self) -> KeptTiles | None:
         if self._keep in ("rows", "gram"):
             return None
-        room = 0 if self._keep is None else self._free - self._for_work
-        return self._tiles_of(self._pairs, self.symmetric, room // itemsize(self.X))
+        n_bytes = 0 if self._keep is None else self._free - self._for_work
+        return self._tiles_of(self._pairs, self.symmetric, n_bytes // itemsize(self.X))
 
     def _tiles_of(self, pairs: RowPairs, symmetric: bool, n_kept: int = 0) -> KeptTiles:
         workers = self.kernel.n_workers(self.X)

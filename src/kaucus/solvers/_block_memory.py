@@ -75,7 +75,8 @@ def plan_blocks(
         vectors = _VECTORS * 8 * n * (n_targets + 1) * n_problems
         return n_parallel * (block + pieces + vectors + _SQUARES * 8 * J * J)
 
-    def for_tiles(J: int) -> int:  # among the pieces
+    def for_tiles(J: int) -> int:
+        """Return the part of the pieces that the operator needs for its tiles."""
         return min(n_workers(X) * _PIECES_OF_THREAD, 4 * itemsize(X) * n * J)
 
     copies_of_rows = row_copies(X)

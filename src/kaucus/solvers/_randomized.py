@@ -111,7 +111,7 @@ def solve_ls_svm_randomized(
         budget=memory_budget,
         n_parallel=workers,
     )
-    # Steps multiply in the precision of the kernel: they correct each other's rounding.
+    # Products are in the precision of the kernel, as the blocks are.
     operator = KernelOperator(
         kernel, X, memory_budget=memory.operator, keep="rows", widen=False
     )

@@ -233,7 +233,7 @@ def solve_sketched(
 
 
 def _pose(data: RowData, Z: Array, shift: Array, budget: int) -> _Problem:
-    """Return the shifted columns, of which as many rows are kept as there is room for.
+    """Return the shifted columns, which keep as many rows as the budget allows.
 
     Shift and weights are rounded once, so that every pass has the same.
     """
@@ -287,10 +287,8 @@ class _Sums:
 
     def add(self, K: Array, block: slice) -> None:
         """Add a block of rows with their shifted, weighted columns ``K``."""
-        Y, root = (
-            astype(self._problem.Y[block, :], "float64"),
-            self._problem.root[block, :],
-        )
+        Y = astype(self._problem.Y[block, :], "float64")
+        root = self._problem.root[block, :]
         xp = array_namespace(Y)
         targets = xp.concat([Y, xp.ones_like(root)], axis=1) * root
         self.sketch = self._embedding.add(self.sketch, K, block)
