@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.lssvm import KERNEL
-from kaucus.backend import Array, astype, synchronize, to_device, to_numpy
+from kaucus.backend import (
+    Array,
+    astype,
+    to_device,
+    to_numpy,
+)
+from kaucus.backend._namespace import synchronize
 from kaucus.experiments import _methods
 
 

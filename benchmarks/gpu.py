@@ -32,9 +32,9 @@ from kaucus.backend import (
     mirror_lower,
     on_gpu,
     rough_inner_products,
-    synchronize,
     zero_gram,
 )
+from kaucus.backend._namespace import synchronize
 from kaucus.evaluation import format_seconds
 from kaucus.experiments import timed
 

@@ -183,9 +183,9 @@ def measure_contender(name: str, n: int) -> dict[str, Any]:
 def true_objective(X: np.ndarray, labels: np.ndarray) -> float:
     """Compute the objective of any labels, eq. (7) in full, in float64."""
     from kaucus.kernels import Gaussian
-    from kaucus.representatives import StreamedGram, labels_objective
+    from kaucus.representatives import labels_objective, make_gram
 
-    gram = StreamedGram(Gaussian(GAMMA), X, 2**28)
+    gram = make_gram(Gaussian(GAMMA), X, memory_budget=2**28)
     return labels_objective(gram, np.asarray(labels, dtype=np.int64), N_CLUSTERS)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kaucus.experiments import best_of
 from kaucus.kernels import Gaussian
-from kaucus.solvers import solve_ls_svm
+from kaucus.solvers._ls_svm import solve_ls_svm
 
 N_TARGETS = 10
 

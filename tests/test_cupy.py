@@ -8,7 +8,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from kaucus.backend import free_memory, is_tensor, on_gpu, segment_sum, to_numpy
+from kaucus.backend import (
+    is_tensor,
+    on_gpu,
+    segment_sum,
+    to_numpy,
+)
+from kaucus.backend._memory import free_memory
 from kaucus.contract import fitted_arrays
 from tests.arrays import assert_close
 from tests.discovery import estimators, name_of, predictors

@@ -346,7 +346,7 @@ def test_conjugate_gradients_of_many_rows_that_do_not_fit(many_rows):
     )
     expected = clone(model).fit(X, y).predict(X[:500])
     streamed = clone(model).set_params(memory_budget="18MiB").fit(X, y)
-    assert "travel in blocks" in streamed.explain()
+    assert "are copied in blocks" in streamed.explain()
     assert_close(streamed.predict(X[:500]), expected, atol=5e-2)
 
 

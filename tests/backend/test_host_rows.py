@@ -9,9 +9,9 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    budget_beside,
-    bytes_on_their_way,
+    budget_without_buffers,
     concat_rows,
+    copy_buffer_bytes,
     device_of,
     dtype_name,
     is_numpy,
@@ -38,7 +38,7 @@ def X(rng, dtype):
 
 
 def seen(X, xp):
-    return HostRows(X, array(xp, X[:1]), room=1000)
+    return HostRows(X, array(xp, X[:1]), buffer_bytes=1000)
 
 
 def test_they_are_of_the_kind_of_their_blocks(X, xp):
@@ -127,17 +127,17 @@ def test_what_does_not_fit_stays_on_the_host(X, there):
     assert isinstance(rows, HostRows)
     assert rows.values is X
     assert dtype_name(rows) == X.dtype.name
-    assert bytes_on_their_way(rows) == 2 * ((budget - 1) // 8)
-    assert budget_beside(rows, budget) == budget - bytes_on_their_way(rows)
+    assert copy_buffer_bytes(rows) == 2 * ((budget - 1) // 8)
+    assert budget_without_buffers(rows, budget) == budget - copy_buffer_bytes(rows)
 
 
 def test_without_a_device_nothing_is_copied(X):
     assert rows_for_device(X, None, 1) is X
     assert rows_for_device(X, "cpu", 1) is X
-    assert bytes_on_their_way(X) == 0
-    assert budget_beside(X, "1KiB") == 1024
+    assert copy_buffer_bytes(X) == 0
+    assert budget_without_buffers(X, "1KiB") == 1024
 
 
 def test_buffers_have_a_limit(X, there, monkeypatch):
     monkeypatch.setattr(_streaming, "_BUFFER_BYTES", 10)
-    assert rows_for_device(X, there, X.nbytes).room == 10
+    assert rows_for_device(X, there, X.nbytes).buffer_bytes == 10

@@ -21,14 +21,13 @@ from kaucus.backend import (
     eigh,
     exp,
     is_torch,
-    jitter_steps,
     mirror_upper,
     restore_lower,
     solve_triangular,
     sqrt,
     to_numpy,
 )
-from kaucus.backend._linalg import _portable_cholesky
+from kaucus.backend._linalg import _portable_cholesky, jitter_steps
 from tests.arrays import EPS, array, assert_close, same_bits
 
 N = 17

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import format_bytes, free_memory, parse_bytes, resolve_budget
+from kaucus.backend import (
+    format_bytes,
+    parse_bytes,
+    resolve_budget,
+)
+from kaucus.backend._memory import free_memory
 from tests.arrays import array
 
 GOOD = [

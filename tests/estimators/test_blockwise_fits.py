@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import kaucus
 from kaucus import LSSVMClassifier, LSSVMRegressor
-from kaucus.solvers import RANDOMIZED, CheckpointError
+from kaucus.solvers import RANDOMIZED
+from kaucus.solvers._checkpoint import CheckpointError
 
 ITERATIVE = [solver for solver in RANDOMIZED if solver != "nystrom"]
 each_solver = pytest.mark.parametrize("solver", RANDOMIZED)

@@ -178,5 +178,5 @@ def test_verbose_shows_rows_done_and_time_left(capsys, monkeypatch):
 
 
 def test_a_budget_too_small_says_what_to_lower():
-    with pytest.raises(MemoryError, match=r"240 representatives need .*smaller refine"):
+    with pytest.raises(MemoryError, match=r"240 representatives need .*add fewer rows"):
         model(memory_budget="1MiB").fit(DIGITS[TRAIN], LABELS[TRAIN])

@@ -10,7 +10,7 @@ from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
 from kaucus.machines import _tuning as tuning
 from kaucus.machines._tuning import CS, GAMMA_FACTORS, _finalists
-from kaucus.solvers import LowRankSearch
+from kaucus.solvers._low_rank_search import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)

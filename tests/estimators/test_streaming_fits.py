@@ -256,7 +256,7 @@ def test_what_is_chosen_is_told_before_and_after(wide, there):
     X, y = wide
     model = LSSVMClassifier(device=there, memory_budget="200KiB", random_state=0)
     told = model.explain(X, y)
-    assert "rows stay on the host and travel in blocks" in told
+    assert "rows stay on the host and are copied in blocks" in told
     assert model.fit(X, y).explain().startswith(told.split(":")[0])
 
 

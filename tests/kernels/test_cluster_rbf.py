@@ -174,7 +174,7 @@ def test_another_gamma_equals_recomputation(rng, rows, kind, normalization):
 def test_one_matrix_of_distances_gives_every_gamma(
     xp, dtype, rng, rows, gamma, of_pair, monkeypatch
 ):
-    monkeypatch.setattr("kaucus.kernels._gamma_path.tile_shape", lambda *args: (11, 9))
+    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (11, 9))
     X, Y = (array(xp, A, dtype) for A in rows)
     arguments = (X, Y) if of_pair else (X,)
     kernels = [kernel_of(kind, rng, "determinant", gamma=5.0) for kind in KINDS]
@@ -347,7 +347,7 @@ def test_tiles_of_any_shape_and_order_of_cells(rng, rows, tile, monkeypatch):
 def test_an_operator_multiplies_without_the_matrix(rng, rows):
     kernel, X = kernel_of("full", rng), rows[0]
     V = rng.normal(size=(len(X), 2))
-    operator = KernelOperator(kernel, X, memory_budget=20_000, store=False)
+    operator = KernelOperator(kernel, X, memory_budget=20_000, keep=None)
     assert_close(operator.matmul(V), kernel(X) @ V, rtol=1e-10)
     assert_close(operator.diagonal(), np.ones(len(X)))
 

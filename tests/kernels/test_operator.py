@@ -35,7 +35,9 @@ def data(seed, n, m, t, dtype):
 )
 def test_symmetric_products_for_any_budget(budget, n, t, store, dtype):
     X, _, _, W = data(n, n, n, t, dtype)
-    operator = KernelOperator(KERNEL, X, memory_budget=budget, store=store)
+    operator = KernelOperator(
+        KERNEL, X, memory_budget=budget, keep="tiles" if store else None
+    )
     assert operator.shape == (n, n)
     assert operator.symmetric
     expected = KERNEL(X.astype(float)) @ W
@@ -55,7 +57,9 @@ def test_symmetric_products_for_any_budget(budget, n, t, store, dtype):
 )
 def test_rectangular_products_for_any_budget(budget, n, m, store, dtype):
     X, Y, V, W = data(n + m, n, m, 2, dtype)
-    operator = KernelOperator(KERNEL, X, Y, memory_budget=budget, store=store)
+    operator = KernelOperator(
+        KERNEL, X, Y, memory_budget=budget, keep="tiles" if store else None
+    )
     assert operator.shape == (n, m)
     K = KERNEL(X.astype(float), Y.astype(float))
     atol = 200 * EPS[dtype] * max(n, m)
@@ -136,7 +140,7 @@ def test_what_is_kept_grows_with_the_budget(dtype):
         assert shares == sorted(shares)
         assert 0 <= shares[0] < shares[2] < 1
         assert shares[-1] == 1
-        kept = KernelOperator(KERNEL, X, Y, memory_budget=2**30, store=False)
+        kept = KernelOperator(KERNEL, X, Y, memory_budget=2**30, keep=None)
         assert kept.stored_share == 0
 
 
@@ -155,7 +159,7 @@ def test_what_is_kept_is_not_computed_again():
     n_tiles = Counting.tiles
     assert same_bits(operator.matmul(W), first)
     assert Counting.tiles == n_tiles > 0
-    operator = KernelOperator(Counting(), X, memory_budget="4MiB", store=False)
+    operator = KernelOperator(Counting(), X, memory_budget="4MiB", keep=None)
     operator.matmul(W)
     operator.matmul(W)
     assert Counting.tiles == 3 * n_tiles

@@ -12,21 +12,20 @@ from tests.reference.kmeans import euclidean_lloyd, spherical_lloyd
 
 from kaucus.backend import to_numpy
 from kaucus.representatives import (
-    Assigner,
-    ClusterSums,
     _assign,
     _lloyd,
     best_start,
-    cluster_weights,
     kmeans,
-    kmeans_plus_plus,
-    make_centers,
-    prepare_rows,
-    random_seeds,
-    reseed_empty,
 )
-from kaucus.representatives._assign import block_scores
-from kaucus.representatives._lloyd import KMeansResult, best_of_starts
+from kaucus.representatives._assign import (
+    Assigner,
+    ClusterSums,
+    block_scores,
+    cluster_weights,
+)
+from kaucus.representatives._geometry import make_centers, prepare_rows
+from kaucus.representatives._lloyd import KMeansResult, best_of_starts, reseed_empty
+from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
 
 METRICS = ["cosine", "euclidean"]
 

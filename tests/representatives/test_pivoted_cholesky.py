@@ -6,19 +6,19 @@ from tests.arrays import EPS, array, assert_close
 
 from kaucus.backend import dtype_name, to_numpy
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import randomly_pivoted_cholesky
+from kaucus.representatives import pivoted_factor
 
 
 def factor(xp, K, rank, dtype="float64", seed=0, **options):
     K = array(xp, K, dtype)
     diagonal = array(xp, np.diag(to_numpy(K)))
-    return randomly_pivoted_cholesky(
+    return pivoted_factor(
         lambda rows: xp.take(K, rows, axis=1),
         diagonal,
         rank=rank,
         rng=np.random.default_rng(seed),
         **options,
-    )
+    ).F
 
 
 @pytest.fixture

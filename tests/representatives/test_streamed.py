@@ -22,7 +22,7 @@ def blobs(seed=0, n=120, d=4, k=5):
 
 
 def streamed_kmeans(X, n_clusters, *, like, **options):
-    return kmeans(HostRows(X, like, room=1000), n_clusters, **options)
+    return kmeans(HostRows(X, like, buffer_bytes=1000), n_clusters, **options)
 
 
 def assert_same(streamed, expected, like):

@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 
 from kaucus.backend import to_numpy
-from kaucus.solvers import randomly_pivoted_cholesky, solve_ls_svm, solve_ls_svm_cg
+from kaucus.representatives import pivoted_factor
+from kaucus.solvers._iterative import solve_ls_svm_cg
+from kaucus.solvers._ls_svm import solve_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights
 
 
 def low_rank_factor(K, rank):
-    return randomly_pivoted_cholesky(
+    return pivoted_factor(
         lambda rows: K[:, rows],
         np.diag(K),
         rank=rank,
         rng=np.random.default_rng(0),
-    )
+    ).F
 
 
 @pytest.mark.parametrize("C", [0.1, 100.0])

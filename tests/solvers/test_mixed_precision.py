@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kaucus.backend import dtype_name, to_numpy
-from kaucus.solvers import _ls_svm, solve_ls_svm
+from kaucus.solvers import _ls_svm
+from kaucus.solvers._ls_svm import solve_ls_svm
 from tests.arrays import array, same_bits
 from tests.solvers.problems import problem, weights
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaucus.backend import to_numpy
-from kaucus.kernels import Gaussian
+from kaucus.kernels import Gaussian, KernelOperator
 from kaucus.solvers._block_descent import (
     acceleration,
     block_descent_step,
@@ -23,10 +23,9 @@ from kaucus.solvers._nystrom import nystrom_step, start_nystrom
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._scaling import scale_targets
 from kaucus.solvers._theta import (
-    KernelRows,
+    block_gram,
     bordered,
     draw_block,
-    gram,
     theta_block,
     theta_product,
 )
@@ -49,11 +48,16 @@ class Case:
         self.Z = reference.bordered(Y, s)
         self.exact = np.linalg.solve(self.theta, self.Z)
         self.targets = scale_targets(array(xp, Y), None if s is None else array(xp, s))
-        self.kernel_rows = KernelRows(KERNEL, array(xp, X, dtype), budget)
+        X = array(xp, X, dtype)
+        copies = X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize
+        budget = copies + budget * 4 // 3  # a quarter is for tiles
+        self.operator = KernelOperator(
+            KERNEL, X, memory_budget=budget, keep="rows", widen=False
+        )
         self.right = bordered(self.targets)
 
     def block(self, rows=ROWS):
-        E, order = draw_block(self.kernel_rows, np.asarray(rows))
+        E, order = draw_block(self.operator, np.asarray(rows))
         return theta_block(E, order, self.targets, C, overwrite=True)
 
 
@@ -74,7 +78,7 @@ def test_a_block_is_rows_of_theta(xp, dtype, weighted):
 @pytest.mark.parametrize("rows_kept", [0, 2, 5, 30])
 def test_rows_are_the_same_kept_or_not(xp, rows_kept):
     case = Case(xp, budget=8 * 30 * rows_kept)
-    assert case.kernel_rows.stored_share == rows_kept / 30
+    assert case.operator.stored_share == rows_kept / 30
     for rows in (ROWS, ROWS[::-1], np.array([3, 4, 5, 11, 29]), ROWS):
         block = case.block(rows)
         assert_close(block.E, case.theta[to_numpy(block.rows)], atol=1e-14)
@@ -87,7 +91,7 @@ def test_products_with_theta(xp, rng, rows_kept, weighted):
     V = rng.normal(size=(31, 3))
     case.block()  # some rows are there already
     for _ in range(2):
-        values = theta_product(case.kernel_rows, case.targets, C, array(xp, V))
+        values = theta_product(case.operator, case.targets, C, array(xp, V))
         assert_close(values, case.theta @ V, rtol=1e-10, atol=1e-12)
 
 
@@ -128,7 +132,7 @@ def test_the_hybrid_is_a_step_of_each(xp, dtype, safeguard, rng):
         case.block(),
         case.right,
         state,
-        theta=lambda V: theta_product(case.kernel_rows, case.targets, C, V),
+        theta=lambda V: theta_product(case.operator, case.targets, C, V),
         safeguard=safeguard,
     )
     expected, R = reference.kaczmarz_mp(case.theta, case.Z, W, ROWS, safeguard)
@@ -260,7 +264,7 @@ def test_speed_is_that_of_the_paper():
 
 def test_the_pseudo_inverse_of_full_rank(xp, rng):
     E = rng.normal(size=(6, 20)) * 10.0 ** np.arange(6)[:, None]
-    inverse = invert_gram(gram(array(xp, E)))
+    inverse = invert_gram(block_gram(array(xp, E)))
     assert not inverse.rank_revealing
     got = E.T @ to_numpy(inverse(array(xp, np.eye(6))))
     expected = np.linalg.pinv(E)
@@ -270,7 +274,7 @@ def test_the_pseudo_inverse_of_full_rank(xp, rng):
 def test_the_pseudo_inverse_of_rows_that_repeat(xp, rng):
     E = rng.normal(size=(6, 20))
     E[3], E[5] = E[1], 0.0
-    inverse = invert_gram(gram(array(xp, E)))
+    inverse = invert_gram(block_gram(array(xp, E)))
     assert inverse.rank_revealing
     got = E.T @ to_numpy(inverse(array(xp, np.eye(6))))
     assert_close(got, np.linalg.pinv(E), rtol=0, atol=1e-10)
@@ -279,4 +283,4 @@ def test_the_pseudo_inverse_of_rows_that_repeat(xp, rng):
 def test_the_gram_matrix_of_single_precision_is_summed_in_double(xp, rng):
     E = rng.normal(size=(3, 5000)).astype("float32") + 100
     exact = E.astype("float64") @ E.T.astype("float64")
-    assert_close(gram(array(xp, E)), exact, rtol=1e-12)
+    assert_close(block_gram(array(xp, E)), exact, rtol=1e-12)

@@ -7,14 +7,13 @@ from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_er
 
 from kaucus.kernels import Gaussian
 from kaucus.solvers import (
-    Score,
     classification_score,
-    decompose_ls_svm,
     regression_score,
     search_by_leave_one_out,
     softmax,
-    solve_at,
 )
+from kaucus.solvers._path import decompose_ls_svm, solve_at
+from kaucus.solvers._scores import Score
 from tests.arrays import array
 
 

@@ -21,7 +21,7 @@ class HostRows:
         Also a memory map; never changed.
     like : array
         Whose library, device and precision the blocks have.
-    room : int
+    buffer_bytes : int
         Bytes that blocks being copied may take on the device, and as many again what
         is made of them on the spot.
     order : ndarray of shape (m,), default=None
@@ -30,7 +30,7 @@ class HostRows:
 
     values: np.ndarray
     like: Any
-    room: int
+    buffer_bytes: int
     order: np.ndarray | None = None
 
     @property

@@ -160,7 +160,7 @@ def to_device(x: Array, device: str | None) -> Array:
     if device is None or (device == "cpu" and not is_torch(x)):
         return x if device is None or not is_cupy(x) else x.get()
     values = x if is_torch(x) else to_numpy(x)
-    return _torch_door(device).to_device(values, device)
+    return _torch_module(device).to_device(values, device)
 
 
 def place_of(x: Array) -> str:
@@ -217,10 +217,10 @@ def device_name(device: str | None) -> str | None:
     """Return what the maker calls an accelerator; None for the host."""
     if device is None or device == "cpu":
         return None
-    return _torch_door(device).device_name(device)
+    return _torch_module(device).device_name(device)
 
 
-def _torch_door(device: str):
+def _torch_module(device: str):
     try:
         from kaucus.backend import _torch
     except ModuleNotFoundError as error:

@@ -42,12 +42,12 @@ def product(X: Array, Y: Array) -> Array:
         return X @ Y.T
 
 
-def product_into(room: Array, X: Array, Y: Array) -> Array:
+def product_into(out: Array, X: Array, Y: Array) -> Array:
     """Write :func:`product` of two tensors into a third one, and return that."""
     from kaucus.backend import _torch
 
     with _switched_for(X):
-        return _torch.product_into(room, X, Y)
+        return _torch.product_into(out, X, Y)
 
 
 def _switched_for(X: Array) -> contextlib.AbstractContextManager[None]:

@@ -103,11 +103,11 @@ def _copied_ahead(
     yield from (as_like(X[rows], like) for rows in parts)
 
 
-def bytes_on_their_way(X: Array) -> int:
+def copy_buffer_bytes(X: Array) -> int:
     """Return what a budget for work on ``X`` must leave to rows that are copied."""
-    return 2 * X.room if isinstance(X, HostRows) else 0
+    return 2 * X.buffer_bytes if isinstance(X, HostRows) else 0
 
 
-def budget_beside(X: Array, memory_budget: int | str | None) -> int:
+def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:
     """Return the bytes for work on ``X``, without those for rows that are copied."""
-    return max(resolve_budget(memory_budget, X) - bytes_on_their_way(X), 1)
+    return max(resolve_budget(memory_budget, X) - copy_buffer_bytes(X), 1)

@@ -88,9 +88,9 @@ def from_numpy(x: np.ndarray):
     return torch.from_numpy(x if shareable else x.copy())
 
 
-def product_into(room, X, Y):
+def product_into(out, X, Y):
     """Write X Yᵀ into a tensor, and return it."""
-    return torch.mm(X, Y.mT, out=room)
+    return torch.mm(X, Y.mT, out=out)
 
 
 def cholesky(H, *, overwrite: bool):

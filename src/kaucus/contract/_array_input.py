@@ -1,4 +1,4 @@
-"""Arrays of every library at scikit-learn's door.
+"""Check arrays of every library as scikit-learn checks its own.
 
 One rule for every estimator and transformer: *results follow X*. Rows that are torch
 tensors, CuPy arrays or arrays of array-api-strict are computed with where they are, and

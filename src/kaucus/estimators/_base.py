@@ -21,7 +21,7 @@ from kaucus.contract import FollowsX
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     map_rows,
-    support_beside,
+    place_support,
 )
 from kaucus.estimators._parameters import POSITIVE, count, one_of
 from kaucus.estimators._progress import step_reporter
@@ -136,7 +136,7 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""
-        support = support_beside(
+        support = place_support(
             self._support_rows(), rows, self.device, self.memory_budget
         )
         with products_in(self.precision):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kaucus.backend import budget_beside, to_numpy
+from kaucus.backend import budget_without_buffers, to_numpy
 from kaucus.contract import on_host
 from kaucus.estimators._base import SOLVERS
 from kaucus.estimators._kernel_input import on_device, place_rows
@@ -129,7 +129,7 @@ class BlockwiseFit:
             float(np.max(np.abs(to_numpy(kernel_diagonal(kernel, rows))))),
             float(self.C),
             self.solver,
-            budget_beside(rows, self.memory_budget),
+            budget_without_buffers(rows, self.memory_budget),
             n_columns=self._n_columns(y),
             tol=self.tol,
             max_iter=self.max_iter,

@@ -93,7 +93,7 @@ class KernelInputMixin(ChecksParameters):
         gamma = self.gamma if gamma is None else gamma
         kernel = resolve_kernel(
             self.kernel,
-            gamma=resolve_gamma(gamma, X, beside(X, sample_weight), self.kernel),
+            gamma=resolve_gamma(gamma, X, as_like(sample_weight, X), self.kernel),
             also=self._kernel_words,
             degree=self.degree,
             coef0=self.coef0,
@@ -108,7 +108,7 @@ class KernelInputMixin(ChecksParameters):
         Rows that do not fit there stay, and are seen from there.
         """
         if kernel is not None:
-            return kernel, kernel_rows(X, self.device, self.memory_budget)
+            return kernel, place_rows(X, self.device, self.memory_budget)
         kernel = Precomputed(on_device(X, self.device))
         return kernel, kernel.row_numbers()
 
@@ -138,9 +138,6 @@ def place_rows(X, device, memory_budget):
     return rows_for_device(X, device, memory_budget)
 
 
-kernel_rows = place_rows
-
-
 def map_rows(function, X, device, memory_budget):
     """Return a function of all rows, computed on the device, in the kind of ``X``.
 
@@ -149,26 +146,19 @@ def map_rows(function, X, device, memory_budget):
     rows = place_rows(X, device, memory_budget)
     if not isinstance(rows, HostRows):
         return as_like(function(rows), X)
-    blocks = list(row_blocks(rows.shape[0], itemsize(X) * X.shape[1], rows.room))
+    row_bytes = itemsize(X) * X.shape[1]
+    blocks = list(row_blocks(rows.shape[0], row_bytes, rows.buffer_bytes))
     parts = [as_like(function(block), X) for block in stream_blocks(rows, blocks)]
     return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
 
 
-def beside(rows, values):
-    """Return ``values`` in the library and on the device of ``rows``.
-
-    CSR rows are of NumPy; CSR values become dense beside tensors, and stay elsewhere.
-    """
-    return as_like(values, rows)
-
-
 def in_precision_of(fitted, X):
-    """Bring the training rows beside the rows to predict, in their precision."""
-    return astype(beside(X, fitted), dtype_name(X))
+    """Return fitted rows in the library, device and precision of ``X``."""
+    return astype(as_like(fitted, X), dtype_name(X))
 
 
-def support_beside(fitted, rows, device, memory_budget):
-    """Bring training rows beside the rows to predict, or let them be seen from there.
+def place_support(fitted, rows, device, memory_budget):
+    """Return training rows on the device of the rows to predict, or as ``HostRows``.
 
     They are as many as were fitted, and need not fit on the device. Their precision
     stays: what they lose by rounding, large coefficients multiply.

@@ -3,34 +3,21 @@
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClusterMixin
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
-    array_namespace,
     as_like,
     astype,
-    budget_beside,
-    dtype_name,
     generator_from,
     is_sparse,
     products_in,
     to_numpy,
 )
-from kaucus.contract import FollowsX, check_follows_fit
+from kaucus.contract import FollowsX
 from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
-from kaucus.estimators._kernel_input import (
-    KernelInputMixin,
-    beside,
-    map_rows,
-    support_beside,
-)
+from kaucus.estimators._feature_means import FeatureMeansMixin
+from kaucus.estimators._kernel_input import KernelInputMixin
 from kaucus.estimators._parameters import (
     NOT_NEGATIVE,
     count,
@@ -39,20 +26,16 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.estimators._progress import step_reporter, tell_stage
-from kaucus.estimators._ranges import check_coefficients, check_results
+from kaucus.estimators._ranges import check_coefficients
 from kaucus.estimators._validation import (
     check_start_labels,
     check_weights,
 )
-from kaucus.kernels import KernelOperator
 from kaucus.representatives import (
     LANDMARKS,
-    Gram,
     KernelKMeansResult,
-    NystromGram,
     best_start,
     choose_landmarks,
-    distances_from_sums,
     kernel_kmeans,
     labels_objective,
     make_gram,
@@ -64,10 +47,9 @@ EXACT_ROWS = 20_000
 
 
 class KernelKMeans(
+    FeatureMeansMixin,
     FollowsX,
     KernelInputMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
     ClusterMixin,
     BaseEstimator,
 ):
@@ -273,7 +255,7 @@ default="k-means++"
         rng = generator_from(self.random_state)
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         gram = self._gram(kernel, rows, rng)
-        weight = beside(rows, weight)
+        weight = as_like(weight, rows)
         with products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 gram,
@@ -296,97 +278,6 @@ default="k-means++"
         )
         self._store(X, gram, best, weight, interrupted)
         return self
-
-    def predict(self, X):
-        """Return the cluster of the nearest mean in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Or k(X, X_fit), with ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_follows_fit(self, X, "predict")
-        D = self._squared_distances(X)
-        return astype(array_namespace(D).argmin(D, axis=1), "int32")
-
-    def transform(self, X):
-        """Return the distances from the means in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_clusters)
-        """
-        check_follows_fit(self, X, "transform")
-        D = self._true_distances(X, "transform")
-        return array_namespace(D).sqrt(D)
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of squared distances from the nearest means.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        D = to_numpy(self._true_distances(X, "score"))
-        costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
-
-    def _true_distances(self, X, method: str):
-        check_is_fitted(self, "center_coef_")
-        if self._precomputed:
-            raise ValueError(
-                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
-                "k(X, X_fit) does not have; use predict, or give the kernel as an "
-                "object or a function."
-            )
-        return self._squared_distances(X)
-
-    def _squared_distances(self, X):
-        """Return eq. (7); for a precomputed kernel without its first term."""
-        check_is_fitted(self, "center_coef_")
-        X = self._validate(X, reset=False)
-        if self._precomputed:
-            sums = astype(X, "float64") @ beside(X, self.center_coef_)
-            return check_results(beside(X, self.center_norms_)[None, :] - 2 * sums)
-        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return check_results(astype(D, dtype_name(X)))
-
-    def _distances_of_rows(self, rows):
-        """Return eq. (7) for checked rows, where they are."""
-        support = support_beside(self.X_fit_, rows, self.device, self.memory_budget)
-        operator = KernelOperator(
-            self.kernel_,
-            rows,
-            astype(support, dtype_name(rows)),
-            memory_budget=self.memory_budget,
-            store=False,
-        )
-        with products_in(self.precision):
-            sums = operator.matmul(beside(rows, self.center_coef_))
-        return distances_from_sums(
-            sums,
-            astype(self.kernel_.diag(rows), "float64"),
-            beside(rows, self.center_norms_),
-        )
 
     def _n_starts(self) -> int:
         """Return the number of starts, by default ten where they are exact."""
@@ -414,20 +305,19 @@ default="k-means++"
             return self.init
         return check_start_labels(self.init, n_samples, self.n_clusters)
 
-    def _gram(self, kernel, rows, rng) -> Gram:
-        if self.approximation is None:
-            with products_in(self.precision):
-                return make_gram(kernel, rows, memory_budget=self.memory_budget)
-        budget = budget_beside(rows, self.memory_budget)
-        chosen = choose_landmarks(
-            kernel,
-            rows,
-            min(self.n_landmarks, rows.shape[0]),
-            method=self.landmarks,
-            rng=rng,
-        )
+    def _gram(self, kernel, rows, rng):
+        """Return the kernel matrix of the rows, or its approximation by landmarks."""
+        landmarks = None
+        if self.approximation is not None:
+            n_landmarks = min(self.n_landmarks, rows.shape[0])
+            landmarks = choose_landmarks(
+                kernel, rows, n_landmarks, method=self.landmarks, rng=rng
+            )
         try:
-            return NystromGram(kernel, rows, chosen, budget - budget // 4)
+            with products_in(self.precision if landmarks is None else None):
+                return make_gram(
+                    kernel, rows, landmarks=landmarks, memory_budget=self.memory_budget
+                )
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data, "
@@ -445,21 +335,23 @@ default="k-means++"
         check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
-        coef = gram.coefficients(mean_shares(best, weight))
-        if self._precomputed:
-            of_all = np.zeros((X.shape[0], self.n_clusters))
-            numbers = to_numpy(gram.representers)[:, 0].astype(np.int64)
-            of_all[numbers] = to_numpy(coef)
-            self.center_coef_ = as_like(of_all, X)
+        coef, support = mean_shares(best, weight), X
+        if self.approximation is not None:
+            coef, support = gram.coefficients(coef), gram.landmarks
+        if not self._precomputed:
+            self.center_coef_ = astype(as_like(coef, X), "float64")
+            self.X_fit_ = support if is_sparse(support) else as_like(support, X)
             return
-        self.center_coef_ = astype(as_like(coef, X), "float64")
-        given = gram.representers
-        self.X_fit_ = X if self.approximation is None else _kept(given, X)
+        if self.approximation is not None:  # landmarks are row numbers
+            of_all = np.zeros((X.shape[0], self.n_clusters))
+            of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
+            coef = of_all
+        self.center_coef_ = as_like(coef, X)
 
-    def _exact_inertia(self, gram: Gram, best: KernelKMeansResult, weight):
+    def _exact_inertia(self, gram, best: KernelKMeansResult, weight):
         if self.approximation is None:
             return best.inertia
-        if gram.n_rows > EXACT_ROWS:
+        if gram.shape[0] > EXACT_ROWS:
             return None
         exact = make_gram(gram.kernel, gram.X, memory_budget=self.memory_budget)
         return labels_objective(exact, best.labels, self.n_clusters, weight)
@@ -468,7 +360,3 @@ default="k-means++"
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _kept(rows, X):
-    return rows if is_sparse(rows) else as_like(rows, X)

@@ -4,6 +4,7 @@ They check parameters and data, say what the targets are, and store what
 :func:`kaucus.machines.fit_represented` finds.
 """
 
+import contextlib
 import copy
 from collections.abc import Mapping
 from typing import ClassVar
@@ -112,7 +113,9 @@ class RepresentativesBase(LSSVMBase):
         problem = Problem.of(self._place(X), targets, weight)
         plan = self._plan(self._kernel_paths(X, problem.fit_weight))
         self._stream = None
-        self._store_model(X, self._run(fit_represented, problem, plan, rng))
+        with self._own_errors():
+            model = fit_represented(problem, plan, rng)
+        self._store_model(X, model)
         return self
 
     def _learn_part(self, X, targets, weight):
@@ -124,26 +127,25 @@ class RepresentativesBase(LSSVMBase):
             lambda rows: self._place(as_like(rows, X)),
             lambda: generator_from(self.random_state),
         )
-        fitted = hasattr(self, "representatives_")
-        model = self._as_model(X) if fitted else None
+        model = self._as_model(X) if hasattr(self, "representatives_") else None
         rows = X if is_sparse(X) else to_numpy(X)
         stream = getattr(self, "_stream", None)
-        if stream is None:
-            rng = generator_from(self.random_state)
-            stream = fit.begin(rows, targets.values, rng)
-            if fitted:
-                stream = self._run(fit.begin_with, model, rng)
         weight = np.ones(X.shape[0]) if weight is None else weight
-        part = (rows, targets.values, weight)
-        model, stream = self._run(fit.take_in, stream, model, *part)
+        with self._own_errors():
+            if stream is None:
+                rng = generator_from(self.random_state)
+                empty = fit.begin(rows, targets.values, rng)
+                stream = empty if model is None else fit.begin_with(model, rng)
+            model, stream = fit.take_in(stream, model, rows, targets.values, weight)
         self._store_model(X, model)
         self._stream = stream
         return self
 
-    def _run(self, function, *args):
-        """Call a function of the core; tell in this estimator's words what is wrong."""
+    @contextlib.contextmanager
+    def _own_errors(self):
+        """Context manager: errors of the core in the words of this estimator."""
         try:
-            return function(*args)
+            yield
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, error.C or np.nan) from error
 

@@ -152,8 +152,8 @@ class PartitionedSVC(
             max_iter=self.max_iter,
             cache_size=200,
         )
-        model = interruptible(model.fit, check_results(to_numpy(K)), indices, weight)
-        return model, take_rows(X, as_like(model.support_, X))
+        interruptible(model.fit, check_results(to_numpy(K)), indices, weight)
+        return model, take_rows(X, model.support_)
 
     def _check_combinations(self) -> None:
         check_partition_parameter(self.partition)

@@ -16,12 +16,9 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     is_torch,
-    mirror_upper,
     n_workers,
     product_into,
     sqrt,
-    symmetric_tiles,
-    tiles,
 )
 from kaucus.kernels._distances import (
     Rows,
@@ -30,7 +27,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
-from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
+from kaucus.kernels._tiles import bytes_for_tiles, fill_matrix, row_pairs
 
 
 class Kernel(ABC):
@@ -68,14 +65,7 @@ class Kernel(ABC):
         xp = array_namespace(X)
         out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
         tile = pairs.tile_shape(bytes_for_tiles(out))
-        blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
-
-        def fill(block: tuple[slice, slice], x_rows: Rows, y_rows: Rows) -> None:
-            self.tile_into(out[block], x_rows, y_rows)
-            if symmetric:
-                mirror(out, block)
-
-        pairs.for_each(fill, blocks)
+        fill_matrix(out, pairs, tile, self.tile_into, symmetric=symmetric)
         return out
 
     @staticmethod
@@ -96,9 +86,9 @@ class Kernel(ABC):
     def tile(self, X: Rows, Y: Rows) -> Array:
         """Return one block of the kernel matrix, in memory of its own."""
 
-    def tile_into(self, room: Array, X: Rows, Y: Rows) -> None:
+    def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
         """Write one block of the kernel matrix where it belongs."""
-        room[:, :] = self.tile(X, Y)
+        out[:, :] = self.tile(X, Y)
 
     @abstractmethod
     def diag(self, X: Array) -> Array:
@@ -107,15 +97,6 @@ class Kernel(ABC):
 
 def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
-
-
-def mirror(out: Array, block: tuple[slice, slice]) -> None:
-    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
-    rows, columns = block
-    if columns.start == rows.start:
-        mirror_upper(out[rows, rows])
-        columns = slice(rows.stop, columns.stop)
-    out[columns, rows] = out[rows, columns].T
 
 
 class InnerProductKernel(Kernel):
@@ -128,14 +109,14 @@ class InnerProductKernel(Kernel):
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_inner_products(inner_products(X.values, Y.values))
 
-    def tile_into(self, room: Array, X: Rows, Y: Rows) -> None:
-        if not is_torch(room):  # a tile of its own stays in the processor's cache
-            super().tile_into(room, X, Y)
+    def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
+        if not is_torch(out):  # a tile of its own stays in the processor's cache
+            super().tile_into(out, X, Y)
             return
         # A GPU is bound by the bytes that it moves: one copy less.
-        K = self.of_inner_products(product_into(room, X.values, Y.values))
-        if K is not room:
-            room[:, :] = K
+        K = self.of_inner_products(product_into(out, X.values, Y.values))
+        if K is not out:
+            out[:, :] = K
 
     @abstractmethod
     def of_inner_products(self, G: Array) -> Array:

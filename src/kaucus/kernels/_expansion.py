@@ -26,11 +26,9 @@ from kaucus.backend import (
     Array,
     HostRows,
     array_namespace,
-    as_like,
     astype,
     dtype_name,
     epsilon,
-    is_sparse,
     itemsize,
     product_epsilon,
     resolve_budget,
@@ -97,7 +95,7 @@ def _float32_suffices(kernel, X, Y, coef, memory_budget) -> bool:
     spaced = np.linspace(0, n - 1, _EVENLY_SPACED).astype(np.int64)
     largest = np.argpartition(to_numpy(squared_norms(X)), -_OF_LARGEST_NORM)
     numbers = np.concatenate([spaced, largest[-_OF_LARGEST_NORM:]])
-    some = take_rows(X, numbers if is_sparse(X) else as_like(numbers, X))
+    some = take_rows(X, numbers)
     rough = to_numpy(_sums(kernel, some, Y, coef, memory_budget))
     exact = to_numpy(_sums_in_float64(kernel, some, Y, coef, memory_budget))
     rounds_to_tf32 = product_epsilon(X) > epsilon(X)
@@ -123,27 +121,27 @@ def _allowed(values: np.ndarray, typical: np.ndarray) -> np.ndarray:
 def _sums(kernel, X, Y, coef, memory_budget) -> Array:
     """Return the sums of kernel entries in the precision of ``X``."""
     Y = astype(Y, dtype_name(X))
-    operator = KernelOperator(kernel, X, Y, memory_budget=memory_budget, store=False)
+    operator = KernelOperator(kernel, X, Y, memory_budget=memory_budget, keep=None)
     return operator.matmul(coef)
 
 
 def _sums_in_float64(kernel, X, Y, coef, memory_budget) -> Array:
     """Return the sums of float64 kernel entries; rows are widened block by block."""
-    room = min(resolve_budget(memory_budget, X) // 8, _BLOCK_BYTES)
+    n_bytes = min(resolve_budget(memory_budget, X) // 8, _BLOCK_BYTES)
     parts = []
-    for rows in _blocks(X, room):
+    for rows in _blocks(X, n_bytes):
         x = astype(X[rows, :], "float64")
         total = 0.0
-        for points in _blocks(Y, room):
+        for points in _blocks(Y, n_bytes):
             y = Y if isinstance(Y, HostRows) else Y[points, :]
             total = total + _sums(kernel, x, y, coef[points, :], memory_budget)
         parts.append(total)
     return parts[0] if len(parts) == 1 else array_namespace(coef).concat(parts)
 
 
-def _blocks(X: Array, room: int) -> list[slice]:
-    """Return slices of rows that take at most ``room`` bytes in float64."""
+def _blocks(X: Array, n_bytes: int) -> list[slice]:
+    """Return slices of rows that take at most ``n_bytes`` bytes in float64."""
     # Rows that stay on the host are widened where they arrive; float64 rows are here.
     if isinstance(X, HostRows) or itemsize(X) == 8:
         return [slice(0, X.shape[0])]
-    return list(row_blocks(X.shape[0], 8 * X.shape[1], room)) or [slice(0, 0)]
+    return list(row_blocks(X.shape[0], 8 * X.shape[1], n_bytes)) or [slice(0, 0)]

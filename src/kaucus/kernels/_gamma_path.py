@@ -15,16 +15,11 @@ from kaucus.backend import (
     Array,
     array_namespace,
     device_of,
-    for_each_block,
-    n_workers,
-    symmetric_tiles,
-    tile_shape,
-    tiles,
 )
-from kaucus.kernels._base import DistanceKernel, Kernel, mirror
+from kaucus.kernels._base import DistanceKernel, Kernel
 from kaucus.kernels._cluster_rbf import CellRows, ClusterRBF, by_pairs_of_cells
 from kaucus.kernels._distances import squared_distances
-from kaucus.kernels._tiles import bytes_for_tiles
+from kaucus.kernels._tiles import PreparedPairs, bytes_for_tiles, fill_matrix
 
 
 @dataclass(frozen=True)
@@ -97,22 +92,18 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
             f"kernel={kernel!r} is not a function of a distance and gamma; pass a "
             "Gaussian, Exponential, Cauchy, MahalanobisRBF or ClusterRBF."
         )
-    symmetric = Y is None
     x_rows, y_rows = kernel.prepare_pair(X, Y)
     shape = (X.shape[0], y_rows.values.shape[0])
     like = x_rows.values
     xp = array_namespace(like)
     D = xp.empty(shape, dtype=like.dtype, device=device_of(like))
-    tile = tile_shape(like, shape[1], bytes_for_tiles(D))
+    pairs = PreparedPairs(kernel, like, x_rows, y_rows)
 
-    def fill(block: tuple[slice, slice]) -> None:
-        rows, columns = block
-        D[block] = _distances(kernel, x_rows.block(rows), y_rows.block(columns))
-        if symmetric:
-            mirror(D, block)
+    def write(tile: Array, x: Any, y: Any) -> None:
+        tile[:, :] = _distances(kernel, x, y)
 
-    blocks = symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
-    for_each_block(fill, blocks, workers=n_workers(like))
+    shape_of_tile = pairs.tile_shape(bytes_for_tiles(D))
+    fill_matrix(D, pairs, shape_of_tile, write, symmetric=Y is None)
     cells = [getattr(rows, "cells", None) for rows in (x_rows, y_rows)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])
 
@@ -133,7 +124,7 @@ def _distances(kernel: Kernel, X, Y) -> Array:
 def matrices_of(
     kernels: Sequence[Kernel], X: Array, Y: Array | None = None
 ) -> Callable[[Kernel], Array]:
-    """Return what gives k(X, Y) for each of several kernels, in memory of its own.
+    """Return a function that computes k(X, Y) for each of several kernels.
 
     Those that are functions of ‖x − y‖² alone, as ``Gaussian``, ``Exponential`` and
     ``Cauchy``, share one matrix of distances.
@@ -169,7 +160,7 @@ def matrices_of(
 
 
 def _is_of_plain_distances(kernel: Kernel) -> bool:
-    """Tell whether a kernel takes the distances of the rows as they are."""
+    """Tell whether a kernel is a function of the plain ‖x − y‖²."""
     return (
         type(kernel).prepare_pair is DistanceKernel.prepare_pair
         and type(kernel).tile is DistanceKernel.tile

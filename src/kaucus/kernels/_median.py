@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kaucus.backend import Array, as_like, is_sparse, take_rows, to_numpy
+from kaucus.backend import Array, take_rows, to_numpy
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._names import kernel_class, kernel_names
 
@@ -46,7 +46,7 @@ def median_gamma(
         rows = rows[to_numpy(sample_weight) > 0]
     if len(rows) > _ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, _ROWS).astype(np.int64)]
-    some = take_rows(X, rows if is_sparse(X) else as_like(rows, X))
+    some = take_rows(X, rows)
     cls: type[Kernel] = Kernel
     if isinstance(kernel, str) and kernel in kernel_names():
         cls = kernel_class(kernel)

@@ -49,6 +49,12 @@ class Precomputed(Kernel):
         dtype, device = self.matrix.dtype, device_of(self.matrix)
         return xp.arange(n, dtype=dtype, device=device)[:, None]
 
+    def has_rows(self, X: Array) -> bool:
+        """Tell whether ``X`` are the numbers of all rows, in order."""
+        if X.shape[0] != self.matrix.shape[0]:
+            return False
+        return bool(array_namespace(X).all(self.row_numbers() == X))
+
     def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
         x_rows = Rows(X, None)
         return x_rows, x_rows if Y is None else Rows(Y, None)

@@ -1,10 +1,10 @@
-"""Where the rows of a kernel's tiles come from: they are here, or they travel.
+"""The rows and columns of a kernel's tiles: in memory, or streamed from the host.
 
-Rows that are where the work is are made ready once, and tiles are computed in threads.
-Rows of the host (:class:`~kaucus.backend.HostRows`) are brought to the device for each
-tile, the next ones while the last are worked on, and made ready there: that costs
-(h + w) d for a tile of h × w, beside h w d for the tile itself, and nothing of the size
-of all rows is on the device.
+Rows in memory are made ready once, and tiles are computed in threads. Rows of the host
+(:class:`~kaucus.backend.HostRows`) are copied to the device for each tile, the next
+while the last are worked on, and made ready there: that costs (h + w) d for a tile of
+h × w, beside h w d for the tile itself, and nothing of the size of all rows is on the
+device.
 """
 
 import math
@@ -21,12 +21,15 @@ from kaucus.backend import (
     for_each_block,
     is_sparse,
     itemsize,
+    mirror_upper,
     on_gpu,
     resolve_budget,
     row_blocks,
     rows_in_order,
     stream_blocks,
+    symmetric_tiles,
     tile_shape,
+    tiles,
 )
 
 if TYPE_CHECKING:
@@ -38,15 +41,15 @@ Tile = tuple[slice, slice]
 Use = Callable[[Tile, Any, Any], None]
 """``use(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
 
-# What a tile takes for each of its rows and columns, in rows: two on their way, the
-# same cast, shifted, and with norms beside them for the product.
+# What a tile takes for each of its rows and columns, in rows: two being copied, two
+# cast, shifted, and with norms added for the product.
 _COPIES = 6
 # A kernel makes about this many temporaries as large as its tile.
 _TEMPORARIES = 4
 # Tiles of a small matrix may take as much.
 _LEAST_FOR_TILES = 8 * 2**20
 # Entries of the largest tile: a square of 8,192. The higher it is, the fewer times all
-# columns come.
+# columns are copied.
 _TILE_ENTRIES = 2**26
 
 
@@ -91,21 +94,21 @@ class PreparedPairs:
         return self._rows.block(rows), self._columns.block(columns)
 
 
-class TravellingPairs:
-    """Rows and columns of k(X, Y) where X or Y or both stay on the host."""
+class StreamedPairs:
+    """Rows and columns of k(X, Y), copied to the device for each tile."""
 
     held_bytes = 0
 
     def __init__(self, kernel: "Kernel", X: Array, Y: Array) -> None:
         self._kernel, self._X, self._Y = kernel, X, Y
         self.shape = (int(X.shape[0]), int(Y.shape[0]))
-        self._room = min(x.room for x in (X, Y) if isinstance(x, HostRows))
+        self._room = min(x.buffer_bytes for x in (X, Y) if isinstance(x, HostRows))
 
     def tile_shape(self, budget: int) -> tuple[int, int]:
         """Return rows and columns of a tile for which there is memory.
 
-        As square as may be, within half of what may be on its way for its rows, and
-        half for its columns.
+        As square as possible, with half of the memory for streamed rows for its rows,
+        and half for its columns.
         """
         entries = min(budget, self._room) // (_TEMPORARIES * itemsize(self._X))
         entries = max(min(entries, _TILE_ENTRIES), 1)
@@ -129,14 +132,17 @@ class TravellingPairs:
         for tile, pair in zip(tiles, self.iterate(tiles), strict=True):
             use(tile, *pair)
 
-    def with_rows(self, numbers: np.ndarray) -> "TravellingPairs":
+    def with_rows(self, numbers: np.ndarray) -> "StreamedPairs":
         """Return the pairs of these rows of K with all columns."""
         X = rows_in_order(self._X, numbers)
-        return TravellingPairs(self._kernel, X, self._Y)
+        return StreamedPairs(self._kernel, X, self._Y)
+
+
+RowPairs = PreparedPairs | StreamedPairs
 
 
 def copied_bytes(rows: Any) -> int:
-    """Return the bytes of rows that were shifted; others are the caller's."""
+    """Return the bytes of a shifted copy of rows, 0 where they were not copied."""
     values = rows.values
     if getattr(rows, "given", None) is None:
         return 0
@@ -144,17 +150,15 @@ def copied_bytes(rows: Any) -> int:
 
 
 def bytes_for_tiles(out: Array) -> int:
-    """Return what the tiles at work may take: on the host, no more than the matrix."""
+    """Return the bytes for tiles at work: on the host, no more than the matrix has."""
     free = resolve_budget(None, out)
     if on_gpu(out):
         return free
     return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
 
 
-def row_pairs(
-    kernel: "Kernel", X: Array, Y: Array | None = None
-) -> PreparedPairs | TravellingPairs:
-    """Return what gives the rows and columns of the tiles of a kernel matrix.
+def row_pairs(kernel: "Kernel", X: Array, Y: Array | None = None) -> RowPairs:
+    """Return the rows and columns of the tiles of a kernel matrix.
 
     Parameters
     ----------
@@ -165,16 +169,48 @@ def row_pairs(
 
     Returns
     -------
-    PreparedPairs or TravellingPairs
+    PreparedPairs or StreamedPairs
         The second where rows stay on the host.
     """
     if isinstance(X, HostRows) or isinstance(Y, HostRows):
-        return TravellingPairs(kernel, X, X if Y is None else Y)
+        return StreamedPairs(kernel, X, X if Y is None else Y)
     return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
 
 
+def fill_matrix(
+    out: Array,
+    pairs: RowPairs,
+    tile: tuple[int, int],
+    write: Callable[[Array, Any, Any], None],
+    *,
+    symmetric: bool = False,
+) -> None:
+    """Write the tiles of a matrix by ``write(tile, x_rows, y_rows)``.
+
+    Of a symmetric matrix one half is written so, and copied to the other.
+    """
+
+    def fill(block: Tile, x_rows: Any, y_rows: Any) -> None:
+        write(out[block], x_rows, y_rows)
+        if symmetric:
+            _mirror(out, block)
+
+    n = out.shape[0]
+    blocks = symmetric_tiles(n, tile) if symmetric else tiles(pairs.shape, tile)
+    pairs.for_each(fill, blocks)
+
+
+def _mirror(out: Array, block: Tile) -> None:
+    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
+    rows, columns = block
+    if columns.start == rows.start:
+        mirror_upper(out[rows, rows])
+        columns = slice(rows.stop, columns.stop)
+    out[columns, rows] = out[rows, columns].T
+
+
 def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
-    """Return k(x, x) of each row, also of rows that stay on the host.
+    """Return k(x, x) of each row.
 
     Parameters
     ----------
@@ -188,7 +224,7 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
     """
     if not isinstance(X, HostRows):
         return kernel.diag(X)
-    blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.room))
+    blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.buffer_bytes))
     parts = [kernel.diag(block) for block in stream_blocks(X, blocks)]
     return array_namespace(X).concat(parts)
 

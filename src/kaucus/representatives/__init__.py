@@ -5,33 +5,22 @@ kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
 from kaucus.representatives._allocation import ALLOCATIONS, allocate
-from kaucus.representatives._assign import (
-    Assigner,
-    Assignment,
-    ClusterSums,
-    cluster_weights,
-)
 from kaucus.representatives._covariances import COVARIANCES, cell_covariances
-from kaucus.representatives._geometry import METRICS, make_centers, prepare_rows
-from kaucus.representatives._gram import (
-    Gram,
-    NystromGram,
-    StoredGram,
-    StreamedGram,
-    make_gram,
+from kaucus.representatives._feature_means import (
+    distances_from_sums,
+    labels_objective,
+    total_scatter,
 )
+from kaucus.representatives._geometry import METRICS
+from kaucus.representatives._gram import make_gram
 from kaucus.representatives._kernel_kmeans import (
     KernelKMeansResult,
     best_start,
-    distances_from_sums,
-    indicator,
     kernel_kmeans,
-    labels_objective,
     mean_shares,
-    total_scatter,
 )
 from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
-from kaucus.representatives._lloyd import KMeansResult, kmeans, reseed_empty
+from kaucus.representatives._lloyd import KMeansResult, kmeans
 from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,
@@ -39,16 +28,7 @@ from kaucus.representatives._per_class import (
     speak_for,
     with_rows,
 )
-from kaucus.representatives._pivoted_cholesky import (
-    PivotedFactor,
-    pivoted_factor,
-    randomly_pivoted_cholesky,
-)
-from kaucus.representatives._seeding import (
-    kmeans_plus_plus,
-    random_seeds,
-    seeds_by_cost,
-)
+from kaucus.representatives._pivoted_cholesky import pivoted_factor
 
 __all__ = [
     "ALLOCATIONS",
@@ -56,38 +36,21 @@ __all__ = [
     "LANDMARKS",
     "COVARIANCES",
     "METRICS",
-    "Assigner",
-    "Assignment",
-    "Gram",
     "KMeansOptions",
     "KMeansResult",
     "KernelKMeansResult",
-    "NystromGram",
-    "PivotedFactor",
     "Representatives",
-    "StoredGram",
-    "StreamedGram",
     "best_start",
     "choose_landmarks",
     "cell_covariances",
-    "ClusterSums",
-    "cluster_weights",
     "distances_from_sums",
-    "indicator",
     "kernel_kmeans",
     "kmeans",
-    "kmeans_plus_plus",
     "labels_objective",
-    "make_centers",
     "make_gram",
     "mean_shares",
     "pivoted_factor",
-    "prepare_rows",
-    "random_seeds",
-    "randomly_pivoted_cholesky",
     "represent_classes",
-    "reseed_empty",
-    "seeds_by_cost",
     "total_scatter",
     "speak_for",
     "with_rows",

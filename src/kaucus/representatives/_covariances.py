@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kaucus.backend import Array, as_like, astype, row_blocks, take_rows, to_numpy
+from kaucus.backend import Array, astype, row_blocks, take_rows, to_numpy
 
 COVARIANCES = ("full", "diag", "radial")
 # Bytes of a block of rows on its way through float64.
@@ -65,4 +65,4 @@ def _covariance(X: Array, rows, weight, *, full: bool) -> np.ndarray:
 
 
 def _in_float64(X: Array, rows: np.ndarray) -> np.ndarray:
-    return to_numpy(astype(take_rows(X, as_like(rows, X)), "float64"))
+    return to_numpy(astype(take_rows(X, rows), "float64"))

@@ -1,14 +1,7 @@
 """Kernel k-means: Lloyd's iteration in the feature space of a kernel.
 
-A row belongs to the cluster of the nearest mean in feature space (Maia & Ara, eq. 7),
-here with row weights w, s_c = Σ_{j∈c} w_j:
-
-    D(x_i, m_c) = K_ii − 2 S_ic / s_c + Q_c / s_c²
-    S_ic = Σ_{j∈c} w_j K_ij          sums of the kernel over a cluster, S = K W Z
-    Q_c  = Σ_{i∈c} w_i S_ic          s_c² times the squared norm of the mean
-
-The third term differs from cluster to cluster; without it another problem is solved.
-The objective Σ w_i D(x_i, m_c(i)) is Σ w_i K_ii − Σ Q_c / s_c.
+A row belongs to the cluster of the nearest mean in feature space (``_feature_means``);
+S = K W Z are the sums of the kernel over the clusters.
 
 After each step S is corrected by the columns of K of the rows that have moved, which
 are few after the first steps; now and then it is computed anew, so that rounding does
@@ -30,7 +23,6 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    device_of,
     entries_at,
     few_threads_for,
     resolve_budget,
@@ -38,7 +30,18 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.representatives._gram import Gram
+from kaucus.representatives._feature_means import (
+    Problem,
+    Run,
+    begin_runs,
+    distances_from_sums,
+    full_sums,
+    indicator,
+    pose_problem,
+    positive_weights,
+    run_of,
+)
+from kaucus.representatives._gram import KernelMatrix
 from kaucus.representatives._lloyd import reseed_empty
 from kaucus.representatives._seeding import clearly_less, seeds_by_cost
 
@@ -46,8 +49,6 @@ from kaucus.representatives._seeding import clearly_less, seeds_by_cost
 _MANY = 1 / 3
 # Steps after which S is computed anew.
 _REFRESH = 32
-# A gain of so many roundings is a tie, and a tie keeps the label.
-_TIE = 8.0
 # A rise of the objective by more than this share is no rounding: K is indefinite.
 _RISE = 1e-6
 # Blocks as large as S that a start needs at a time.
@@ -75,31 +76,6 @@ class KernelKMeansResult(NamedTuple):
     interrupted: bool
 
 
-class _Problem(NamedTuple):
-    """What does not change from step to step."""
-
-    gram: Gram
-    n_clusters: int
-    weight: Array
-    diagonal: Array
-    total: float
-    tie: float
-
-
-class _Run(NamedTuple):
-    """One start between two steps."""
-
-    labels: Array
-    sums: Array
-    weights: Array
-    squares: Array
-    objective: float
-    n_reseeded: int = 0
-    n_iter: int = 0
-    finished: bool = False
-    rose: bool = False
-
-
 class _Proposal(NamedTuple):
     """Where a step wants the rows to be."""
 
@@ -109,7 +85,7 @@ class _Proposal(NamedTuple):
 
 
 def kernel_kmeans(
-    gram: Gram,
+    gram: KernelMatrix,
     n_clusters: int,
     *,
     init: str | Array = "k-means++",
@@ -125,7 +101,8 @@ def kernel_kmeans(
 
     Parameters
     ----------
-    gram : Gram
+    gram : KernelOperator or NystromGram
+        The kernel matrix of n rows.
     n_clusters : int
         At most n.
     init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
@@ -157,18 +134,18 @@ def kernel_kmeans(
     The objective falls with every step, and a step that would not lower it is not
     taken. With m rows moved, a step costs n m k multiplications and n m reads.
     """
-    problem = _pose(gram, n_clusters, sample_weight)
-    budget = resolve_budget(memory_budget, gram.like)
-    per_start = _SUMS_HELD * 8 * gram.n_rows * n_clusters
+    problem = pose_problem(gram, n_clusters, sample_weight)
+    budget = resolve_budget(memory_budget, problem.weight)
+    per_start = _SUMS_HELD * 8 * gram.shape[0] * n_clusters
     at_a_time = max(1, min(n_init, budget // 4 // per_start))
-    with few_threads_for(gram.n_rows):
+    with few_threads_for(gram.shape[0]):
         return _starts(
             problem, init, rng.spawn(n_init), at_a_time, max_iter, tol, callback
         )
 
 
 def _starts(
-    problem: _Problem, init, generators, at_a_time: int, max_iter, tol, callback
+    problem: Problem, init, generators, at_a_time: int, max_iter, tol, callback
 ) -> list[KernelKMeansResult]:
     """Run the starts, so many side by side."""
     results: list[KernelKMeansResult] = []
@@ -178,13 +155,12 @@ def _starts(
                 _first_labels(problem, init, g)
                 for g in generators[first : first + at_a_time]
             ]
-            runs = _begin(problem, labels)
-        except KeyboardInterrupt:
+            runs = begin_runs(problem, labels)
+            runs, interrupted = _iterate(problem, runs, max_iter, tol, callback)
+        except KeyboardInterrupt:  # before the first step
             if not results:
                 raise
-            results[-1] = results[-1]._replace(interrupted=True)
-            break
-        runs, interrupted = _iterate(problem, runs, max_iter, tol, callback)
+            runs, interrupted = [], True
         results += [_result(run, interrupted) for run in runs]
         if interrupted:
             results[-1] = results[-1]._replace(interrupted=True)
@@ -194,72 +170,25 @@ def _starts(
 
 def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
     """Return the result of least inertia, the first of those equal but for rounding."""
-
-    def better(best: KernelKMeansResult, result: KernelKMeansResult):
-        return result if clearly_less(result.inertia, best.inertia) else best
-
-    return functools.reduce(better, results)
-
-
-def total_scatter(gram: Gram, sample_weight: Array | None = None) -> float:
-    """Return Σ w ‖φ(x) − m‖² with the mean m of all rows: the objective for k = 1."""
-    problem = _pose(gram, 1, sample_weight)
-    labels = as_like(np.zeros(gram.n_rows, dtype=np.int64), problem.weight)
-    return _begin(problem, [labels])[0].objective
-
-
-def labels_objective(
-    gram: Gram, labels: Array, n_clusters: int, sample_weight: Array | None = None
-) -> float:
-    """Return the objective of given clusters with their own means."""
-    problem = _pose(gram, n_clusters, sample_weight)
-    return _begin(problem, [labels])[0].objective
-
-
-def distances_from_sums(means: Array, diagonal: Array, center_norms: Array) -> Array:
-    """Return eq. (7), (n, k), from ⟨φ(x), m⟩, k(x, x) and ‖m‖²; never negative."""
-    D = diagonal[:, None] - 2 * means + center_norms[None, :]
-    xp = array_namespace(D)
-    return xp.maximum(D, xp.zeros_like(D))
+    return functools.reduce(
+        lambda best, r: r if clearly_less(r.inertia, best.inertia) else best, results
+    )
 
 
 def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Array:
     """Return W Z / s, (n, k): the share of each row in the mean of its cluster."""
-    xp, weights = array_namespace(result.weights), result.weights
+    weights = result.weights
     if sample_weight is None:
-        n, device = result.labels.shape[0], device_of(weights)
-        sample_weight = xp.ones(n, dtype=xp.float64, device=device)
+        sample_weight = array_namespace(weights).ones_like(result.labels)
     weight = astype(sample_weight, "float64")
-    return indicator(result.labels, weight, weights.shape[0]) / _safe(weights)[None, :]
-
-
-def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
-    """Return W Z, (n, k): the weight of each row in the column of its cluster."""
-    xp = array_namespace(weight)
-    member = labels[:, None] == _ids(labels, n_clusters)[None, :]
-    return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
-
-
-def _ids(labels: Array, n: int) -> Array:
-    xp = array_namespace(labels)
-    return xp.arange(n, dtype=labels.dtype, device=device_of(labels))
-
-
-def _pose(gram: Gram, n_clusters: int, sample_weight: Array | None) -> _Problem:
-    diagonal = gram.diagonal()
-    xp = array_namespace(diagonal)
-    weight = (
-        xp.ones_like(diagonal)
-        if sample_weight is None
-        else astype(sample_weight, "float64")
+    return (
+        indicator(result.labels, weight, weights.shape[0])
+        / positive_weights(weights)[None, :]
     )
-    total = float(xp.sum(weight * diagonal))
-    tie = _TIE * gram.rounding * float(xp.max(xp.abs(diagonal)))
-    return _Problem(gram, n_clusters, weight, diagonal, total, tie)
 
 
-def _first_labels(problem: _Problem, init, rng: np.random.Generator) -> Array:
-    n, k, weight = problem.gram.n_rows, problem.n_clusters, problem.weight
+def _first_labels(problem: Problem, init, rng: np.random.Generator) -> Array:
+    n, k, weight = problem.gram.shape[0], problem.n_clusters, problem.weight
     if not isinstance(init, str):
         return as_like(init, weight, dtype="int64")
     if init == "random":
@@ -270,7 +199,7 @@ def _first_labels(problem: _Problem, init, rng: np.random.Generator) -> Array:
     return as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
 
 
-def _costs_with(problem: _Problem, rows: np.ndarray) -> np.ndarray:
+def _costs_with(problem: Problem, rows: np.ndarray) -> np.ndarray:
     """Return D(x, φ(x_r)) of every row with the given rows as centres, (n, m)."""
     index = as_like(rows, problem.weight)
     norms = take_rows(problem.diagonal, index)
@@ -278,28 +207,7 @@ def _costs_with(problem: _Problem, rows: np.ndarray) -> np.ndarray:
     return to_numpy(distances_from_sums(K, problem.diagonal, norms))
 
 
-def _begin(problem: _Problem, starts: Sequence[Array]) -> list[_Run]:
-    """Sum the kernel over the clusters of each start."""
-    sums = _full_sums(problem, starts)
-    return [_state(problem, a, S) for a, S in zip(starts, sums, strict=True)]
-
-
-def _state(problem: _Problem, labels: Array, sums: Array) -> _Run:
-    xp, k = array_namespace(sums), problem.n_clusters
-    weight = problem.weight
-    inside = weight * entries_at(sums, labels)  # w_i S_ic of the row's own cluster
-    totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
-    weights, squares = totals[:, 0], totals[:, 1]  # s and Q
-    explained = xp.sum(xp.where(weights > 0, squares / _safe(weights), weights))
-    return _Run(labels, sums, weights, squares, problem.total - float(explained))
-
-
-def _safe(weights: Array) -> Array:
-    xp = array_namespace(weights)
-    return xp.where(weights > 0, weights, xp.ones_like(weights))
-
-
-def _iterate(problem: _Problem, runs: list[_Run], max_iter, tol, callback):
+def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback):
     """Take steps until no start moves; return the runs, and whether Ctrl-C came."""
     for step in range(1, max_iter + 1):
         active = [i for i, run in enumerate(runs) if not run.finished]
@@ -316,7 +224,7 @@ def _iterate(problem: _Problem, runs: list[_Run], max_iter, tol, callback):
     return runs, False
 
 
-def _step(problem: _Problem, runs: list[_Run], tol: float):
+def _step(problem: Problem, runs: list[Run], tol: float):
     """Assign all rows again (Algorithm 2, lines 4-6); return runs and share moved."""
     proposals = [_propose(problem, run) for run in runs]
     xp = array_namespace(problem.weight)
@@ -329,14 +237,14 @@ def _step(problem: _Problem, runs: list[_Run], tol: float):
         )
         for i, S in zip(at_work, all_sums, strict=True):
             new[i] = _accept(problem, runs[i], proposals[i], S, tol)
-    return new, max(moved) / problem.gram.n_rows
+    return new, max(moved) / problem.gram.shape[0]
 
 
-def _propose(problem: _Problem, run: _Run) -> _Proposal:
+def _propose(problem: Problem, run: Run) -> _Proposal:
     """Find the nearest mean of every row; ties keep their label."""
     xp, k = array_namespace(run.sums), problem.n_clusters
     empty = run.weights <= 0
-    safe = _safe(run.weights)
+    safe = positive_weights(run.weights)
     offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
     scores = run.sums * (2 / safe)[None, :] - offsets[None, :]  # K_ii − D
     nearest = xp.argmax(scores, axis=1)
@@ -352,39 +260,31 @@ def _propose(problem: _Problem, run: _Run) -> _Proposal:
     return _Proposal(labels, n_reseeded, labels != run.labels)
 
 
-def _moved_sums(problem: _Problem, runs: list[_Run], proposals) -> list[Array]:
+def _moved_sums(problem: Problem, runs: list[Run], proposals) -> list[Array]:
     """Return S of the proposed clusters: anew where many rows moved, in one product."""
     refresh = (runs[0].n_iter + 1) % _REFRESH == 0
-    limit = -1.0 if refresh else _MANY * problem.gram.n_rows
+    limit = -1.0 if refresh else _MANY * problem.gram.shape[0]
     rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
     anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
-    full = _full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
+    full = full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
     sums: dict[int, Array] = dict(zip(anew, full, strict=True))
-    for i in range(len(runs)):
-        if i not in sums:
-            sums[i] = _corrected(problem, runs[i], proposals[i], rows[i])
-    return [sums[i] for i in range(len(runs))]
+    return [
+        sums[i] if i in sums else _corrected(problem, runs[i], proposals[i], rows[i])
+        for i in range(len(runs))
+    ]
 
 
-def _corrected(problem: _Problem, run: _Run, proposal: _Proposal, rows: Array) -> Array:
+def _corrected(problem: Problem, run: Run, proposal: _Proposal, rows: Array) -> Array:
     """Return S after some rows have moved, from their columns of K."""
     k, weight = problem.n_clusters, take_rows(problem.weight, rows)
     change = indicator(take_rows(proposal.labels, rows), weight, k)
     change = change - indicator(take_rows(run.labels, rows), weight, k)
-    return run.sums + problem.gram.columns_product(rows, change)
+    return run.sums + problem.gram.columns_matmul(rows, change)
 
 
-def _full_sums(problem: _Problem, starts: Sequence[Array]) -> list[Array]:
-    """Return S = K W Z of each start, by one product."""
-    k, weight = problem.n_clusters, problem.weight
-    Z = [indicator(labels, weight, k) for labels in starts]
-    product = problem.gram.matmul(array_namespace(weight).concat(Z, axis=1))
-    return [product[:, i * k : (i + 1) * k] for i in range(len(starts))]
-
-
-def _accept(problem: _Problem, run: _Run, proposal: _Proposal, sums, tol) -> _Run:
+def _accept(problem: Problem, run: Run, proposal: _Proposal, sums, tol) -> Run:
     """Return the proposed state, or the old one where the objective does not fall."""
-    new = _state(problem, proposal.labels, sums)
+    new = run_of(problem, proposal.labels, sums)
     n_iter = run.n_iter + 1
     gain = run.objective - new.objective
     if gain <= 0:  # ties at the level of rounding, or an indefinite K
@@ -397,11 +297,11 @@ def _accept(problem: _Problem, run: _Run, proposal: _Proposal, sums, tol) -> _Ru
     )
 
 
-def _result(run: _Run, interrupted: bool) -> KernelKMeansResult:
+def _result(run: Run, interrupted: bool) -> KernelKMeansResult:
     return KernelKMeansResult(
         labels=run.labels,
         weights=run.weights,
-        center_norms=run.squares / _safe(run.weights) ** 2,
+        center_norms=run.squares / positive_weights(run.weights) ** 2,
         inertia=run.objective,
         n_iter=run.n_iter,
         converged=run.finished and not run.rose,

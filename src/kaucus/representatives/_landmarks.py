@@ -1,4 +1,4 @@
-"""Which few rows stand for all in a Nyström approximation.
+"""Choose the landmarks of a Nyström approximation.
 
     "uniform"      random rows
     "k-means"      centres of euclidean k-means: points where the rows are
@@ -83,10 +83,10 @@ def choose_landmarks(
 
 
 def _rows_that_fit(X: Array) -> int:
-    """Return how many rows may be looked at together: all that are where they are."""
+    """Return how many rows may be looked at together: all, or what the device holds."""
     if not isinstance(X, HostRows):
         return X.shape[0]
-    return X.room // (itemsize(X) * X.shape[1])
+    return X.buffer_bytes // (itemsize(X) * X.shape[1])
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:

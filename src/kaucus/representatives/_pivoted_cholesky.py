@@ -43,33 +43,6 @@ class PivotedFactor(NamedTuple):
     """(r,), different row numbers in the order in which they were drawn."""
 
 
-def randomly_pivoted_cholesky(
-    columns: Callable[[Array], Array],
-    K_diagonal: Array,
-    *,
-    rank: int,
-    rng: np.random.Generator,
-    block_size: int = 128,
-) -> Array:
-    """Return F with F Fᵀ ≈ K: :func:`pivoted_factor` without the pivots.
-
-    Parameters
-    ----------
-    columns : callable
-    K_diagonal : array of shape (n,)
-    rank : int
-    rng : numpy.random.Generator
-    block_size : int, default=128
-
-    Returns
-    -------
-    array of shape (n, r)
-    """
-    return pivoted_factor(
-        columns, K_diagonal, rank=rank, rng=rng, block_size=block_size
-    ).F
-
-
 def pivoted_factor(
     columns: Callable[[Array], Array],
     K_diagonal: Array,

@@ -28,7 +28,6 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
-    add_to_diagonal,
     add_to_rows,
     array_namespace,
     as_like,
@@ -39,9 +38,10 @@ from kaucus.backend import (
     random_normal,
     take_rows,
 )
-from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.representatives import pivoted_factor
 from kaucus.solvers._steps import State, StepResult, relative_norm
 from kaucus.solvers._theta import Block, transposed_product
+from kaucus.solvers._woodbury import low_rank_inverse
 
 # Up to so many rows a block is factored as it is.
 _EXACT_ROWS = 4096
@@ -145,14 +145,10 @@ def _nystrom_inverse(H: Array, C: float, rng, *, rank: int):
         picked = xp.take(H, rows, axis=1)
         return picked - xp.astype(rows[None, :] == numbers[:, None], H.dtype) / C
 
-    F = randomly_pivoted_cholesky(columns, K_diagonal, rank=rank, rng=rng)
+    F = pivoted_factor(columns, K_diagonal, rank=rank, rng=rng).F
     left = xp.clip(K_diagonal - xp.sum(F * F, axis=1), min=0.0)
     rho = 1 / C + float(xp.mean(left))
-    L = cholesky_with_jitter(add_to_diagonal(F.T @ F, rho), overwrite=True).L
-
-    def solve(R: Array) -> Array:  # Woodbury
-        return (R - F @ cho_solve(L, F.T @ R)) / rho
-
+    solve = low_rank_inverse(F, rho, xp.ones_like(H[:, :1]))
     v = random_normal(rng, (H.shape[0], 1), H)
     largest = 1.0
     for _ in range(_POWER_STEPS):

@@ -1,4 +1,4 @@
-"""How large a block may be, and what is left to keep rows of the kernel matrix."""
+"""Size of the blocks of a randomized solver, and memory for the kernel matrix."""
 
 from typing import NamedTuple
 
@@ -28,10 +28,11 @@ _PIECES, _PIECES_OF_THREAD = 96 * 2**20, 32 * 2**20
 
 
 class BlockMemory(NamedTuple):
-    """J, and the bytes for rows that are kept."""
+    """Size of the blocks, and what they leave of the memory."""
 
     block_size: int
-    kept: int
+    operator: int
+    """Bytes for the kernel matrix, to keep rows in."""
 
 
 def plan_blocks(
@@ -74,29 +75,37 @@ def plan_blocks(
         vectors = _VECTORS * 8 * n * (n_targets + 1) * n_problems
         return n_parallel * (block + pieces + vectors + _SQUARES * 8 * J * J)
 
-    budget = max(budget - row_copies(X), 1)
+    def for_tiles(J: int) -> int:
+        """Return the part of the pieces that the operator needs for its tiles."""
+        return min(n_workers(X) * _PIECES_OF_THREAD, 4 * itemsize(X) * n * J)
+
+    copies_of_rows = row_copies(X)
+    budget = max(budget - copies_of_rows, 1)
+    J = min(block_size or _BLOCK_SIZE, n)
     if block_size is None:
-        J = min(_BLOCK_SIZE, n)
         # Half of the budget, so that rows can be kept; more rather than tiny blocks.
         while J > _SMALL_BLOCK and needed(J) > budget // 2:
             J = J * 3 // 4
-        while J > 1 and needed(J) > _most(budget):
+        while J > 1 and needed(J) > _planned(budget):
             J = J * 3 // 4
         _check_smallest(X, J, needed, budget)
-        return BlockMemory(J, _left(budget, needed(J)))
-    J = min(block_size, n)
-    if needed(J) > budget:
+    elif needed(J) > budget:
         raise MemoryError(
             f"block_size={block_size} needs {format_bytes(needed(J))} for blocks of "
             f"the kernel matrix of {n} rows, memory_budget allows "
             f"{format_bytes(budget)}; use a smaller block_size, or None to have it "
             "chosen, float32 data, or a larger memory_budget."
         )
-    return BlockMemory(J, _left(budget, needed(J)))
+    kept = max(_planned(budget) - needed(J), 0)
+    return BlockMemory(J, copies_of_rows + kept + for_tiles(J))
 
 
-def _most(budget: int) -> int:
-    """Return the bytes to be used where an eighth is for what is not counted."""
+def _planned(budget: int) -> int:
+    """Return the bytes to be planned with: an eighth is for what is not counted.
+
+    That is tiles of the kernel in several threads, the buffers of BLAS, gaps between
+    freed blocks.
+    """
     return budget - budget // 8
 
 
@@ -121,12 +130,3 @@ def _check_smallest(X: Array, J: int, needed, budget: int) -> None:
         f"memory_budget of {format_bytes(enough)} or more, a block_size to have "
         "it so, float32 rows, or fewer rows."
     )
-
-
-def _left(budget: int, needed: int) -> int:
-    """Return the bytes for rows that are kept.
-
-    An eighth of the budget is for what is not counted: tiles of the kernel in several
-    threads, the buffers of BLAS, gaps between freed blocks.
-    """
-    return max(_most(budget) - needed, 0)

@@ -11,7 +11,7 @@ stopping test is the normwise backward error of J. L. Rigal, J. Gaches, J. ACM 1
 from collections.abc import Callable
 
 from kaucus.backend import Array, array_namespace, random_normal
-from kaucus.solvers._result import CGResult
+from kaucus.solvers._result import CGResult, SolveInfo
 
 
 def conjugate_gradient(
@@ -91,6 +91,24 @@ def conjugate_gradient(
             interrupted = True
             break
     return CGResult(X, error, n_iter, error <= tol, interrupted)
+
+
+def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
+    """Return how conjugate gradients ended; ``more`` are other fields of SolveInfo."""
+    stop = "residual" if result.converged else "max_iter"
+    if result.interrupted:
+        stop = "interrupted"
+    elif not result.converged and result.n_iter < max_iter:
+        stop = "callback"
+    return SolveInfo(
+        solver,
+        n_iter=result.n_iter,
+        backward_error=result.backward_error,
+        converged=result.converged,
+        interrupted=result.interrupted,
+        stop=stop,
+        **more,
+    )
 
 
 def operator_norm(matvec: Callable[[Array], Array], like: Array, rng) -> float:

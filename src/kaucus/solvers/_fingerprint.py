@@ -10,7 +10,6 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
-    as_like,
     astype,
     is_sparse,
     product_epsilon,
@@ -43,7 +42,7 @@ def fingerprint(kernel: Kernel, X: Array, **parameters: Any) -> Fingerprint:
     marks = {name: digest(value) for name, value in parameters.items()}
     marks |= {"X": digest(X), "kernel": digest(describe(kernel))}
     some = np.unique(np.linspace(0, X.shape[0] - 1, _PROBED).astype(np.int64))
-    K = kernel(take_rows(X, as_like(some, X)))
+    K = kernel(take_rows(X, some))
     probe = to_numpy(astype(K, "float64"))
     return Fingerprint(marks, probe, product_epsilon(X) ** 0.5)
 

@@ -13,7 +13,7 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    budget_beside,
+    budget_without_buffers,
     dtype_name,
     few_threads_for,
     itemsize,
@@ -22,7 +22,7 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
-from kaucus.representatives import randomly_pivoted_cholesky
+from kaucus.representatives import pivoted_factor
 from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
 from kaucus.solvers._iterative import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import solve_ls_svm
@@ -107,7 +107,7 @@ def fit_ls_svm(
         Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
         ``checkpoint``, ``safeguard``. Other solvers have no use for them.
     """
-    budget = budget_beside(X, memory_budget)
+    budget = budget_without_buffers(X, memory_budget)
     given = X
     K_diagonal = kernel_diagonal(kernel, X)
     K_largest = _largest_entry(K_diagonal, sample_weight)
@@ -121,7 +121,7 @@ def fit_ls_svm(
     n = X.shape[0]
     n_unseen = _LOO_ROWS if direct else _n_held_out(n)
     loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
-    shown, room = _watch(kernel, X, validation, watch, callback, budget)
+    shown, free = _watch(kernel, X, validation, watch, callback, budget)
     history: dict[str, list] = {}
     if direct:
         weights = {"sample_weight": sample_weight, "left_out": left_out}
@@ -131,10 +131,10 @@ def fit_ls_svm(
             )
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
-        room -= cg_bytes(X, n_columns)
+        free -= cg_bytes(X, n_columns)
         limits = {"tol": tol, "max_iter": max_iter, "recorder": recorder}
         problem = (kernel, X, Y, C, sample_weight, loo_rows)
-        solution = _fit_cg(*problem, K_diagonal, room, rng, limits)
+        solution = _fit_cg(*problem, K_diagonal, free, rng, limits)
         history = history_of([recorder])
     else:
         with few_threads_for(n):
@@ -145,7 +145,7 @@ def fit_ls_svm(
                 C=C,
                 solver=plan.solver,
                 rng=rng,
-                memory_budget=room,
+                memory_budget=free,
                 sample_weight=sample_weight,
                 held_out=loo_rows if len(loo_rows) else None,
                 max_iter=max_iter,
@@ -230,39 +230,48 @@ def _fit_cholesky(
     """Solve directly, with the rows for leave-one-out moved to the end and back."""
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
     order = np.concatenate([others, loo_rows])
-    there, back = as_like(order, Y), as_like(np.argsort(order), Y)
+    moves = not np.array_equal(order, np.arange(len(order)))
+    if moves:
+        X, Y = rows_in_order(X, order), take_rows(Y, order)
+        weights = {
+            name: None if weight is None else take_rows(weight, order)
+            for name, weight in weights.items()
+        }
     solution = solve_ls_svm(
-        kernel(rows_in_order(X, order)),
-        take_rows(Y, there),
+        kernel(X),
+        Y,
         C=C,
         n_leave_one_out=len(loo_rows),
         precision=plan.precision,
         refine_tol=refine_tol,
         overwrite_K=True,
-        **{k: None if w is None else take_rows(w, there) for k, w in weights.items()},
+        **weights,
     )
-    return solution._replace(dual_coef=take_rows(solution.dual_coef, back))
+    if not moves:
+        return solution
+    dual_coef = take_rows(solution.dual_coef, np.argsort(order))
+    return solution._replace(dual_coef=dual_coef)
 
 
 def _fit_cg(
-    kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, room: int, rng, limits
+    kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, free: int, rng, limits
 ) -> LSSVMSolution:
-    """Solve by conjugate gradients, with as much of K kept as there is room for."""
-    matvec, factor = _operator_and_factor(kernel, X, K_diagonal, room, rng)
+    """Solve by conjugate gradients, with as much of K kept as there is memory for."""
+    operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
     return solve_ls_svm_cg(
-        matvec,
+        operator.matmul,
         Y,
         C=C,
         sample_weight=sample_weight,
         low_rank_factor=factor,
         held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
-        rows_product=lambda rows, V: _rows_product(kernel, X, rows, V, room),
+        rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
         **limits,
     )
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
-    """Return V -> K V and a low-rank factor, together within the budget."""
+    """Return K and a low-rank factor of it, together within the budget."""
     n = X.shape[0]
     bytes_per_column = np.dtype(dtype_name(X)).itemsize * n
     rank = min(preconditioner_rank(n), max(budget, 0) // 4 // bytes_per_column)
@@ -276,29 +285,15 @@ def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
         # A step holds its columns, copies of them in float64, and shifted rows.
         left = max(budget, 0) - rank * bytes_per_column
         step = min(max(left // (_FACTOR_COPIES * 8 * n), _LEAST_STEP), _STEP)
-        factor = randomly_pivoted_cholesky(
+        factor = pivoted_factor(
             columns, K_diagonal, rank=rank, rng=rng, block_size=step
-        )
+        ).F
         release_freed_memory()
     # An eighth is for what is not counted; however little is left: tile by tile.
     rest = max(budget - budget // 8 - rank * bytes_per_column, 1)
-    operator = KernelOperator(kernel, X, memory_budget=rest)
-
-    def matvec(V: Array) -> Array:
-        # In the kernel's own precision: twice as fast in float32, and a relative
-        # residual of 1e-3 needs no more.
-        return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
-
-    return matvec, factor
-
-
-def _rows_product(kernel, X, rows: Array, V: Array, budget: int) -> Array:
-    """Return K[rows] @ V, (m, t), in the precision of ``V``."""
-    some = take_rows(X, rows)
-    operator = KernelOperator(
-        kernel, some, X, memory_budget=max(budget, 1), store=False
-    )
-    return astype(operator.matmul(astype(V, operator.dtype)), dtype_name(V))
+    # In the kernel's own precision: a relative residual of 1e-3 needs no more.
+    operator = KernelOperator(kernel, X, memory_budget=rest, widen=False)
+    return operator, factor
 
 
 def preconditioner_rank(n: int) -> int:

@@ -65,7 +65,7 @@ def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
-            "representatives, a smaller refine, or a larger memory_budget."
+            "representatives, add fewer rows, or pass a larger memory_budget."
         )
     block = min(_BLOCK_BYTES, rest)
     whole = n * m * itemsize(Z)

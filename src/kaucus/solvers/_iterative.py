@@ -7,35 +7,26 @@ The same elimination of the intercept and the same treatment of weights as in
 
 Leave-one-out values need the diagonal of H⁻¹, which an iteration does not have. In
 their place some rows are held out: the model without them is a second problem with
-the weight 0 for those rows, solved beside the first by the same products with K.
+the weight 0 for those rows, solved together with the first by the same products.
 """
 
 from collections.abc import Callable
 
 from kaucus.backend import (
     Array,
-    add_to_diagonal,
     array_namespace,
-    astype,
-    cho_solve,
-    cholesky_with_jitter,
-    device_of,
-    dtype_name,
-    row_blocks,
     take_rows,
 )
-from kaucus.solvers._cg import conjugate_gradient
+from kaucus.solvers._cg import cg_info, conjugate_gradient
 from kaucus.solvers._history import Recorder
-from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._scaling import (
     Eliminated,
     ScaledTargets,
     eliminate_intercept,
-    scale_targets,
+    scale_problems,
 )
-
-# Bytes of one block of the preconditioner's rows.
-_BLOCK_BYTES = 4 * 2**20
+from kaucus.solvers._woodbury import low_rank_inverse
 
 
 def solve_ls_svm_cg(
@@ -82,17 +73,14 @@ def solve_ls_svm_cg(
     LSSVMSolution
     """
     xp = array_namespace(Y)
-    ones = xp.ones(Y.shape[0], dtype=xp.float64, device=device_of(Y))
-    weight = ones if sample_weight is None else astype(sample_weight, "float64")
-    keep = ones if held_out is None else ones - _indicator(held_out, ones)
-    problems = [scale_targets(Y, weight)]
-    if held_out is not None:
-        problems.append(scale_targets(Y, weight * keep))
+    problems = scale_problems(Y, sample_weight, held_out)
     B = xp.concat([part for p in problems for part in (p.u, p.Y)], axis=1)
     width = 1 + Y.shape[1]
     roots = xp.concat([p.u for p in problems], axis=1)  # (n, problems)
     masks = xp.astype(roots > 0, xp.float64)
-    inverse = _woodbury(low_rank_factor, problems[0].u, C)
+    inverse = None
+    if low_rank_factor is not None:
+        inverse = low_rank_inverse(low_rank_factor, 1 / C, problems[0].u)
     result = conjugate_gradient(
         lambda V: _times(roots, matvec(_times(roots, V))) + V / C,
         B,
@@ -117,7 +105,7 @@ def solve_ls_svm_cg(
             values = rows_product(held_out, coef)
         unseen = values + intercept[None, :]
     model = models[0]
-    info = _info(result, max_iter)
+    info = cg_info(result, "cg", max_iter)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
 
 
@@ -130,7 +118,7 @@ def _times(factors: Array, V: Array) -> Array:
 
 
 def _observer(recorder: Recorder, problem: ScaledTargets, width: int):
-    """Return what tells the recorder of a step of conjugate gradients."""
+    """Return a callback for each step that passes the coefficients to the recorder."""
 
     def observe(step: int, error: float, X: Array) -> bool:
         def coefficients() -> tuple[Array, Array]:
@@ -140,57 +128,3 @@ def _observer(recorder: Recorder, problem: ScaledTargets, width: int):
         return recorder.record(step, error, float("nan"), coefficients)
 
     return observe
-
-
-def _info(result: CGResult, max_iter: int) -> SolveInfo:
-    stop = "residual" if result.converged else "max_iter"
-    if result.interrupted:
-        stop = "interrupted"
-    elif not result.converged and result.n_iter < max_iter:
-        stop = "callback"
-    return SolveInfo(
-        "cg",
-        n_iter=result.n_iter,
-        backward_error=result.backward_error,
-        converged=result.converged,
-        interrupted=result.interrupted,
-        stop=stop,
-    )
-
-
-def _indicator(rows: Array, like: Array) -> Array:
-    """Return 1 for the given rows and 0 for the others, (n,)."""
-    xp = array_namespace(like)
-    all_rows = xp.arange(like.shape[0], dtype=rows.dtype, device=device_of(like))
-    positions = xp.searchsorted(xp.sort(rows), all_rows)
-    found = take_rows(xp.sort(rows), xp.clip(positions, max=rows.shape[0] - 1))
-    return xp.astype(found == all_rows, like.dtype)
-
-
-def _woodbury(F: Array | None, u: Array, C: float):
-    """Return r -> (S^½ F Fᵀ S^½ + I/C)⁻¹ r with u = S^½ 1, or None without F.
-
-    S^½ F is never made: F may fill most of the memory budget.
-    """
-    if F is None:
-        return None
-    dtype = dtype_name(F)
-    small = add_to_diagonal(_weighted_gram(F, u), 1 / C)
-    L = cholesky_with_jitter(small, overwrite=True).L
-
-    def precondition(R: Array) -> Array:
-        inner = cho_solve(L, astype(F.T @ astype(u * R, dtype), "float64"))
-        return C * (R - u * astype(F @ astype(inner, dtype), "float64"))
-
-    return precondition
-
-
-def _weighted_gram(F: Array, u: Array) -> Array:
-    """Return Fᵀ S F, (r, r), summed in float64 over blocks of rows."""
-    xp = array_namespace(F)
-    rank = F.shape[1]
-    total = xp.zeros((rank, rank), dtype=xp.float64, device=device_of(F))
-    for s in row_blocks(F.shape[0], 8 * rank, _BLOCK_BYTES):
-        block = F[s, :] * astype(u[s, :], dtype_name(F))
-        total += astype(block.T @ block, "float64")
-    return total

@@ -9,7 +9,7 @@ of the block, before the step, which is what is told as the residual.
 from kaucus.backend import Array, take_rows
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
-from kaucus.solvers._theta import Block, gram, product, transposed_product
+from kaucus.solvers._theta import Block, block_gram, block_product, transposed_product
 
 
 def start_kaczmarz(W: Array) -> State:
@@ -26,7 +26,7 @@ def kaczmarz_step(block: Block, Z: Array, state: State) -> StepResult:
     """
     W = state["W"]
     Z_s = take_rows(Z, block.rows)
-    R_s = Z_s - product(block.E, W)
-    inverse = invert_gram(gram(block.E))
+    R_s = Z_s - block_product(block.E, W)
+    inverse = invert_gram(block_gram(block.E))
     W = W + transposed_product(block.E, inverse(R_s))
     return StepResult({"W": W}, relative_norm(R_s, Z_s), inverse.rank_revealing)

@@ -19,7 +19,7 @@ from kaucus.backend import Array, array_namespace, take_rows
 from kaucus.solvers._matching_pursuit import pursue
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
-from kaucus.solvers._theta import Block, gram, transposed_product
+from kaucus.solvers._theta import Block, block_gram, transposed_product
 
 
 def kaczmarz_mp_step(
@@ -44,7 +44,7 @@ def kaczmarz_mp_step(
         False takes the Kaczmarz step as printed, with the length 1.
     """
     W, R = state["W"], state["R"]
-    inverse = invert_gram(gram(block.E))
+    inverse = invert_gram(block_gram(block.E))
     Delta = transposed_product(block.E, inverse(take_rows(R, block.rows)))
     moved = theta(Delta)  # (n + 1, t)
     length = best_length(R, moved) if safeguard else 1.0

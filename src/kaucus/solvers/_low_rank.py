@@ -116,7 +116,7 @@ def block_bytes(
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
-            "representatives, fit_on='representatives', or a larger memory_budget."
+            "representatives, or a larger memory_budget."
         )
     return min(_BLOCK_BYTES, rest)
 

@@ -110,7 +110,7 @@ def search_on_representatives(
     float64 in each thread: for a few thousand rows and a few hundred representatives.
     """
     shared, each = search_bytes(X.shape[0], Z.shape[0], X.shape[1], Y.shape[1])
-    room = max(resolve_budget(memory_budget, Y) - shared, each)
+    free = max(resolve_budget(memory_budget, Y) - shared, each)
     X, Z = astype(X, "float64"), astype(Z, "float64")
     of_rows = matrices_of(kernels, X, Z)
     among = None if first_rows else matrices_of(kernels, Z)
@@ -129,8 +129,8 @@ def search_on_representatives(
 
     # A kernel in each thread: matrices of this size gain little from threads of BLAS.
     workers = min(kernel.n_workers(X) for kernel in kernels)
-    workers = min(workers, _WORKERS, max(room // each, 1))
-    parts = _parts(Cs, Y, room // workers - each)
+    workers = min(workers, _WORKERS, max(free // each, 1))
+    parts = _parts(Cs, Y, free // workers - each)
     losses = []
     for found in map_blocks(losses_of, kernels, workers=workers, abandon=True):
         losses.append(found)
@@ -165,9 +165,9 @@ def affordable_search(
     return n, m
 
 
-def _parts(Cs: Sequence[float], Y: Array, room: int) -> list[Sequence[float]]:
+def _parts(Cs: Sequence[float], Y: Array, free: int) -> list[Sequence[float]]:
     """Return as many Cs at a time as there is room for the errors of all outputs."""
-    entries = min(_ENTRIES, room // (8 * _ERRORS))
+    entries = min(_ENTRIES, free // (8 * _ERRORS))
     step = max(1, entries // max(Y.shape[0] * Y.shape[1], 1))
     return [Cs[start : start + step] for start in range(0, len(Cs), step)]
 

@@ -13,7 +13,7 @@ one member: n/J of them, 6 for the paper's J = 10,000.
 from kaucus.backend import Array, array_namespace, astype, take_rows
 from kaucus.solvers._pseudo_inverse import invert_gram
 from kaucus.solvers._steps import State, StepResult, relative_norm
-from kaucus.solvers._theta import Block, gram, product, transposed_product
+from kaucus.solvers._theta import Block, block_gram, block_product, transposed_product
 
 
 def start_nystrom(W: Array) -> State:
@@ -32,10 +32,10 @@ def nystrom_step(block: Block, Z: Array, state: State) -> StepResult:
     xp = array_namespace(Z)
     E, W, members = block.E, state["W"], state["members"]
     Z_s = take_rows(Z, block.rows)
-    R_s = Z_s - product(E, W)
-    inverse = invert_gram(gram(E))
+    R_s = Z_s - block_product(E, W)
+    inverse = invert_gram(block_gram(E))
     corner = astype(xp.take(E, block.rows, axis=1), "float64")  # Θ_(J,J)
-    member = transposed_product(E, inverse(corner @ inverse(product(E, Z))))
+    member = transposed_product(E, inverse(corner @ inverse(block_product(E, Z))))
     W = W + (member - W) / (members + 1)
     state = {"W": W, "members": members + 1}
     return StepResult(state, relative_norm(R_s, Z_s), inverse.rank_revealing)

@@ -29,7 +29,7 @@ from kaucus.backend import (
     Array,
     HostRows,
     budget_to_have,
-    bytes_on_their_way,
+    copy_buffer_bytes,
     dtype_name,
     format_bytes,
     is_tensor,
@@ -106,7 +106,7 @@ def plan_ls_svm(
     solver : str
         ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     budget : int
-        Bytes, as :func:`budget_beside` gives them.
+        Bytes, as :func:`budget_without_buffers` gives them.
     n_columns : int, default=22
         Right-hand sides of an iterative solver.
     tol : float, default=1e-3
@@ -135,7 +135,7 @@ def plan_ls_svm(
         )
     size = f"{n} rows: the kernel matrix takes {format_bytes(matrix)} in {dtype}"
     if isinstance(X, HostRows):
-        size += ", the rows stay on the host and travel in blocks"
+        size += ", the rows stay on the host and are copied in blocks"
     direct = fits and (
         n <= _FEW_ROWS
         or gpu
@@ -162,9 +162,9 @@ def plan_ls_svm(
 
 
 def _shown(budget: int, X: Array) -> str:
-    """Write a budget for people, with what is taken off for rows on their way."""
-    away = bytes_on_their_way(X)
-    beside = f" and {format_bytes(away)} for rows on their way" if away else ""
+    """Write a budget for people, with what is taken off for copies of rows."""
+    away = copy_buffer_bytes(X)
+    beside = f" and {format_bytes(away)} for copies of rows" if away else ""
     return f"{format_bytes(budget)}{beside}"
 
 

@@ -1,4 +1,4 @@
-"""Drive a randomized solver: pose the problems, run, average the runs.
+"""Solve the LS-SVM system by a randomized solver, in one run or the mean of several.
 
 Several runs differ by their blocks alone. As the system is linear and the kernel the
 same, their models are averaged by their weights (Andrecut 2016, eq. 67-68).
@@ -15,24 +15,22 @@ from kaucus.backend import (
     Array,
     array_namespace,
     as_like,
-    astype,
     n_workers,
     one_blas_thread,
-    take_rows,
 )
-from kaucus.kernels import Kernel
+from kaucus.kernels import Kernel, KernelOperator
 from kaucus.solvers._block_memory import plan_blocks
 from kaucus.solvers._fingerprint import fingerprint
 from kaucus.solvers._history import Watch, history_of
 from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._run import Rules, Run, run_blocks
-from kaucus.solvers._scaling import ScaledTargets, scale_targets
+from kaucus.solvers._scaling import scale_problems
 from kaucus.solvers._systems import Setting, Start, make_system
-from kaucus.solvers._theta import KernelRows, draw_block, product
+from kaucus.solvers._theta import block_product
 
 
 class RandomizedResult(NamedTuple):
-    """A solution, and how it came about."""
+    """A solution, and its history over the steps."""
 
     solution: LSSVMSolution
     history: dict[str, list]
@@ -103,7 +101,7 @@ def solve_ls_svm_randomized(
     workers = min(n_runs, n_workers(X))
     if start is not None:
         start = Start(*(as_like(part, Y, dtype="float64") for part in start))
-    problems = _problems(Y, sample_weight, held_out)
+    problems = scale_problems(Y, sample_weight, held_out)
     memory = plan_blocks(
         X,
         n_targets=Y.shape[1],
@@ -113,7 +111,10 @@ def solve_ls_svm_randomized(
         budget=memory_budget,
         n_parallel=workers,
     )
-    kernel_rows = KernelRows(kernel, X, memory.kept)
+    # Products are in the precision of the kernel, as the blocks are.
+    operator = KernelOperator(
+        kernel, X, memory_budget=memory.operator, keep="rows", widen=False
+    )
     rules = Rules(solver, max_iter, tol, watch or Watch())
     if checkpoint is not None:
         marks = fingerprint(
@@ -136,31 +137,17 @@ def solve_ls_svm_randomized(
     def run(k: int) -> Run:
         setting = Setting(C, memory.block_size, generators[k], safeguard)
         systems = [
-            make_system(solver, kernel_rows, p, setting, None if i else start)
+            make_system(solver, operator, p, setting, None if i else start)
             for i, p in enumerate(problems)
         ]
         own = _rules_of(rules, k, n_runs)
-        return run_blocks(k, systems, kernel_rows, setting, own, stop)
+        return run_blocks(k, systems, operator, setting, own, stop)
 
     if workers == 1:
         runs = _in_turn(run, n_runs)
     else:
         runs = _in_parallel(run, n_runs, workers, stop)
-    return _average(runs, kernel_rows, held_out, memory.block_size)
-
-
-def _problems(Y: Array, sample_weight, held_out) -> list[ScaledTargets]:
-    """Return the model's targets, and those of the model without the held-out rows."""
-    problems = [scale_targets(Y, sample_weight)]
-    if held_out is not None:
-        xp = array_namespace(Y)
-        weight = np.ones(Y.shape[0])
-        weight[held_out] = 0.0
-        without = as_like(weight, Y)
-        if sample_weight is not None:
-            without = without * astype(sample_weight, "float64")
-        problems.append(scale_targets(Y, xp.asarray(without)))
-    return problems
+    return _average(runs, operator, held_out, memory.block_size)
 
 
 def _children(rng: np.random.Generator, n_runs: int) -> list[np.random.Generator]:
@@ -219,7 +206,7 @@ def _cut_short(runs: list[Run]) -> list[Run]:
     return [*others, last._replace(info=info)]
 
 
-def _average(runs: list[Run], kernel_rows, held_out, step: int) -> RandomizedResult:
+def _average(runs: list[Run], operator, held_out, step: int) -> RandomizedResult:
     """Average the weights of the runs (eq. 68), and judge unseen rows with them."""
     models = [
         _mean([run.systems[k].coefficients(run.states[k]) for run in runs])
@@ -228,7 +215,7 @@ def _average(runs: list[Run], kernel_rows, held_out, step: int) -> RandomizedRes
     unseen = None
     if held_out is not None:
         parts = [held_out[k : k + step] for k in range(0, len(held_out), step)]
-        values = [_decide(kernel_rows, rows, *models[1]) for rows in parts]
+        values = [_decide(operator, rows, *models[1]) for rows in parts]
         unseen = array_namespace(values[0]).concat(values, axis=0)
     worst = max((run.info for run in runs), key=lambda info: info.backward_error)
     info = worst._replace(
@@ -249,10 +236,6 @@ def _mean(models: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     return total_a / len(models), total_b / len(models)
 
 
-def _decide(kernel_rows: KernelRows, rows: np.ndarray, a: Array, b: Array) -> Array:
+def _decide(operator: KernelOperator, rows: np.ndarray, a: Array, b: Array) -> Array:
     """Return the decision values of some training rows, (m, t), in their order."""
-    E, order = draw_block(kernel_rows, rows)
-    values = product(E[1:, 1:], a) + b[None, :]
-    place = np.empty(kernel_rows.n, dtype=np.intp)
-    place[order] = np.arange(len(order))
-    return take_rows(values, as_like(place[rows], a))
+    return block_product(operator.rows(rows), a) + b[None, :]

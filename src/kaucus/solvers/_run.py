@@ -1,4 +1,4 @@
-"""One run of a randomized solver: draw blocks, step, watch, stop, keep.
+"""One run of a randomized solver: draw blocks, take steps, stop, save.
 
 A run draws blocks of rows without replacement, pass after pass. Each block of the
 kernel is made once and serves every problem: the model, and, where decision values of
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kaucus.backend import Array, array_namespace, as_like
+from kaucus.kernels import KernelOperator
 from kaucus.solvers._checkpoint import (
     Layout,
     Snapshot,
@@ -24,14 +25,14 @@ from kaucus.solvers._result import SolveInfo
 from kaucus.solvers._sampler import BlockSampler
 from kaucus.solvers._steps import State, StepResult
 from kaucus.solvers._systems import KNOW_RESIDUAL, Setting, System
-from kaucus.solvers._theta import KernelRows, draw_block, theta_block
+from kaucus.solvers._theta import draw_block, theta_block
 
 # Steps between two checkpoints.
 _CHECKPOINT_STEPS = 5
 
 
 class Rules(NamedTuple):
-    """How long a run goes on, and what it leaves on the way."""
+    """When a run stops, who watches it, and where it is saved."""
 
     solver: str
     max_iter: int
@@ -47,7 +48,7 @@ class Rules(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What came of one run."""
+    """Result of one run."""
 
     states: list[State]
     systems: list[System]
@@ -56,11 +57,11 @@ class Run(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What stays the same from step to step."""
+    """What all steps of a run use."""
 
     systems: list[System]
     sampler: BlockSampler
-    kernel_rows: KernelRows
+    operator: KernelOperator
     C: float
     rules: Rules
     layout: Layout
@@ -70,7 +71,7 @@ class _Job(NamedTuple):
 def run_blocks(
     number: int,
     systems: list[System],
-    kernel_rows: KernelRows,
+    operator: KernelOperator,
     setting: Setting,
     rules: Rules,
     stop: threading.Event,
@@ -80,12 +81,12 @@ def run_blocks(
     Where the run stands is one object that is replaced as a whole: whenever Ctrl-C
     comes, what is kept, and saved, is what some number of whole steps has left.
     """
-    sampler = BlockSampler(kernel_rows.n, setting.block_size, setting.rng)
+    sampler = BlockSampler(operator.shape[0], setting.block_size, setting.rng)
     shapes = [system.shapes for system in systems]
-    layout = Layout(shapes, kernel_rows.n, sampler.blocks_per_pass, rules.exact)
+    layout = Layout(shapes, operator.shape[0], sampler.blocks_per_pass, rules.exact)
     here = _begin(systems, sampler, rules, layout)
     recorder = Recorder(rules.watch, number, [taken.row for taken in here.log])
-    job = _Job(systems, sampler, kernel_rows, setting.C, rules, layout, recorder)
+    job = _Job(systems, sampler, operator, setting.C, rules, layout, recorder)
     reason = _reason(job, here)
     try:
         while not reason:
@@ -106,7 +107,7 @@ def run_blocks(
 
 
 def _begin(systems, sampler: BlockSampler, rules: Rules, layout: Layout) -> Snapshot:
-    """Return where the run stands: as the checkpoint says, or at the start."""
+    """Return the state of the checkpoint, or the start."""
     snap = None
     if rules.checkpoint is not None and rules.fingerprint is not None:
         remove_leftovers(rules.checkpoint)
@@ -130,7 +131,7 @@ def _save(job: _Job, here: Snapshot) -> None:
 
 
 def _advance(job: _Job, here: Snapshot) -> Snapshot:
-    """Return where the run stands after one more step; ``here`` stays as it is."""
+    """Return the state after one more step; ``here`` is not changed."""
     results = _step_all(job, here.states)
     states, step = [result.state for result in results], here.step + 1
     residual = max(result.residual for result in results)
@@ -148,7 +149,7 @@ def _advance(job: _Job, here: Snapshot) -> Snapshot:
 
 def _step_all(job: _Job, states: list[State]) -> list[StepResult]:
     """Take one step of each system with the same block of the kernel."""
-    E, rows = draw_block(job.kernel_rows, job.sampler.draw())
+    E, rows = draw_block(job.operator, job.sampler.draw())
     results = []
     for k, (system, state) in enumerate(zip(job.systems, states, strict=True)):
         last = k == len(job.systems) - 1

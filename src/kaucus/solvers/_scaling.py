@@ -32,13 +32,17 @@ by which a row of weight 2 and two equal rows have the same leave-one-out values
 
 from typing import NamedTuple
 
+import numpy as np
+
 from kaucus.backend import (
     Array,
     array_namespace,
+    as_like,
     astype,
     device_of,
     dtype_name,
     take_rows,
+    to_numpy,
 )
 
 
@@ -62,6 +66,24 @@ def scale_targets(Y: Array, sample_weight: Array | None) -> ScaledTargets:
         return ScaledTargets(None, u, Y)
     root = xp.sqrt(astype(sample_weight, "float64"))
     return ScaledTargets(root, root[:, None], root[:, None] * Y)
+
+
+def scale_problems(
+    Y: Array, sample_weight: Array | None, held_out: Array | None
+) -> list[ScaledTargets]:
+    """Return the targets of the model, and those of a model without held-out rows.
+
+    The second has the weight 0 for these rows; there is none for ``held_out=None``.
+    """
+    problems = [scale_targets(Y, sample_weight)]
+    if held_out is not None:
+        weight = np.ones(Y.shape[0])
+        weight[to_numpy(held_out)] = 0.0
+        without = as_like(weight, Y)
+        if sample_weight is not None:
+            without = without * astype(sample_weight, "float64")
+        problems.append(scale_targets(Y, without))
+    return problems
 
 
 def scale_matrix(K: Array, root: Array | None, *, overwrite: bool = False) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
-    budget_beside,
+    budget_without_buffers,
     few_threads_for,
     format_bytes,
     to_numpy,
@@ -79,7 +79,7 @@ def search_by_leave_one_out(
     -----
     About 10 n³ multiplications for each kernel, five n × n matrices of float64.
     """
-    _check_memory(X.shape[0], budget_beside(X, memory_budget))
+    _check_memory(X.shape[0], budget_without_buffers(X, memory_budget))
     with few_threads_for(X.shape[0]):
         pairs = _solutions(kernels, X, Y, Cs, sample_weight, left_out)
         return _best(pairs, (len(kernels), len(Cs)), Cs, score, callback)

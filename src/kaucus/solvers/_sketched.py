@@ -24,6 +24,8 @@ overstates: c A⁻¹ c ≈ (1 − d/s) c P⁻¹ c with d = tr(P⁻¹ (Φ K̃)ᵀ
 dimension. They are estimates, good enough for a temperature of probabilities.
 """
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,26 +43,25 @@ from kaucus.backend import (
     diagonal,
     dtype_name,
     format_bytes,
-    is_sparse,
     itemsize,
-    map_blocks,
     mirror_lower,
-    n_workers,
     on_gpu,
     random_normal,
     row_blocks,
-    segment_sum,
     solve_triangular,
-    tile_shape,
+    take_rows,
     wide_product,
     zero_gram,
 )
-from kaucus.solvers._cg import conjugate_gradient
+from kaucus.kernels import KernelOperator
+from kaucus.solvers._block_memory import row_copies
+from kaucus.solvers._cg import cg_info, conjugate_gradient
 from kaucus.solvers._equations import RowData, leave_one_out
-from kaucus.solvers._result import CGResult, LSSVMSolution, SolveInfo
+from kaucus.solvers._result import CGResult, LSSVMSolution
+from kaucus.solvers._sign_embedding import N_ENTRIES, SignEmbedding
 
-# Rows of the sketch for each column, and entries in each column of Φ.
-_OVERSAMPLING, _ENTRIES = 3, 4
+# Rows of the sketch for each column of K_nm.
+_OVERSAMPLING = 3
 # Blocks of K_nm in the first pass.
 _BLOCK_BYTES = 256 * 2**20
 # Steps that a cost estimate counts on, for a residual of 1e-3.
@@ -68,55 +69,27 @@ _EXPECTED_STEPS = 13
 # Costs in multiplications of a matrix product: the elementwise part of one kernel
 # entry, its part in one step apart from the columns, and one entry of Φ.
 _ELEMENTWISE, _READING, _SCATTERING = 60, 200, 60
-# The direct road is taken unless this one costs less than this share.
+# The Gram matrix is made unless the iteration costs less than this share of it.
 _CLEARLY_LESS = 0.8
 _PROBES = 16
 
 
-class _Rows(NamedTuple):
-    """Shifted, weighted kernel columns S^½ (K_nm − k₀), by blocks of rows."""
+class _Problem(NamedTuple):
+    """Shifted, weighted kernel columns S^½ (K_nm − k₀) and targets."""
 
-    data: RowData
-    Z: Array
+    K_nm: KernelOperator
+    Y: Array
     shift: Array
-    """k₀ in the precision of the rows, (1, m)."""
-    root: Array | None
-    """S^½ in the precision of the rows, (n, 1), or None."""
-    prepared: tuple
-    """Rows and representatives, made ready for tiles of the kernel."""
+    """k₀, (1, m), float64, as the precision of the rows has it."""
+    root: Array
+    """S^½, (n, 1), float64, as the precision of the rows has it."""
 
     def columns(self, rows: slice) -> Array:
-        """Return the columns of many rows, in memory of their own."""
-        X = self.data.X
-        K = self.data.kernel(X[rows] if is_sparse(X) else X[rows, :], self.Z)
-        return self._finish(K, rows)
-
-    def tile(self, rows: slice) -> Array:
-        """Return the columns of a few rows, from within a thread."""
-        x_rows, z_rows = self.prepared
-        return self._finish(self.data.kernel.tile(x_rows.block(rows), z_rows), rows)
-
-    def _finish(self, K: Array, rows: slice) -> Array:
-        K -= self.shift
-        if self.root is not None:
-            K *= self.root[rows, :]
+        """Return the columns of some rows, in the precision of the rows."""
+        K = self.K_nm.rows(np.arange(rows.start, rows.stop))
+        K -= astype(self.shift, self.K_nm.dtype)
+        K *= astype(self.root[rows, :], self.K_nm.dtype)
         return K
-
-
-class _FirstPass(NamedTuple):
-    """What one pass over the rows leaves."""
-
-    sketch: Array
-    """Φ S^½ (K_nm − k₀), (s, m)."""
-    ones: Array
-    """Φ S^½ 1, (s,)."""
-    cross: Array
-    """Σ s (k − k₀) [yᵀ, 1], (m, t + 1)."""
-    target_sum: Array
-    weight: float
-    kept: list[tuple[slice, Array]]
-    """The blocks of rows that fitted into the budget, with their columns."""
-    n_seen: int
 
 
 def prefer_sketched(n: int, m: int, d: int, t: int, stored: float) -> bool:
@@ -137,7 +110,7 @@ def prefer_sketched(n: int, m: int, d: int, t: int, stored: float) -> bool:
     factor = m * m / (6 * n)
     direct = entry + m / 2 + factor
     step = 2 * t + _READING + (1 - stored) * entry
-    sketch = _ENTRIES * _SCATTERING + _OVERSAMPLING * m * m / (2 * n)
+    sketch = N_ENTRIES * _SCATTERING + _OVERSAMPLING * m * m / (2 * n)
     sketched = entry + sketch + factor + _EXPECTED_STEPS * step
     return sketched < _CLEARLY_LESS * direct
 
@@ -158,14 +131,14 @@ def choose_sketched(data: RowData, Z: Array, budget: int) -> bool:
 
 
 def sketch_bytes(m: int, Z: Array) -> int:
-    """Return what the sketch and the matrices of m × m take."""
+    """Return the bytes of the sketch and of the matrices of m × m."""
     return (2 * _OVERSAMPLING * itemsize(Z) + 3 * 8) * m * m
 
 
 def stored_share(n: int, m: int, budget: int, Z: Array) -> float:
     """Return the share of K_nm that the budget can keep."""
-    room = budget - sketch_bytes(m, Z) - 3 * min(_BLOCK_BYTES, budget // 8)
-    return min(max(room / (n * m * itemsize(Z)), 0.0), 1.0)
+    free = budget - sketch_bytes(m, Z) - 3 * min(_BLOCK_BYTES, budget // 8)
+    return min(max(free / (n * m * itemsize(Z)), 0.0), 1.0)
 
 
 def solve_sketched(
@@ -224,14 +197,15 @@ def solve_sketched(
         )
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-    rows = _shifted(data, Z, shift)
+    problem = _pose(data, Z, shift, budget)
+    shift = problem.shift[0, :]
     tell = _progress(data.X.shape[0], callback)
-    seen = _first_pass(rows, budget, tell)
+    seen = _first_pass(problem, min(_BLOCK_BYTES, budget // 8), tell)
     mean = seen.cross[:, -1] / seen.weight  # k̄ − k₀
     K_mm /= C
     factor, relative_jitter, shrink = _preconditioner(seen, mean, K_mm)
     right = seen.cross[:, :-1] - mean[:, None] @ seen.target_sum[None, :]
-    result = _iterate(rows, seen, mean, K_mm, factor.L, right, tol, max_iter, tell)
+    result = _iterate(problem, seen, mean, K_mm, factor.L, right, tol, max_iter, tell)
     coef = solve_triangular(factor.L, result.x, transpose=True)
     target_mean = seen.target_sum / seen.weight
     loo = None
@@ -246,23 +220,40 @@ def solve_sketched(
             target_mean=target_mean,
             total=seen.weight,
         )
-    info = _info(result, factor.jitter, relative_jitter, dtype_name(data.X))
+    info = cg_info(
+        result,
+        "sketched_cg",
+        max_iter,
+        precision=dtype_name(data.X),
+        jitter=factor.jitter,
+        relative_jitter=relative_jitter,
+    )
     intercept = target_mean - (mean + shift) @ coef
     return LSSVMSolution(coef, intercept, loo, info)
 
 
-def _shifted(data: RowData, Z: Array, shift: Array) -> _Rows:
-    dtype, weight = dtype_name(data.X), data.sample_weight
-    root = None
-    if weight is not None:
-        xp = array_namespace(weight)
-        root = astype(xp.sqrt(astype(weight, "float64")), dtype)[:, None]
-    prepared = data.kernel.prepare_pair(data.X, Z)
-    return _Rows(data, Z, astype(shift, dtype)[None, :], root, prepared)
+def _pose(data: RowData, Z: Array, shift: Array, budget: int) -> _Problem:
+    """Return the shifted columns, which keep as many rows as the budget allows.
+
+    Shift and weights are rounded once, so that every pass has the same.
+    """
+    dtype, n = dtype_name(data.X), data.X.shape[0]
+    kept = int(stored_share(n, Z.shape[0], budget, Z) * n) * Z.shape[0] * itemsize(Z)
+    # Two of the three blocks of memory are for the operator's work.
+    work = 2 * min(_BLOCK_BYTES, budget // 8)
+    budget = kept + work + row_copies(data.X) + row_copies(Z)
+    K_nm = KernelOperator(data.kernel, data.X, Z, memory_budget=budget, keep="rows")
+    xp = array_namespace(data.Y)
+    weight = data.sample_weight
+    if weight is None:
+        weight = xp.ones(n, dtype=xp.float64, device=device_of(data.Y))
+    root = xp.sqrt(astype(weight, "float64"))
+    shift, root = (astype(astype(v, dtype), "float64") for v in (shift, root))
+    return _Problem(K_nm, data.Y, shift[None, :], root[:, None])
 
 
 def _progress(n: int, callback):
-    """Return what tells passes done, the first being number 0, in rows out of n."""
+    """Return a function that reports passes done, the first being 0, as rows of n."""
 
     def tell(n_passes: float) -> None:
         if callback is not None:
@@ -275,93 +266,57 @@ def _progress(n: int, callback):
 # ---- the first pass ------------------------------------------------------------------
 
 
-def _first_pass(rows: _Rows, budget: int, tell) -> _FirstPass:
-    """Sketch all rows, sum the right side, and keep the blocks that fit."""
-    Y, m = rows.data.Y, rows.Z.shape[0]
-    n, size = rows.data.X.shape[0], itemsize(rows.Z)
-    block_bytes = min(_BLOCK_BYTES, budget // 8)
-    room = stored_share(n, m, budget, rows.Z) * n * m * size
-    embedding = _Embedding(n, m, np.random.default_rng(0))
-    seen = _nothing_yet(Y, rows.Z, embedding.n_rows)
-    for block in row_blocks(n, m * size, block_bytes):
+class _Sums:
+    """Sums over the rows of a problem: the sketch, and the right-hand side."""
+
+    def __init__(self, problem: _Problem) -> None:
+        self._problem, Y = problem, problem.Y
+        n, m = problem.K_nm.shape
+        self._embedding = SignEmbedding(n, _OVERSAMPLING * m, np.random.default_rng(0))
+        xp, s = array_namespace(Y), self._embedding.n_rows
+
+        def zeros(*shape: int, dtype: str = "float64") -> Array:
+            return xp.zeros(shape, dtype=getattr(xp, dtype), device=device_of(Y))
+
+        self.sketch = zeros(s, m, dtype=problem.K_nm.dtype)  # Φ S^½ (K_nm − k₀)
+        self.ones = zeros(s, 1)  # Φ S^½ 1
+        self.cross = zeros(m, Y.shape[1] + 1)  # Σ s (k − k₀) [yᵀ, 1]
+        self.target_sum = zeros(Y.shape[1])
+        self.weight = 0.0
+        self.n_seen = 0
+
+    def add(self, K: Array, block: slice) -> None:
+        """Add a block of rows with their shifted, weighted columns ``K``."""
+        Y = astype(self._problem.Y[block, :], "float64")
+        root = self._problem.root[block, :]
+        xp = array_namespace(Y)
+        targets = xp.concat([Y, xp.ones_like(root)], axis=1) * root
+        self.sketch = self._embedding.add(self.sketch, K, block)
+        self.ones = self._embedding.add(self.ones, root, block)
+        self.cross = self.cross + wide_product(K.T, targets)
+        self.target_sum = self.target_sum + xp.sum(Y * root**2, axis=0)
+        self.weight += float(xp.sum(root**2))
+        self.n_seen = block.stop
+
+
+def _first_pass(problem: _Problem, block_bytes: int, tell) -> _Sums:
+    """Sketch all rows, and sum the right side; after Ctrl-C of the rows so far."""
+    n, m = problem.K_nm.shape
+    sums = _Sums(problem)
+    for block in row_blocks(n, m * itemsize(problem.K_nm.X), block_bytes):
         try:
-            K = rows.columns(block)
+            K = problem.columns(block)
         except KeyboardInterrupt:
-            if seen.n_seen == 0:
+            if sums.n_seen == 0:
                 raise
             break
-        # Not to be left halfway: it works in the memory of the sketch.
-        seen = _add_block(seen, rows, block, K, embedding)
-        room -= K.shape[0] * m * size
-        if room >= 0:
-            seen.kept.append((block, K))
+        sums.add(K, block)  # not to be left halfway
         tell(block.stop / n)
-    return seen
-
-
-def _nothing_yet(Y: Array, Z: Array, s: int) -> _FirstPass:
-    xp, device = array_namespace(Y), device_of(Y)
-    m, t = Z.shape[0], Y.shape[1]
-    dtype = getattr(xp, dtype_name(Z))
-    return _FirstPass(
-        xp.zeros((s, m), dtype=dtype, device=device),
-        xp.zeros((s, 1), dtype=xp.float64, device=device),
-        xp.zeros((m, t + 1), dtype=xp.float64, device=device),
-        xp.zeros(t, dtype=xp.float64, device=device),
-        0.0,
-        [],
-        0,
-    )
-
-
-def _add_block(
-    seen: _FirstPass, rows: _Rows, block: slice, K: Array, embedding: "_Embedding"
-) -> _FirstPass:
-    """Return what was seen with one more block of rows."""
-    Y = astype(rows.data.Y[block, :], "float64")
-    xp = array_namespace(Y)
-    root = xp.ones_like(Y[:, :1])
-    if rows.root is not None:
-        root = astype(rows.root[block, :], "float64")
-    targets = xp.concat([Y, xp.ones_like(root)], axis=1) * root
-    return _FirstPass(
-        embedding.add(seen.sketch, K, block),
-        embedding.add(seen.ones, root, block),
-        seen.cross + wide_product(K.T, targets),
-        seen.target_sum + xp.sum(Y * root**2, axis=0),
-        seen.weight + float(xp.sum(root**2)),
-        seen.kept,
-        block.stop,
-    )
-
-
-class _Embedding:
-    """The sparse sign embedding Φ, (s, n): in each quarter one sign of each row.
-
-    Rows of one sign are summed apart from those of the other, so that no row need be
-    multiplied by its sign.
-    """
-
-    def __init__(self, n: int, m: int, rng: np.random.Generator) -> None:
-        self.height = -(-_OVERSAMPLING * m // _ENTRIES)
-        self.n_rows = self.height * _ENTRIES
-        self._labels = rng.integers(2 * self.height, size=(_ENTRIES, n))
-
-    def add(self, sketch: Array, A: Array, block: slice) -> Array:
-        """Return the sketch with Φ of some rows of ``A``, (b, k), in its memory."""
-
-        def part(labels: np.ndarray) -> Array:
-            both = segment_sum(A, as_like(labels, A), 2 * self.height)
-            return (both[: self.height, :] - both[self.height :, :]) / _ENTRIES**0.5
-
-        parts = map_blocks(part, self._labels[:, block], workers=n_workers(A))
-        for k, values in enumerate(parts):
-            sketch[k * self.height : (k + 1) * self.height, :] += values
-        return sketch
+    return sums
 
 
 def _preconditioner(
-    seen: _FirstPass, mean: Array, K_mm: Array
+    seen: _Sums, mean: Array, K_mm: Array
 ) -> tuple[CholeskyFactor, float, float]:
     """Return the factor of P, its relative jitter, and 1 − d/s."""
     centred = seen.sketch  # Φ K̃, in the memory of the sketch
@@ -382,17 +337,16 @@ def _preconditioner(
 
 
 def _iterate(
-    rows: _Rows, seen: _FirstPass, mean, K_mm, L, right, tol, max_iter, tell
+    problem: _Problem, seen: _Sums, mean, K_mm, L, right, tol, max_iter, tell
 ) -> CGResult:
     """Solve L⁻¹ A L⁻ᵀ y = L⁻¹ r; the sketch's own solution is y = L⁻¹ r."""
     start = solve_triangular(L, right)
-    n = rows.data.X.shape[0]
-    if seen.n_seen < n:
+    if seen.n_seen < problem.K_nm.shape[0]:
         return CGResult(start, float("nan"), 0, False, True)
 
     def product(V: Array) -> Array:
         V = solve_triangular(L, V, transpose=True)
-        AV = _gram_product(rows, seen.kept, V) + K_mm @ V
+        AV = _gram_product(problem, V) + K_mm @ V
         AV = AV - seen.weight * mean[:, None] @ (mean[None, :] @ V)
         return solve_triangular(L, AV)
 
@@ -408,41 +362,14 @@ def _iterate(
         return CGResult(start, float("nan"), 0, False, True)
 
 
-def _gram_product(rows: _Rows, kept: list[tuple[slice, Array]], V: Array) -> Array:
-    """Return (K_nm − k₀)ᵀ S (K_nm − k₀) V: each tile is used twice while in cache."""
-    n, m = rows.data.X.shape[0], V.shape[0]
-    height, width = tile_shape(rows.Z, m, 2**62)
-    step = max(height * width // m, 1)
-    tiles = [(K, s) for _, K in kept for s in _slices(0, K.shape[0], step)]
-    first = kept[-1][0].stop if kept else 0
-    tiles += [(None, s) for s in _slices(first, n, step)]
+def _gram_product(problem: _Problem, V: Array) -> Array:
+    """Return (K_nm − k₀)ᵀ S (K_nm − k₀) V: each panel is used twice while in cache."""
+    shift_V = problem.shift @ V  # k₀ᵀ V, (1, t)
 
-    def add(tile: tuple[Array | None, slice]) -> Array:
-        K, s = tile
+    def add(rows: np.ndarray, K: Array) -> Array:
         # In float64: an iteration needs the same matrix in every step.
-        T = astype(rows.tile(s) if K is None else K[s, :], "float64")
-        return T.T @ (T @ V)
+        T, root = astype(K, "float64"), take_rows(problem.root, as_like(rows, V))
+        U = root**2 * (T @ V - shift_V)
+        return T.T @ U - problem.shift.T @ array_namespace(U).sum(U, axis=0)[None, :]
 
-    total = array_namespace(V).zeros_like(V)
-    for part in map_blocks(add, tiles, workers=rows.data.kernel.n_workers(rows.data.X)):
-        total = total + part
-    return total
-
-
-def _slices(start: int, stop: int, step: int) -> list[slice]:
-    return [slice(i, min(i + step, stop)) for i in range(start, stop, step)]
-
-
-def _info(result: CGResult, jitter: float, relative: float, dtype: str) -> SolveInfo:
-    stop = "residual" if result.converged else "max_iter"
-    return SolveInfo(
-        "sketched_cg",
-        precision=dtype,
-        n_iter=result.n_iter,
-        backward_error=result.backward_error,
-        jitter=jitter,
-        relative_jitter=relative,
-        converged=result.converged,
-        interrupted=result.interrupted,
-        stop="interrupted" if result.interrupted else stop,
-    )
+    return functools.reduce(operator.add, problem.K_nm.map_panels(add))

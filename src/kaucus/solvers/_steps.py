@@ -1,4 +1,4 @@
-"""What the steps of all randomized solvers have in common."""
+"""State, result and residual of a step, for all randomized solvers."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ a new one and leaves the old one as it was, so that an interrupted step changes 
 
 
 class StepResult(NamedTuple):
-    """What one step leaves behind."""
+    """Result of one step."""
 
     state: State
     residual: float

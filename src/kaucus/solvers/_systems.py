@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kaucus.backend import Array, array_namespace, astype
+from kaucus.kernels import KernelOperator
 from kaucus.solvers._block_descent import (
     acceleration,
     block_descent_step,
@@ -20,7 +21,7 @@ from kaucus.solvers._matching_pursuit import (
 from kaucus.solvers._nystrom import nystrom_step, start_nystrom
 from kaucus.solvers._scaling import ScaledTargets, eliminate_intercept
 from kaucus.solvers._steps import State, StepResult
-from kaucus.solvers._theta import Block, KernelRows, bordered, theta_product
+from kaucus.solvers._theta import Block, bordered, h_product, theta_product
 
 RANDOMIZED = (
     "nystrom",
@@ -43,7 +44,7 @@ class Start(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the solvers are told beside the system."""
+    """Parameters of the randomized solvers."""
 
     C: float
     block_size: int
@@ -55,7 +56,7 @@ class Setting(NamedTuple):
 
 
 class System(NamedTuple):
-    """One problem, ready to be stepped through."""
+    """One problem: its start, its step, and the coefficients of a state."""
 
     targets: ScaledTargets
     start: Callable[[], State]
@@ -68,22 +69,22 @@ class System(NamedTuple):
 
 def make_system(
     solver: str,
-    kernel_rows: KernelRows,
+    operator: KernelOperator,
     targets: ScaledTargets,
     setting: Setting,
     start: Start | None = None,
 ) -> System:
     """Return the system of one set of weights for the solver of that name."""
     make = _descent_system if solver == "block_descent" else _bordered_system
-    return make(solver, kernel_rows, targets, setting, start)
+    return make(solver, operator, targets, setting, start)
 
 
-def _bordered_system(solver, kernel_rows, targets, setting: Setting, start) -> System:
+def _bordered_system(solver, operator, targets, setting: Setting, start) -> System:
     """Θ W = Z, for the paper's solvers."""
     Z = bordered(targets)
 
     def theta(V: Array) -> Array:
-        return theta_product(kernel_rows, targets, setting.C, V)
+        return theta_product(operator, targets, setting.C, V)
 
     def begin() -> State:
         xp = array_namespace(Z)
@@ -121,7 +122,7 @@ _STEPS = {
 }
 
 
-def _descent_system(solver, kernel_rows, targets, setting: Setting, start) -> System:
+def _descent_system(solver, operator, targets, setting: Setting, start) -> System:
     """H X = [u, S^½ Y − u b₀], with b₀ the intercept of the start."""
     xp = array_namespace(targets.Y)
     b0 = xp.zeros_like(targets.Y[0, :])
@@ -137,7 +138,7 @@ def _descent_system(solver, kernel_rows, targets, setting: Setting, start) -> Sy
         if start is None:
             return start_block_descent(xp.zeros_like(B), B)
         a = _scaled(targets, start.dual_coef)
-        H_a = targets.u * kernel_rows.matmul(targets.u * a) + a / C
+        H_a = h_product(operator, targets, C, a)
         W = xp.concat([xp.zeros_like(targets.u), a], axis=1)
         R = B - xp.concat([xp.zeros_like(targets.u), H_a], axis=1)
         return start_block_descent(W, R)

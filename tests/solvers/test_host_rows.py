@@ -5,9 +5,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kaucus.backend import HostRows, as_like, bytes_on_their_way, to_numpy
-from kaucus.kernels import CallableKernel, ClusterRBF, Gaussian, Polynomial
-from kaucus.representatives import NystromGram, choose_landmarks, make_gram
+from kaucus.backend import HostRows, as_like, copy_buffer_bytes, to_numpy
+from kaucus.kernels import (
+    CallableKernel,
+    ClusterRBF,
+    Gaussian,
+    KernelOperator,
+    Polynomial,
+)
+from kaucus.representatives import choose_landmarks, make_gram
+from kaucus.representatives._gram import NystromGram
 from kaucus.solvers import (
     RANDOMIZED,
     Start,
@@ -16,7 +23,6 @@ from kaucus.solvers import (
     plan_ls_svm,
     search_by_leave_one_out,
 )
-from kaucus.solvers._theta import KernelRows
 from tests.arrays import assert_close
 
 N, D = 60, 40
@@ -43,7 +49,7 @@ def like(request):
 def both(X, like):
     """Return rows on the device as a whole, and as they are seen from there."""
     there = as_like(X, like)
-    return there, HostRows(X, there[:1, :], room=2**15)
+    return there, HostRows(X, there[:1, :], buffer_bytes=2**15)
 
 
 def fit(X, Y, **options):
@@ -100,7 +106,7 @@ def test_what_is_not_kept_travels_again(solver, like):
     options = {"solver": solver, "block_size": 8}
     budget = 2**16
     whole = fit(there, as_like(Y, like), memory_budget=budget, **options)
-    budget += bytes_on_their_way(away)
+    budget += copy_buffer_bytes(away)
     streamed = fit(away, as_like(Y, like), memory_budget=budget, **options)
     # The rank of cg's preconditioner follows from the memory that copies of rows leave.
     assert_same(streamed, whole, 1e-5 if solver == "cg" else 1e-8)
@@ -110,10 +116,11 @@ def test_products_with_rows_that_are_kept_and_not(like):
     X, _ = problem()
     _, away = both(X, like)
     V = np.random.default_rng(2).normal(size=(N, 2))
-    rows = KernelRows(KERNEL, away, 20 * 8 * N)
-    rows.fill(rows.empty((15, N)), np.arange(30, 45))
-    assert 0 < rows.stored_share < 1
-    assert_close(rows.matmul(as_like(V, like)), KERNEL(X) @ V, atol=1e-12)
+    operator = KernelOperator(KERNEL, away, memory_budget=20 * 8 * N, keep="rows")
+    drawn = np.arange(30, 45)
+    assert_close(operator.rows(drawn), KERNEL(X)[drawn], atol=1e-12)
+    assert 0 < operator.stored_share < 1
+    assert_close(operator.matmul(as_like(V, like)), KERNEL(X) @ V, atol=1e-12)
 
 
 def test_a_start_and_rows_that_are_watched(like):
@@ -144,7 +151,7 @@ def test_a_fit_goes_on_from_its_checkpoint(like, tmp_path):
     fit(away, as_like(Y, like), max_iter=5, **options)
     resumed = fit(away, as_like(Y, like), max_iter=8, **options)
     assert_same(resumed, whole, 1e-12)
-    changed = HostRows(X + 1, away.like, away.room)
+    changed = HostRows(X + 1, away.like, away.buffer_bytes)
     with pytest.raises(ValueError, match="X differ"):
         fit(changed, as_like(Y, like), max_iter=9, **options)
 
@@ -182,10 +189,10 @@ def test_a_matrix_that_does_not_fit_says_what_rows_take():
     torch = pytest.importorskip("torch")
     X, _ = problem()
     away = both(X, torch.zeros(1))[1]
-    with pytest.raises(MemoryError, match=r"and 64\.0 KiB for rows on"):
+    with pytest.raises(MemoryError, match=r"and 64\.0 KiB for copies of"):
         plan_ls_svm(away, 1.0, 1.0, "cholesky", 2**10)
     plan = plan_ls_svm(away, 1.0, 1.0, "cg", 2**10)
-    assert "memory_budget is 1.0 KiB and 64.0 KiB for rows on their way" in plan.reason
+    assert "memory_budget is 1.0 KiB and 64.0 KiB for copies of rows" in plan.reason
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg", "block_descent"])
@@ -198,9 +205,9 @@ def test_memory_on_the_device(solver):
     budget = 8 * 2**20
     kernel = Polynomial(degree=2, coef0=1.0)
     like = strict.asarray(X[:1], device=strict.Device("device1"))
-    away, Y = HostRows(X, like, room=budget // 8), as_like(Y, like)
+    away, Y = HostRows(X, like, buffer_bytes=budget // 8), as_like(Y, like)
     options = {"solver": solver, "kernel": kernel, "max_iter": 2, "tol": 1e-12}
-    fit(HostRows(X[:9], like, away.room), Y[:9, :], **options)
+    fit(HostRows(X[:9], like, away.buffer_bytes), Y[:9, :], **options)
     tracemalloc.start()
     try:
         fit(away, Y, memory_budget=budget, **options)
@@ -240,16 +247,16 @@ def test_gram_matrices(like):
     some = as_like(np.array([4, 50, 7]), like)
     budgets = [2**24, 2**14]
     for budget in budgets:
-        gram = make_gram(KERNEL, away, memory_budget=budget + bytes_on_their_way(away))
+        gram = make_gram(KERNEL, away, memory_budget=budget + copy_buffer_bytes(away))
         K = KERNEL(X)
         assert_close(gram.matmul(V), K @ to_numpy(V), atol=1e-12)
         assert_close(gram.columns(some), K[:, [4, 50, 7]], atol=1e-13)
         expected = K[:, [4, 50, 7]] @ to_numpy(V)[:3]
-        assert_close(gram.columns_product(some, V[:3, :]), expected, atol=1e-12)
+        assert_close(gram.columns_matmul(some, V[:3, :]), expected, atol=1e-12)
         assert_close(gram.diagonal(), np.ones(N))
     landmarks = there[:12, :]
     grams = [NystromGram(KERNEL, rows, landmarks, 2**20) for rows in (away, there)]
-    for name, values in (("matmul", [V]), ("columns_product", [some, V[:3, :]])):
+    for name, values in (("matmul", [V]), ("columns_matmul", [some, V[:3, :]])):
         got, expected = (getattr(gram, name)(*values) for gram in grams)
         assert_close(got, expected, atol=1e-10)
 
@@ -258,7 +265,7 @@ def test_gram_matrices(like):
 def test_landmarks_of_rows_that_fit_together(method, like):
     X, _ = problem()
     there, away = both(X, like)
-    assert away.room > X.nbytes
+    assert away.buffer_bytes > X.nbytes
     found = [
         choose_landmarks(KERNEL, rows, 7, method=method, rng=np.random.default_rng(0))
         for rows in (away, there)
@@ -269,7 +276,7 @@ def test_landmarks_of_rows_that_fit_together(method, like):
 def test_landmarks_are_chosen_among_no_more_rows_than_fit(like):
     X, _ = problem()
     there, _ = both(X, like)
-    away = HostRows(X, there[:1, :], room=9 * D * 8)
+    away = HostRows(X, there[:1, :], buffer_bytes=9 * D * 8)
     seen = []
 
     def dot(A, B):

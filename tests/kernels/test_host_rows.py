@@ -33,7 +33,7 @@ def there(request):
         """Return rows of which about so many are in a block."""
         like = library.asarray(np.array(values[:1]), **device)
         row = _tiles._COPIES * values.itemsize * values.shape[1]
-        return HostRows(values, like, room=2 * blocks_of * row)
+        return HostRows(values, like, buffer_bytes=2 * blocks_of * row)
 
     return seen
 
@@ -84,7 +84,7 @@ def test_products_for_any_budget(budget, n, m, blocks_of, store):
     room = 2 * blocks_of * _tiles._COPIES * 8 * D
     H, J = (HostRows(rows, torch.tensor(rows[:1]), room) for rows in (X, Y))
     kernel = Gaussian(gamma=0.3)
-    options = {"memory_budget": budget, "store": store}
+    options = {"memory_budget": budget, "keep": "tiles" if store else None}
     symmetric = KernelOperator(kernel, H, **options)
     pair = KernelOperator(kernel, H, J, **options)
     for _ in range(2):  # the second time from what is kept
@@ -162,12 +162,12 @@ def test_memory_on_the_device(kernel):
     X = np.random.default_rng(0).normal(size=(400, 400)) / 20  # 1.2 MiB
     budget = 9 * 2**18
     like = strict.asarray(X[:1], device=strict.Device("device1"))
-    H = HostRows(X, like, room=budget // 8)
+    H = HostRows(X, like, buffer_bytes=budget // 8)
     V = strict.asarray(np.ones((400, 2)), device=like.device)
     some = H.in_order(np.arange(0, 400, 16))
-    rest = budget - _streaming.bytes_on_their_way(H)
+    rest = budget - _streaming.copy_buffer_bytes(H)
     assert 2 * X.nbytes > budget
-    kernel(HostRows(X[:9], like, H.room))  # what is imported by then does not count
+    kernel(HostRows(X[:9], like, H.buffer_bytes))  # imports everything
     tracemalloc.start()
     try:
         operator = KernelOperator(kernel, some, H, memory_budget=rest)
@@ -191,5 +191,5 @@ def test_rows_of_a_memory_map(there, tmp_path):
 
 def test_one_tile_whose_row_is_larger_than_the_room(there):
     X, _ = data("float64")
-    narrow = HostRows(X, there(X).like, room=1)
+    narrow = HostRows(X, there(X).like, buffer_bytes=1)
     assert_close(Gaussian(gamma=0.3)(narrow), Gaussian(gamma=0.3)(X), rtol=1e-12)
