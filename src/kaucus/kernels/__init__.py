@@ -27,13 +27,7 @@ from kaucus.kernels._partition import NearestCenter, cell_numbers
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
-from kaucus.kernels._radial import (
-    Cauchy,
-    Exponential,
-    Gaussian,
-    InverseMultiquadric,
-    Laplacian,
-)
+from kaucus.kernels._radial import Cauchy, Exponential, Gaussian, Laplacian
 from kaucus.kernels._resolve import resolve_gamma, resolve_kernel
 from kaucus.kernels._tiles import kernel_diagonal, row_pairs
 
@@ -45,7 +39,6 @@ __all__ = [
     "Exponential",
     "GammaPath",
     "Gaussian",
-    "InverseMultiquadric",
     "Kernel",
     "KernelOperator",
     "Laplacian",

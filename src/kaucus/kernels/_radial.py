@@ -95,33 +95,6 @@ class Cauchy(DistanceKernel):
 
 @known_by_name
 @dataclass(frozen=True)
-class InverseMultiquadric(DistanceKernel):
-    """k(x, y) = 1 / √(1 + gamma ‖x − y‖²).
-
-    Parameters
-    ----------
-    gamma : float, default=1.0
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x, y = np.array([[0.0]]), np.array([[0.0], [2.0]])
-    >>> InverseMultiquadric(gamma=0.75)(x, y)
-    array([[1. , 0.5]])
-    """
-
-    gamma: float = 1.0
-
-    name = "inverse_multiquadric"
-
-    def of_squared_distances(self, D: Array) -> Array:
-        D *= self.gamma
-        D += 1
-        return 1 / sqrt(D)
-
-
-@known_by_name
-@dataclass(frozen=True)
 class Laplacian(UnitDiagonalKernel):
     """k(x, y) = exp(−gamma Σ |x − y|), with the Manhattan distance.
 
