@@ -276,9 +276,9 @@ def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
 def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision):
     real = base.solve_on_representatives
 
-    def singular_in_float32(kernel, X, *args, **kwargs):
-        solution = real(kernel, X, *args, **kwargs)
-        jitter = 1e-3 if X.dtype == np.float32 else 0.0
+    def singular_in_float32(kernel, X, Y, Z, **kwargs):
+        solution = real(kernel, X, Y, Z, **kwargs)
+        jitter = 1e-3 if Z.dtype == np.float32 else 0.0
         info = solution.info._replace(jitter=jitter, relative_jitter=jitter)
         return solution._replace(info=info)
 
@@ -296,10 +296,10 @@ def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision
 def test_what_is_indefinite_in_float32_is_solved_in_float64(monkeypatch, precision):
     real = base.solve_on_representatives
 
-    def indefinite_in_float32(kernel, X, *args, **kwargs):
-        if X.dtype == np.float32:
+    def indefinite_in_float32(kernel, X, Y, Z, **kwargs):
+        if Z.dtype == np.float32:
             raise NotPositiveDefiniteError
-        return real(kernel, X, *args, **kwargs)
+        return real(kernel, X, Y, Z, **kwargs)
 
     monkeypatch.setattr(base, "solve_on_representatives", indefinite_in_float32)
     X, m = DIGITS[:300].astype(np.float32), model(precision=precision)

@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from kaucus import KMeansKernelClassifier, PatchVotingClassifier
+from kaucus.backend import _memory
 from kaucus.estimators._patch_voting import _majority, _sum
 from kaucus.preprocessing import ImagePatches, UnitNormalizer
 
@@ -183,3 +184,12 @@ def test_it_takes_tensors_if_its_estimator_does():
     assert get_tags(PatchVotingClassifier()).array_api_support
     tree = PatchVotingClassifier(DecisionTreeClassifier())
     assert not get_tags(tree).array_api_support
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_all_patches_are_one_block_for_any_number_of_threads(threads, monkeypatch):
+    """What threads keep of freed memory counts, and is not taken off twice."""
+    monkeypatch.setattr(_memory, "n_workers", lambda like: threads)
+    X = np.random.default_rng(0).normal(size=(20_000, 64)).astype(np.float32)
+    m = voter(memory_budget="200MiB").fit(X, np.arange(20_000) % 2)
+    assert m.estimator_.n_features_in_ == 36

@@ -257,3 +257,16 @@ def test_nothing_that_is_given_is_changed():
         assert_close(operator.rows(NUMBERS), KERNEL(X, Y)[NUMBERS], rtol=1e-12)
     for A, before in zip((X, Y, W), given, strict=False):
         assert same_bits(A, before)
+
+
+def test_a_part_shares_the_prepared_rows(rng):
+    """So that products with some columns need no second copy of all rows."""
+    X = rng.normal(size=(60, 4))
+    operator = KernelOperator(Gaussian(gamma=0.3), X)
+    some = np.array([3, 50, 7])
+    for options in ({"rows": some}, {"columns": some}):
+        part = operator.part(**options)
+        assert part._pairs.held_bytes <= 3 * X[0].nbytes
+        index = np.ix_(*(options.get(k, np.arange(60)) for k in ("rows", "columns")))
+        V = rng.normal(size=(part.shape[1], 2))
+        assert_close(part.matmul(V), Gaussian(gamma=0.3)(X)[index] @ V, rtol=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kaucus.backend import to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
 from kaucus.solvers import _low_rank, solve_on_representatives
-from kaucus.solvers._equations import NormalEquations
+from kaucus.solvers._equations import NormalEquations, RowData
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
@@ -256,3 +256,26 @@ def test_a_copy_of_the_sums_is_its_own(xp, rng):
     assert_close(equations.cross, before, rtol=0)
     assert equations.weight == 10
     assert other.weight == 20
+
+
+def test_float32_rows_on_float64_points_are_widened_block_by_block(rng, monkeypatch):
+    """The same fit as of float64 rows, without a float64 copy of all of them."""
+    X, Y = rng.normal(size=(200, 5)).astype(np.float32), rng.normal(size=(200, 2))
+    Z = rng.normal(size=(9, 5))
+    seen = []
+    columns = RowData.columns
+
+    def noted(self, block, *args):
+        seen.append(block.dtype)
+        return columns(self, block, *args)
+
+    monkeypatch.setattr(RowData, "columns", noted)
+    loo = np.arange(20)
+    got = solve_on_representatives(KERNEL, X, Y, Z, C=10.0, loo_rows=loo)
+    assert set(seen) == {np.dtype(np.float32)}
+    assert got.info.precision == "float64"
+    wide = solve_on_representatives(
+        KERNEL, X.astype(np.float64), Y, Z, C=10.0, loo_rows=loo
+    )
+    assert_close(got.dual_coef, wide.dual_coef, rtol=1e-9)
+    assert_close(got.loo_decision, wide.loo_decision, rtol=1e-9)

@@ -112,11 +112,10 @@ class PartitionedSVC(
         X, indices, row_weight, weight, others = self._validated(
             X, y, sample_weight, X_unlabeled
         )
-        if self._has_one_svm:
-            self._check_memory(X.shape[0])
+        self._check_memory(X, X.shape[0] if self._has_one_svm else 0)
         cells = self._fit_cells(X, indices, row_weight, others).cells
         parts = self._kernels_and_rows(cells)
-        self._check_memory(max(len(rows) for _, rows in parts))
+        self._check_memory(X, max(len(rows) for _, rows in parts))
         majority = int(np.argmax(np.bincount(indices, weights=weight)))
         with _no_convergence_warnings():
             fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
@@ -194,15 +193,18 @@ class PartitionedSVC(
                 "n_clusters or pass more rows."
             )
 
-    def _check_memory(self, n_rows: int) -> None:
-        """Refuse a kernel matrix that does not fit, before any work."""
-        budget = resolve_budget(self.memory_budget)
+    def _check_memory(self, X, n_rows: int) -> None:
+        """Refuse a kernel matrix of so many rows that does not fit, before the work."""
+        budget, d = resolve_budget(self.memory_budget), X.shape[1]
         # Ours, and the copy that libsvm's wrapper makes.
-        needed = 2 * 8 * n_rows * n_rows
-        if needed > budget:
+        matrix = 2 * 8 * n_rows * n_rows
+        # Rows in float64 and those of the cells; covariances, their roots and inverses.
+        copies = 8 * (2 * X.shape[0] * d + 3 * self.n_clusters * d * d)
+        if matrix + copies > budget:
             raise ValueError(
-                f"The kernel matrix of {n_rows:,} rows needs {format_bytes(needed)}, "
-                f"memory_budget allows {format_bytes(budget)}; use fewer rows, a "
+                f"The kernel matrix of {n_rows:,} rows needs {format_bytes(matrix)}, "
+                f"copies of the rows and covariances {format_bytes(copies)}; "
+                f"memory_budget allows {format_bytes(budget)}. Use fewer rows, a "
                 "larger memory_budget, or LSSVMClassifier(kernel=ClusterRBF(...)), "
                 "which streams it."
             )

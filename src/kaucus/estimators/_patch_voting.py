@@ -13,6 +13,7 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
+    budget_to_have,
     device_of,
     dtype_name,
     format_bytes,
@@ -181,8 +182,10 @@ class PatchVotingClassifier(
         self.n_patches_ = self._count_patches(one)
         patch_bytes = self._patch_bytes(X, one.size)
         estimator = self._new_estimator(patch_bytes, X)
+        # A budget for one block of all patches.
+        budget = budget_to_have(2 * patch_bytes, X)
         [(_, patches)] = iter_patches(
-            X, self.image_shape, self.patch_size, memory_budget=2 * patch_bytes
+            X, self.image_shape, self.patch_size, memory_budget=budget
         )
         labels = np.repeat(self.classes_[indices], self.n_patches_)
         options = {}
@@ -308,7 +311,7 @@ class PatchVotingClassifier(
             return estimator
         left = resolve_budget(self.memory_budget, X) - patch_bytes
         budgets = {
-            name: left
+            name: budget_to_have(left, X)
             for name, value in estimator.get_params().items()
             if name.split("__")[-1] == "memory_budget" and value is None
         }

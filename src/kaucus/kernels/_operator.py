@@ -103,6 +103,7 @@ class KernelOperator:
         memory_budget: int | str | None = None,
         keep: str | None = "tiles",
         widen: bool = True,
+        _pairs: RowPairs | None = None,  # where they are prepared already
     ) -> None:
         if keep not in _KEEP:
             raise ValueError(f"keep={keep!r} must be one of {_KEEP}.")
@@ -110,7 +111,7 @@ class KernelOperator:
         self._Y = X if Y is None else Y
         self.shape = (int(X.shape[0]), int(self._Y.shape[0]))
         self._budget = resolve_budget(memory_budget, X)
-        self._keep, self._widen = keep, widen
+        self._keep, self._widen, self._prepared = keep, widen, _pairs
         if keep == "gram" and not self._fits:
             self._keep = "tiles"
         self._kept_rows = self._make_kept_rows()
@@ -250,13 +251,19 @@ class KernelOperator:
         rows, columns : integer array, default=None
             Their numbers; None means all.
         """
+        pairs, X, Y = self._pairs, self.X, self._Y
+        if rows is not None:
+            pairs, X = pairs.with_rows(to_numpy(rows)), rows_in_order(X, rows)
+        if columns is not None:
+            pairs, Y = pairs.with_columns(to_numpy(columns)), rows_in_order(Y, columns)
         return KernelOperator(
             self.kernel,
-            self.X if rows is None else rows_in_order(self.X, rows),
-            self._Y if columns is None else rows_in_order(self._Y, columns),
+            X,
+            Y,
             memory_budget=max(self._budget // 4, 1),
             keep=None,
             widen=self._widen,
+            _pairs=pairs,
         )
 
     def map_panels(
@@ -342,6 +349,8 @@ class KernelOperator:
 
     @functools.cached_property
     def _pairs(self) -> RowPairs:
+        if self._prepared is not None:
+            return self._prepared
         return row_pairs(self.kernel, self.X, None if self.symmetric else self._Y)
 
     @property

@@ -54,11 +54,18 @@ _TILE_ENTRIES = 2**26
 
 
 class PreparedPairs:
-    """Rows and columns of k(X, Y), made ready once."""
+    """Rows and columns of k(X, Y), made ready once.
 
-    def __init__(self, kernel: "Kernel", like: Array, rows: Any, columns: Any) -> None:
+    ``owned`` are those of them whose copies this object holds; None: both.
+    """
+
+    def __init__(
+        self, kernel: "Kernel", like: Array, rows: Any, columns: Any, owned=None
+    ) -> None:
         self._kernel, self._like = kernel, like
         self._rows, self._columns = rows, columns
+        both = (rows,) if columns is rows else (rows, columns)
+        self._owned = both if owned is None else owned
         self.shape = (int(rows.values.shape[0]), int(columns.values.shape[0]))
 
     def tile_shape(self, budget: int) -> tuple[int, int]:
@@ -68,8 +75,7 @@ class PreparedPairs:
     @property
     def held_bytes(self) -> int:
         """Bytes of copies of the rows, which are held for the tiles."""
-        different = (self._rows, self._columns)[: 1 + (self._columns is not self._rows)]
-        return sum(copied_bytes(rows) for rows in different)
+        return sum(copied_bytes(rows) for rows in self._owned)
 
     def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
         """Yield the rows and the columns of each tile."""
@@ -84,10 +90,15 @@ class PreparedPairs:
 
     def with_rows(self, numbers: np.ndarray) -> "PreparedPairs":
         """Return the pairs of these rows of K with all columns."""
-        values = self._rows.values
-        index = numbers if is_sparse(values) else as_like(numbers, values)
-        rows = self._rows.taken(index)
-        return PreparedPairs(self._kernel, self._like, rows, self._columns)
+        rows = _taken(self._rows, numbers)
+        pair = (rows, self._columns)
+        return PreparedPairs(self._kernel, self._like, *pair, owned=(rows,))
+
+    def with_columns(self, numbers: np.ndarray) -> "PreparedPairs":
+        """Return the pairs of all rows of K with these columns."""
+        columns = _taken(self._columns, numbers)
+        pair = (self._rows, columns)
+        return PreparedPairs(self._kernel, self._like, *pair, owned=(columns,))
 
     def _pair(self, tile: Tile) -> tuple[Any, Any]:
         rows, columns = tile
@@ -137,8 +148,18 @@ class StreamedPairs:
         X = rows_in_order(self._X, numbers)
         return StreamedPairs(self._kernel, X, self._Y)
 
+    def with_columns(self, numbers: np.ndarray) -> "StreamedPairs":
+        """Return the pairs of all rows of K with these columns."""
+        Y = rows_in_order(self._Y, numbers)
+        return StreamedPairs(self._kernel, self._X, Y)
+
 
 RowPairs = PreparedPairs | StreamedPairs
+
+
+def _taken(rows: Any, numbers: np.ndarray) -> Any:
+    values = rows.values
+    return rows.taken(numbers if is_sparse(values) else as_like(numbers, values))
 
 
 def copied_bytes(rows: Any) -> int:

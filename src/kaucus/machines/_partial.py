@@ -341,7 +341,7 @@ def _group_numbers(fit: PartialFit, model: Model) -> np.ndarray:
 def _row_data(model: Model, points, rows, columns, weight, shares=None) -> RowData:
     return RowData(
         model.kernel,
-        astype(rows, dtype_name(points)),
+        rows,
         as_like(columns, points),
         as_like(weight, points),
         as_like(shares, points),

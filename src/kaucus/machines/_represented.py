@@ -287,7 +287,7 @@ class _Fit(NamedTuple):
         )
 
     def in_enough_precision(self, fit, rows: Array, points: Array) -> Any:
-        """Return ``fit(rows, points)``, in float64 where float32 does not do.
+        """Return ``fit(rows, points)``, with float64 points where float32 does not do.
 
         That is where it is indefinite, or singular beyond the usual. What the precision
         was is in the solution's info. One that was asked for stays.
@@ -300,7 +300,7 @@ class _Fit(NamedTuple):
         except NotPositiveDefiniteError:
             if not may_widen:
                 raise
-        return fit(astype(rows, "float64"), astype(points, "float64"))
+        return fit(rows, astype(points, "float64"))  # blocks of rows follow
 
     def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
         """Choose the rows near the boundary; None where there are not more of them."""

@@ -90,8 +90,8 @@ class RowData(NamedTuple):
         return array_namespace(weight).sqrt(weight)[:, None]
 
     def columns(self, X: Array, rows: slice, Z: Array, shift: Array) -> Array:
-        """Return S^½ (K − k₀) of a block of rows ``X``, (b, m)."""
-        K = self.kernel(X, Z)
+        """Return S^½ (K − k₀) of a block of rows ``X``, (b, m), as precise as Z is."""
+        K = self.kernel(astype(X, dtype_name(Z)), Z)
         K -= astype(shift, dtype_name(K))[None, :]
         if self.sample_weight is not None:
             K *= astype(self.roots(rows), dtype_name(K))
@@ -222,7 +222,11 @@ def solve_equations(
     if loo_rows is not None and len(loo_rows):
         loo = leave_one_out(
             *data.some(loo_rows),
-            columns=lambda rows: astype(data.kernel(rows, Z), "float64") - shift - mean,
+            columns=lambda rows: (
+                astype(data.kernel(astype(rows, dtype_name(Z)), Z), "float64")
+                - shift
+                - mean
+            ),
             factor=factor,
             coef=coef,
             target_mean=equations.target_sum / equations.weight,
@@ -230,7 +234,7 @@ def solve_equations(
         )
     info = SolveInfo(
         "normal_equations",
-        precision=dtype_name(data.X),
+        precision=dtype_name(Z),
         n_iter=1,
         jitter=factor.jitter,
         relative_jitter=relative_jitter,

@@ -228,7 +228,7 @@ class _Growth(NamedTuple):
         rows = _hardest(self.data, grown, fit, self.plan, hardness, taken, n_new)
         if len(rows) == 0:
             return None
-        Z = as_like(dense_rows(self.data.X, rows), grown.columns.Z)
+        Z = _as_points(self.data.X, rows, grown.columns.Z)
         tell = self.progress(r + 1)
         grown = more_columns(self.data, grown, Z, self.plan, tell)
         return grown, np.concatenate([taken, rows])
@@ -243,7 +243,7 @@ class _Growth(NamedTuple):
         X, Z = self.judge.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self.plan.height):
-            K = self.data.kernel(X[rows, :], Z)
+            K = self.data.kernel(astype(X[rows, :], dtype_name(Z)), Z)
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
@@ -306,8 +306,13 @@ def _hardest(
     if len(order) == 0:
         return order
     Z = grown.columns.Z
-    new = _different(data.kernel, as_like(dense_rows(data.X, order), Z), Z)
+    new = _different(data.kernel, _as_points(data.X, order, Z), Z)
     return order[new][:n_new]
+
+
+def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
+    """Return rows as representatives, in the place and precision of the others."""
+    return as_like(dense_rows(X, rows), Z, dtype=dtype_name(Z))
 
 
 def _different(kernel: Kernel, new: Array, old: Array) -> np.ndarray:

@@ -12,6 +12,7 @@ from kaucus.backend import (
     Array,
     array_namespace,
     astype,
+    dtype_name,
     few_threads_for,
     format_bytes,
     gram_bytes,
@@ -90,6 +91,7 @@ def solve_on_representatives(
     step = block_bytes(Z.shape[0], Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if choose_sketched(data, Z, budget):
+        data = data._replace(X=astype(X, dtype_name(Z)))
         return solve_sketched(
             data, Z, C=C, loo_rows=loo_rows, budget=budget, callback=callback
         )
