@@ -352,3 +352,12 @@ def test_rings_on_which_k_means_is_at_chance():
     straight = KMeans(2, n_init=10, random_state=0).fit_predict(X)
     assert clustering_accuracy(y, straight) < 0.55
     assert best_of_runs(X, y, "exponential") == 1.0
+
+
+@pytest.mark.parametrize("approximation", [None, "nystrom"])
+def test_a_budget_that_would_make_it_crawl_is_refused(approximation):
+    """Before any work, with the budget that is needed."""
+    X = np.random.default_rng(0).normal(size=(4000, 100)).astype(np.float32)
+    model = KernelKMeans(3, approximation=approximation, memory_budget="3MiB")
+    with pytest.raises(MemoryError, match=r"copy of them, 1.5 MiB.*memory_budget of 1"):
+        model.fit(X)

@@ -221,7 +221,9 @@ def test_too_few_steps_are_told_once(model, moons):
 def test_a_matrix_beyond_the_budget_is_refused_at_once(model, moons):
     X, y, *_ = moons
     small = clone(model).set_params(memory_budget="10kB")
-    with pytest.raises(ValueError, match=r"rows needs .*memory_budget allows "):
+    with pytest.raises(
+        ValueError, match=r"are needed for a kernel matrix.*memory_budget allows "
+    ):
         small.fit(X, y)
 
 

@@ -276,7 +276,15 @@ default="k-means++"
         report_kernel_kmeans(
             best, self.n_clusters, self.max_iter, self.kernel, interrupted
         )
-        self._store(X, gram, best, weight, interrupted)
+        self._store(X, gram, best, weight)
+        self.exact_inertia_ = best.inertia if self.approximation is None else None
+        # After Ctrl-C nobody waits for another matrix.
+        if self.approximation and X.shape[0] <= EXACT_ROWS and not interrupted:
+            del gram  # two do not fit into the budget
+            exact = self._matrix(kernel, rows)
+            self.exact_inertia_ = labels_objective(
+                exact, best.labels, self.n_clusters, weight
+            )
         return self
 
     def _n_starts(self) -> int:
@@ -315,9 +323,7 @@ default="k-means++"
             )
         try:
             with products_in(self.precision if landmarks is None else None):
-                return make_gram(
-                    kernel, rows, landmarks=landmarks, memory_budget=self.memory_budget
-                )
+                return self._matrix(kernel, rows, landmarks)
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data, "
@@ -325,13 +331,19 @@ default="k-means++"
                 "approximation=None."
             ) from error
 
-    def _store(self, X, gram, best: KernelKMeansResult, weight, interrupted) -> None:
+    def _matrix(self, kernel, rows, landmarks=None):
+        return make_gram(
+            kernel,
+            rows,
+            landmarks=landmarks,
+            n_clusters=self.n_clusters,
+            memory_budget=self.memory_budget,
+        )
+
+    def _store(self, X, gram, best: KernelKMeansResult, weight) -> None:
         self.labels_ = astype(as_like(best.labels, X), "int32")
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded
-        self.exact_inertia_ = None  # after Ctrl-C nobody waits for another matrix
-        if not interrupted or self.approximation is None:
-            self.exact_inertia_ = self._exact_inertia(gram, best, weight)
         check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
@@ -347,14 +359,6 @@ default="k-means++"
             of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
             coef = of_all
         self.center_coef_ = as_like(coef, X)
-
-    def _exact_inertia(self, gram, best: KernelKMeansResult, weight):
-        if self.approximation is None:
-            return best.inertia
-        if gram.shape[0] > EXACT_ROWS:
-            return None
-        exact = make_gram(gram.kernel, gram.X, memory_budget=self.memory_budget)
-        return labels_objective(exact, best.labels, self.n_clusters, weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

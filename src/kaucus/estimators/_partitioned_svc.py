@@ -201,9 +201,10 @@ class PartitionedSVC(
         # Rows in float64 and those of the cells; covariances, their roots and inverses.
         copies = 8 * (2 * X.shape[0] * d + 3 * self.n_clusters * d * d)
         if matrix + copies > budget:
+            of_rows = f" (of {n_rows:,} rows)" if n_rows else ""
             raise ValueError(
-                f"The kernel matrix of {n_rows:,} rows needs {format_bytes(matrix)}, "
-                f"copies of the rows and covariances {format_bytes(copies)}; "
+                f"{format_bytes(matrix)} are needed for a kernel matrix{of_rows}, "
+                f"{format_bytes(copies)} for copies of the rows and covariances; "
                 f"memory_budget allows {format_bytes(budget)}. Use fewer rows, a "
                 "larger memory_budget, or LSSVMClassifier(kernel=ClusterRBF(...)), "
                 "which streams it."

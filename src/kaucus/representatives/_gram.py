@@ -6,18 +6,28 @@ decide which cluster a row belongs to.
 
 from kaucus.backend import (
     Array,
+    HostRows,
     add_to_diagonal,
     array_namespace,
     as_like,
     astype,
+    budget_to_have,
     budget_without_buffers,
     cho_solve,
     cholesky_with_jitter,
     epsilon,
+    format_bytes,
     is_sparse,
+    itemsize,
     take_rows,
 )
 from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
+
+# Arrays of a number for each row and cluster, in float64: products and their parts.
+_SUMS = 10
+# Bytes for tiles below which a product takes longer to organise than to compute; rows
+# of less than so many bytes are computed with any budget.
+_LEAST_WORK, _SMALL = 8 * 2**20, 2**20
 
 
 class NystromGram:
@@ -92,6 +102,7 @@ def make_gram(
     X: Array,
     *,
     landmarks: Array | None = None,
+    n_clusters: int = 1,
     memory_budget: int | str | None = None,
 ) -> KernelMatrix:
     """Return the kernel matrix of the rows of ``X`` for kernel k-means.
@@ -103,12 +114,33 @@ def make_gram(
     landmarks : array or CSR matrix of shape (m, d), default=None
         Points for an approximation of low rank; None is exact: stored where it fits,
         and computed again by tiles where not.
+    n_clusters : int, default=1
     memory_budget : int, str or None, default=None
-        Bytes; None is three quarters of what is free. A quarter of it is left to the
-        sums of the clusters.
+        Bytes; None is three quarters of what is free. A quarter of it, or what the sums
+        of ``n_clusters`` take, is left to these.
     """
     budget = budget_without_buffers(X, memory_budget)
-    budget -= budget // 4
+    sums = _SUMS * 8 * X.shape[0] * n_clusters
+    budget -= min(max(budget // 4, sums), budget // 2)
+    _check_memory(X, budget, sums)
     if landmarks is not None:
         return NystromGram(kernel, X, landmarks, budget)
     return KernelOperator(kernel, X, memory_budget=budget, keep="gram")
+
+
+def _check_memory(X: Array, budget: int, sums: int) -> None:
+    """Refuse a budget in which tiles would be so small that a fit crawls."""
+    if isinstance(X, HostRows) or is_sparse(X):
+        return
+    copies = itemsize(X) * X.shape[0] * X.shape[1]
+    matrix = itemsize(X) * X.shape[0] ** 2
+    if copies < _SMALL or matrix <= budget or budget - copies >= _LEAST_WORK:
+        return
+    wanted = copies + _LEAST_WORK
+    wanted = budget_to_have(max(4 * wanted // 3, wanted + sums), X)
+    raise MemoryError(
+        f"Kernel k-means of {X.shape[0]} rows holds a copy of them, "
+        f"{format_bytes(copies)}, and {format_bytes(sums)} of sums; memory_budget "
+        f"leaves {format_bytes(max(budget, 0))} for copies and tiles. Pass a "
+        f"memory_budget of {format_bytes(wanted)} or more, or fewer rows."
+    )
