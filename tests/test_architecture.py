@@ -33,7 +33,7 @@ LAYERS = [
     "experiments",
     "cli",
 ]
-MAX_MODULE_LINES = 500
+MAX_MODULE_LINES = 401
 MAX_BODY_LINES = 60
 
 

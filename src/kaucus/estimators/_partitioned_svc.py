@@ -201,13 +201,12 @@ class PartitionedSVC(
         # Rows in float64 and those of the cells; covariances, their roots and inverses.
         copies = 8 * (2 * X.shape[0] * d + 3 * self.n_clusters * d * d)
         if matrix + copies > budget:
-            of_rows = f" (of {n_rows:,} rows)" if n_rows else ""
+            of_rows = f" of {n_rows:,} rows" if n_rows else ""
             raise ValueError(
                 f"{format_bytes(matrix)} are needed for a kernel matrix{of_rows}, "
                 f"{format_bytes(copies)} for copies of the rows and covariances; "
                 f"memory_budget allows {format_bytes(budget)}. Use fewer rows, a "
-                "larger memory_budget, or LSSVMClassifier(kernel=ClusterRBF(...)), "
-                "which streams it."
+                "larger one, or LSSVMClassifier(kernel=ClusterRBF(...)), in blocks."
             )
 
     def _fit_cells(self, X, indices, weight, X_unlabeled) -> PartitionedRows:

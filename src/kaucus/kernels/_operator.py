@@ -79,7 +79,7 @@ class KernelOperator:
     A product costs n m (d + t) multiplications for t columns, n m t where all
     tiles are kept.
 
-    Several threads may draw rows at a time.
+    Several threads may draw rows.
 
     Examples
     --------
@@ -277,8 +277,9 @@ class KernelOperator:
         numbers, values = self._kept_rows.snapshot()
         missing = self._others(numbers)
         height = max(self._tile[0] * self._tile[1] // self.shape[1], 1)
-        panels = [(numbers[s], values[s, :]) for s in _slices(len(numbers), height)]
-        panels += [(missing[s], None) for s in _slices(len(missing), height)]
+        here = row_blocks(len(numbers), 1, height)
+        panels = [(numbers[s], values[s, :]) for s in here]
+        panels += [(missing[s], None) for s in row_blocks(len(missing), 1, height)]
 
         def apply(panel: tuple[np.ndarray, Array | None]) -> Result:
             rows, K = panel
@@ -385,7 +386,7 @@ class KernelOperator:
         """Return slices of rows of X that are copied together: a few tiles at least."""
         row_bytes = itemsize(self.X) * max(self.shape[1], 2 * self.X.shape[1])
         few = 2 * self.kernel.n_workers(self.X) * self._tile[0]
-        return _slices(n, max(self._for_work // 4 // row_bytes, few))
+        return list(row_blocks(n, 1, max(self._for_work // 4 // row_bytes, few)))
 
 
 def _copy_rows(block: Array, out: Array, positions: np.ndarray) -> None:
@@ -397,7 +398,3 @@ def _transposed(K: Array, rows: np.ndarray, V: Array) -> Array:
     """Return K.T @ V[rows], in float64, multiplied in the precision of ``V``."""
     product = astype(K, dtype_name(V)).T @ take_rows(V, rows)
     return astype(product, "float64")
-
-
-def _slices(n: int, step: int) -> list[slice]:
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
