@@ -103,7 +103,6 @@ class KernelOperator:
         memory_budget: int | str | None = None,
         keep: str | None = "tiles",
         widen: bool = True,
-        _pairs: RowPairs | None = None,  # where they are prepared already
     ) -> None:
         if keep not in _KEEP:
             raise ValueError(f"keep={keep!r} must be one of {_KEEP}.")
@@ -111,7 +110,7 @@ class KernelOperator:
         self._Y = X if Y is None else Y
         self.shape = (int(X.shape[0]), int(self._Y.shape[0]))
         self._budget = resolve_budget(memory_budget, X)
-        self._keep, self._widen, self._prepared = keep, widen, _pairs
+        self._keep, self._widen = keep, widen
         if keep == "gram" and not self._fits:
             self._keep = "tiles"
         self._kept_rows = self._make_kept_rows()
@@ -256,15 +255,13 @@ class KernelOperator:
             pairs, X = pairs.with_rows(to_numpy(rows)), rows_in_order(X, rows)
         if columns is not None:
             pairs, Y = pairs.with_columns(to_numpy(columns)), rows_in_order(Y, columns)
-        return KernelOperator(
-            self.kernel,
-            X,
-            Y,
-            memory_budget=max(self._budget // 4, 1),
-            keep=None,
-            widen=self._widen,
-            _pairs=pairs,
-        )
+        part = KernelOperator.__new__(KernelOperator)
+        part.kernel, part.X, part.symmetric, part._Y = self.kernel, X, False, Y
+        part.shape, part._budget = pairs.shape, max(self._budget // 4, 1)
+        part._keep, part._widen, part._pairs = None, self._widen, pairs
+        part._kept_rows = part._make_kept_rows()
+        part._kept_tiles = part._make_kept_tiles()
+        return part
 
     def map_panels(
         self, function: Callable[[np.ndarray, Array], Result]
@@ -350,8 +347,6 @@ class KernelOperator:
 
     @functools.cached_property
     def _pairs(self) -> RowPairs:
-        if self._prepared is not None:
-            return self._prepared
         return row_pairs(self.kernel, self.X, None if self.symmetric else self._Y)
 
     @property
