@@ -32,7 +32,7 @@ test-all: $(VENV)/.installed-test ## the same, and the long tests
 	$(PYTEST) -m ""
 
 NUMERICAL := $(addprefix tests/,backend kernels preprocessing representatives solvers \
-	estimators evaluation)
+	machines estimators evaluation)
 
 test-poor: $(VENV)/.installed-test ## the numerical tests with old instructions alone
 	OPENBLAS_CORETYPE=Sandybridge \
