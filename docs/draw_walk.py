@@ -55,7 +55,7 @@ class Walk:
         lines = []
 
         def draw(path: tuple[str, ...], depth: int) -> None:
-            module, _, function = _readable(path[-1])
+            module, function = _readable(path[-1])
             text = f"{'  ' * depth}{function}"
             lines.append(f"{shown[path] / whole:5.0%}  {text:58} {module}")
             for child in shown:
@@ -68,11 +68,11 @@ class Walk:
         return lines
 
 
-def _readable(step: str) -> tuple[str, str, str]:
+def _readable(step: str) -> tuple[str, str]:
     """Split a step into module and function, without Python's marks."""
     layer, module, function = step.split(".", 2)
     function = function.replace("<locals>.", "").replace("<lambda>", "λ")
-    return f"{layer}/{module}.py", ".", function
+    return f"{layer}/{module}.py", function
 
 
 def follow() -> Walk:

@@ -19,7 +19,6 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
-    NotPositiveDefiniteError,
     as_like,
     astype,
     concat_rows,
@@ -36,7 +35,8 @@ from kaucus.machines._problem import (
     Plan,
     Problem,
     calibrated,
-    seen_by_others,
+    errors_at,
+    unseen_values,
 )
 from kaucus.machines._represented import fit_represented, refit_moved
 from kaucus.machines._sizes import OPEN_REPRESENTATIVES, most_representatives
@@ -99,7 +99,7 @@ class PartialFit(NamedTuple):
             precision=dtype_name(points),
         )
         if self.plan.fit_on == "representatives":
-            return stream._replace(n_C=n)
+            return stream
         fit_weight = self.targets.like(numbers).fit_weights(weight)
         data = _row_data(model, points, points, columns, fit_weight)
         sums, _ = add_rows(data, points, memory_budget=self.plan.memory_budget)
@@ -289,17 +289,13 @@ class PartialFit(NamedTuple):
             return -problem.targets.score(to_numpy(values), problem.fit_weight, every)
 
         C = model.C
-        try:
-            with products_in(plan.precision):
-                solution = solve(C)
-                if tunes:
-                    C, solution = better_C(solve, loss, C, solution)
-        except NotPositiveDefiniteError as error:
-            error.C = C
-            raise
+        with errors_at(C), products_in(plan.precision):
+            solution = solve(C)
+            if tunes:
+                C, solution = better_C(solve, loss, C, solution)
         model = model._replace(C=C, solution=solution, fit_rows=None, unseen=None)
         if wanted:
-            unseen = seen_by_others(solution.loo_decision, problem, every)
+            unseen = unseen_values(solution.loo_decision, problem, every)
             model = model._replace(unseen=unseen)
         stream = stream._replace(n_C=stream.n_seen if tunes else stream.n_C)
         return calibrated(model, problem, plan, stream.rng), stream

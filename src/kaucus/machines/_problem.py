@@ -1,11 +1,19 @@
 """Problems, plans and models of kernel machines on representatives."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import Array, as_like, dtype_name, take_rows, to_numpy
+from kaucus.backend import (
+    Array,
+    NotPositiveDefiniteError,
+    as_like,
+    dtype_name,
+    take_rows,
+    to_numpy,
+)
 from kaucus.kernels import Kernel, kernel_expansion
 from kaucus.machines._targets import Targets, all_classes
 from kaucus.representatives import KMeansOptions, Representatives
@@ -20,7 +28,7 @@ class Problem(NamedTuple):
     """Rows with targets and weights."""
 
     rows: Array
-    """(n, d): an array, a CSR matrix, or rows of the host seen from a device."""
+    """(n, d): an array, a CSR matrix, or rows of the host for a device."""
     targets: Targets
     weight: np.ndarray | None
     """How many rows each counts for, (n,)."""
@@ -123,11 +131,21 @@ def values_of(model: Model, problem: Problem, some: np.ndarray, plan: Plan) -> U
         solution.dual_coef,
         memory_budget=plan.memory_budget,
     )
-    return seen_by_others(sums + solution.intercept[None, :], problem, some)
+    return unseen_values(sums + solution.intercept[None, :], problem, some)
 
 
-def seen_by_others(values: Array, problem: Problem, some: np.ndarray) -> Unseen:
-    """Return values of some rows with their labels and weights."""
+@contextlib.contextmanager
+def errors_at(C: float) -> Iterator[None]:
+    """Context manager that tells an error of an indefinite kernel at which C it was."""
+    try:
+        yield
+    except NotPositiveDefiniteError as error:
+        error.C = C
+        raise
+
+
+def unseen_values(values: Array, problem: Problem, some: np.ndarray) -> Unseen:
+    """Return decision values of some rows with their labels and weights."""
     labels, weight = problem.targets.values[some], problem.fit_weight
     values = np.empty((0, 1)) if values is None else to_numpy(values)
     return Unseen(values, labels, None if weight is None else weight[some])

@@ -12,6 +12,7 @@ Steps 3 to 5 are :func:`~kaucus.solvers.solve_with_hard_rows`. Everything here i
 function of its arguments; what is told to the user is in the model's ``info``.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +38,9 @@ from kaucus.machines._problem import (
     Problem,
     Unseen,
     calibrated,
+    errors_at,
     joined_unseen,
-    seen_by_others,
+    unseen_values,
     values_of,
 )
 from kaucus.machines._sizes import Growth, plan_growth
@@ -97,13 +99,9 @@ def fit_represented(
     held = _hold_out(problem, growth, rng)
     chosen = _choose(problem, plan, groups, growth, held, rng)
     fit = _Fit(problem, plan, tuning, rng)
-    try:
-        with products_in(plan.precision):
-            model = fit.coefficients(chosen, groups, growth, held)
-            return calibrated(model, problem, plan, rng)
-    except NotPositiveDefiniteError as error:
-        error.C = tuning.C
-        raise
+    with errors_at(tuning.C), products_in(plan.precision):
+        model = fit.coefficients(chosen, groups, growth, held)
+        return calibrated(model, problem, plan, rng)
 
 
 # ---- 1. tune -------------------------------------------------------------------------
@@ -112,8 +110,8 @@ def fit_represented(
 def _tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tuning:
     """Choose kernel and C by leave-one-out, where there is a choice."""
     Y, loss = problem.targets.search(problem.fit_weight)
-    try:
-        return tune(
+    with errors_at(max(plan.Cs)):
+        found = tune(
             plan.kernels,
             plan.Cs,
             problem.rows,
@@ -125,11 +123,8 @@ def _tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tuning:
             callback=plan.progress("kernel"),
             memory_budget=plan.memory_budget,
         )
-    except NotPositiveDefiniteError as error:
-        error.C = max(plan.Cs)
-        raise
-    finally:
-        release_freed_memory()
+    release_freed_memory()
+    return found
 
 
 # ---- 2. choose -----------------------------------------------------------------------
@@ -218,15 +213,9 @@ class _Fit(NamedTuple):
             known = np.isin(tested, part)
             inside, outside = tested[known], tested[~known]
         found = self.in_enough_precision(
-            lambda rows, points: self.grown_columns(
-                some._replace(rows=rows),
-                points,
-                growth,
-                place(held),
-                place(inside),
-                first_fit,
+            lambda points: self.grown_columns(
+                some, points, growth, place(held), place(inside), first_fit
             ),
-            some.rows,
             chosen.points,
         )
         added = found.rows if part is None else part[found.rows]
@@ -240,7 +229,7 @@ class _Fit(NamedTuple):
         )
         if len(tested) == 0:
             return model
-        unseen = seen_by_others(found.solution.loo_decision, problem, inside)
+        unseen = unseen_values(found.solution.loo_decision, problem, inside)
         if len(outside):
             unseen = joined_unseen(
                 unseen, values_of(model, problem, outside, self.plan)
@@ -286,21 +275,22 @@ class _Fit(NamedTuple):
             *columns, growth.additions, choices, first_fit=first_fit, **options
         )
 
-    def in_enough_precision(self, fit, rows: Array, points: Array) -> Any:
-        """Return ``fit(rows, points)``, with float64 points where float32 does not do.
+    def in_enough_precision(self, fit: Callable[[Array], Any], points: Array) -> Any:
+        """Return ``fit(points)``, with float64 points where float32 is not enough.
 
-        That is where it is indefinite, or singular beyond the usual. What the precision
-        was is in the solution's info. One that was asked for stays.
+        That is where the system is indefinite, or more singular than usual. Blocks of
+        rows are computed in the precision of the points, which is in the solution's
+        info. A precision that was asked for stays.
         """
-        may_widen = self.plan.precision is None and dtype_name(rows) == "float32"
+        may_widen = self.plan.precision is None and dtype_name(points) == "float32"
         try:
-            found = fit(rows, points)
+            found = fit(points)
             if not may_widen or not _is_singular(found):
                 return found
         except NotPositiveDefiniteError:
             if not may_widen:
                 raise
-        return fit(rows, astype(points, "float64"))  # blocks of rows follow
+        return fit(astype(points, "float64"))
 
     def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
         """Choose the rows near the boundary; None where there are not more of them."""
@@ -313,9 +303,9 @@ class _Fit(NamedTuple):
         if n_rows >= (len(Y) if weight is None else np.count_nonzero(weight)):
             return None
         return self.in_enough_precision(
-            lambda rows, points: rows_near_boundary(
+            lambda points: rows_near_boundary(
                 kernel,
-                rows,
+                problem.rows,
                 as_like(Y, points),
                 points,
                 n_rows,
@@ -326,7 +316,6 @@ class _Fit(NamedTuple):
                 sample_weight=weight,
                 memory_budget=self.plan.memory_budget,
             ),
-            problem.rows,
             chosen.points,
         )
 
@@ -366,14 +355,10 @@ def refit_moved(
 ) -> Model:
     """Fit the LS-SVM of a model's representatives, which have moved."""
     fit = _Fit(problem, plan, Tuning(*model[:3]), rng)
-    try:
-        with products_in(plan.precision):
-            targets = problem.targets.like(chosen.labels)
-            model = fit_representatives(fit, chosen, targets)
-            return calibrated(model, problem, plan, rng)
-    except NotPositiveDefiniteError as error:
-        error.C = model.C
-        raise
+    with errors_at(model.C), products_in(plan.precision):
+        targets = problem.targets.like(chosen.labels)
+        moved = fit_representatives(fit, chosen, targets)
+        return calibrated(moved, problem, plan, rng)
 
 
 def _is_singular(found: GrownSolution | NearBoundary) -> bool:
