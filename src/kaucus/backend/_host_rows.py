@@ -55,7 +55,7 @@ class HostRows:
         return self.like.device
 
     def host(self) -> np.ndarray:
-        """Return all rows as they are on the host; a copy where they have an order."""
+        """Return all rows as a NumPy array; a copy if they are in another order."""
         return self.values if self.order is None else self.values[self.order]
 
     def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:

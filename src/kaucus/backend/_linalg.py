@@ -43,7 +43,7 @@ class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive definite is not, even with jitter."""
 
     C: float | None = None
-    """For K + I/C, where it is known."""
+    """C of the indefinite matrix K + I/C, if it is known."""
 
 
 class CholeskyFactor(NamedTuple):

@@ -104,7 +104,7 @@ def _copied_ahead(
 
 
 def copy_buffer_bytes(X: Array) -> int:
-    """Return what a budget for work on ``X`` must leave to rows that are copied."""
+    """Return the bytes on the device that blocks copied from the host may take."""
     return 2 * X.buffer_bytes if isinstance(X, HostRows) else 0
 
 

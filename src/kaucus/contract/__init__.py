@@ -1,4 +1,4 @@
-"""What every estimator and transformer promises: scikit-learn's contract, and ours.
+"""Base classes and checks that every estimator and transformer shares.
 
 Rows are checked where they are, fitted arrays follow X, and Ctrl-C or an error leaves a
 whole model behind, or none.

@@ -214,7 +214,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
         return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
 
     def _validation_error(self, y_val):
-        """Return what turns predictions into a root mean squared error."""
+        """Return a function that gives the root mean squared error of predictions."""
         targets = numeric_targets(np.asarray(y_val))
 
         def error(predictions) -> float:

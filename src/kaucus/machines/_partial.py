@@ -259,7 +259,7 @@ class PartialFit(NamedTuple):
             )
 
     def _solve(self, stream: Stream, model: Model, sums: RunningSums, interrupted):
-        """Solve for the coefficients; for C too, where it is due."""
+        """Solve for the coefficients, and choose C again when it is due."""
         plan = self.plan
         points = astype(model.representatives.points, stream.precision)
         due = not stream.all_kept and stream.n_seen >= _C_ANEW * stream.n_C

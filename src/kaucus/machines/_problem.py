@@ -71,7 +71,7 @@ class Plan(NamedTuple):
     precision: str | None = None
     memory_budget: int | str | None = None
     progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None
-    """Returns what is called with (n_done, n_total) while a stage is at work."""
+    """Returns the callback ``(n_done, n_total)`` of a stage, or None."""
     streamed: bool = False
     """Whether more rows will come, whose equations are added to those of these."""
     grows_fully: bool = False

@@ -1,4 +1,4 @@
-"""What is remembered of rows that came in parts."""
+"""State of ``partial_fit`` between two calls."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ class KeptRows(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """All that is remembered of earlier parts, beside the model."""
+    """State of ``partial_fit`` between two calls, without the model."""
 
     kept: KeptRows
     n_seen: int
@@ -71,7 +71,7 @@ class Stream(NamedTuple):
 def as_rows(
     model: Model, targets: Targets, memory_budget: int | str | None
 ) -> tuple[Representatives, np.ndarray]:
-    """Return the representatives, and targets that speak for the model.
+    """Return the representatives, and targets from which the model is fitted again.
 
     Least squares of the representatives alone, with targets t and weights W, have
     the solution a, b if K (W (K a + b − t) + a / C) = 0 and 1ᵀ W (K a + b − t) = 0.

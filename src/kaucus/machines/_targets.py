@@ -1,4 +1,4 @@
-"""What a machine is fitted to: classes or numbers, and how its values are judged.
+"""Targets of a fit, classes or numbers, and scores of its decision values.
 
 Both kinds of targets answer the same questions, so that one fit serves both: which
 columns the least squares are of, which rows are clustered together, how good decision

@@ -94,7 +94,7 @@ class NystromGram:
 
 
 KernelMatrix = KernelOperator | NystromGram
-"""What kernel k-means works on."""
+"""A kernel matrix, exact or approximated by landmarks."""
 
 
 def make_gram(

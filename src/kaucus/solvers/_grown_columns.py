@@ -53,7 +53,7 @@ class GrownColumns(NamedTuple):
 
 
 def columns_bytes(m: int, Z: Array) -> int:
-    """Return what the matrices of m representatives take, without blocks of rows."""
+    """Return the bytes of the matrices of m representatives, without blocks of rows."""
     return (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
 
 
