@@ -19,6 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--parts", nargs="+", metavar="PART", help="which comparisons of fast")
     add("--device", metavar="D", help="where gpu, and kernel-kmeans --large, compute")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
+    add("--jobs", type=int, default=1, help="steps at a time, for errors without times")
     add("--output", metavar="DIR", help="default: kaucus-results/bench-NAME")
     return parser
 

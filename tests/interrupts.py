@@ -36,9 +36,11 @@ def variants():
             solver="kaczmarz", n_runs=3, **BLOCKS
         ),
         "LSSVMRegressor-cg": LSSVMRegressor(solver="cg", **SEED),
-        "LSSVMClassifierCV-gammas": LSSVMClassifierCV(gammas=[0.1, 1.0]),
-        "LSSVMClassifierCV-part": LSSVMClassifierCV(max_samples=40, **SEED),
-        "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0]),
+        "LSSVMClassifierCV-gammas": LSSVMClassifierCV(gammas=[0.1, 1.0], kernel="rbf"),
+        "LSSVMClassifierCV-part": LSSVMClassifierCV(
+            max_samples=40, kernel="rbf", gammas=None, **SEED
+        ),
+        "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0], kernel="rbf"),
         "KMeansKernelClassifier-starts": KMeansKernelClassifier(
             5, kmeans_params={"n_init": 3}, refine=6, **SEED
         ),

@@ -142,9 +142,15 @@ def test_a_call_that_can_be_left_gives_its_result_or_its_error():
 # ---- progress --------------------------------------------------------------------
 
 SHOWN = {
-    "LSSVMClassifierCV": (LSSVMClassifierCV(verbose=1), r"0 of 15.*15 of 15"),
+    "LSSVMClassifierCV": (
+        LSSVMClassifierCV(kernel="rbf", gammas=None, verbose=1),
+        r"0 of 15.*15 of 15",
+    ),
     "KernelKMeans": (KernelKMeans(3, verbose=1), r"kernel of 75 rows.*step 1,"),
-    "KMeansKernelClassifier": (KMeansKernelClassifier(5, verbose=1), r"kernel \d of"),
+    "KMeansKernelClassifier": (
+        KMeansKernelClassifier(5, learn_metric=False, verbose=1),
+        r"kernel \d of",
+    ),
 }
 
 

@@ -5,7 +5,6 @@ the package array-api-compat. SciPy's sparse matrices count as NumPy: they are
 read with NumPy and every result made from them is a NumPy array.
 """
 
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -271,7 +270,7 @@ def take_rows(X: Array, rows: Array) -> Array:
     """
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
-        return as_like(some, X.like, dtype=dtype_name(X))
+        return X.of_block(as_like(some, X.like, dtype=dtype_name(X)))
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
     rows = as_like(rows, X)
@@ -299,7 +298,8 @@ def concat_rows(X: Array, Y: Array) -> Array:
     """
     if isinstance(Y, HostRows):
         first = to_numpy(X).astype(Y.values.dtype)
-        return replace(Y, values=np.concatenate([first, Y.host()]), order=None)
+        values = np.concatenate([first, Y.host()])
+        return HostRows(values, Y.like, Y.buffer_bytes)
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)

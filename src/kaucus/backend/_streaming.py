@@ -84,7 +84,7 @@ def stream_blocks(X: Array, blocks: Sequence[slice]) -> Iterator[Array]:
     copies = _copied_ahead(X.values, parts, X.like)
     for new in changes:
         if new:
-            block = astype(next(copies), dtype)
+            block = X.of_block(astype(next(copies), dtype))
         yield block
 
 

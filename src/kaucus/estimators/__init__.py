@@ -4,10 +4,12 @@ from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
+from kaucus.estimators._learned_metric import LearnedMetric
 from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
-from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
+from kaucus.estimators._ls_svm_classifier_cv import LSSVMClassifierCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
+from kaucus.estimators._ls_svm_regressor_cv import LSSVMRegressorCV
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter
@@ -22,6 +24,7 @@ __all__ = [
     "LSSVMClassifierCV",
     "LSSVMRegressor",
     "LSSVMRegressorCV",
+    "LearnedMetric",
     "LocalSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",

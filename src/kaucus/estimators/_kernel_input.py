@@ -102,13 +102,17 @@ class KernelInputMixin(ChecksParameters):
         kernel(X[:2, :], X[:3, :])  # a function of the user's: does it return a matrix?
         return kernel
 
+    def _placed(self, X):
+        """Return rows on the device, or as ``HostRows`` where they do not fit."""
+        return place_rows(X, self.device, self.memory_budget)
+
     def _kernel_and_rows(self, kernel, X):
         """Return kernel and rows on the device; row numbers for a given matrix.
 
         Rows that do not fit there stay, and are seen from there.
         """
         if kernel is not None:
-            return kernel, place_rows(X, self.device, self.memory_budget)
+            return kernel, self._placed(X)
         kernel = Precomputed(on_device(X, self.device))
         return kernel, kernel.row_numbers()
 

@@ -75,7 +75,7 @@ class PatchVotingClassifier(
     ----------
     estimator : classifier, default=None
         Fitted on the patches as rows. None:
-        ``KMeansKernelClassifier()``. For images, put a
+        ``KMeansKernelClassifier(learn_metric=False)``. For images, put a
         :class:`~kaucus.preprocessing.UnitNormalizer` before it, in a pipeline.
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, or a pair of both. None: nine tenths of each side,
@@ -304,7 +304,7 @@ class PatchVotingClassifier(
 
     def _new_estimator(self, patch_bytes: int, X):
         """Return the estimator to be fitted, with the memory that the patches leave."""
-        estimator = KMeansKernelClassifier()
+        estimator = KMeansKernelClassifier(learn_metric=False)
         if self.estimator is not None:
             estimator = clone(self.estimator)
         if self.memory_budget is None:

@@ -15,6 +15,7 @@ from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._expansion import kernel_expansion
 from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
 from kaucus.kernels._mahalanobis import MahalanobisRBF, regularisation_text
+from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
 from kaucus.kernels._median import median_gamma
 from kaucus.kernels._names import (
     kernel_class,
@@ -44,10 +45,12 @@ __all__ = [
     "Laplacian",
     "Linear",
     "MahalanobisRBF",
+    "MappedKernel",
     "NearestCenter",
     "Polynomial",
     "Precomputed",
     "Regularised",
+    "RowMap",
     "Sigmoid",
     "cell_numbers",
     "fill_constant_columns",
@@ -61,6 +64,7 @@ __all__ = [
     "known_by_name",
     "matrices_of",
     "median_gamma",
+    "metric_root",
     "path_kernel",
     "regularisation_text",
     "regularise_covariances",

@@ -6,6 +6,7 @@ the matrix, from prepared rows) and ``diag``; the rest is here.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 from kaucus.backend import (
@@ -94,6 +95,31 @@ class Kernel(ABC):
     def diag(self, X: Array) -> Array:
         """Return k(x, x) for each row, (n,), without the matrix."""
 
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        """Yield the gradients by x of each function f_j(x) = Σ_q a_qj k(x, z_q).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Z : array of shape (m, d)
+        coef : array of shape (m, t)
+
+        Yields
+        ------
+        array of shape (n, d)
+            For each of the t functions. 0 from a point at which a kernel has no
+            gradient, as exp(−‖x − z‖) at x = z.
+        """
+        raise no_gradient(self)
+
+
+def no_gradient(kernel: Kernel) -> NotImplementedError:
+    """Return the error for a kernel whose derivative is not known."""
+    return NotImplementedError(
+        f"{kernel!r} has no gradient here; use 'rbf', 'exponential', 'cauchy', "
+        "'laplacian', 'linear', 'poly' or 'sigmoid'."
+    )
+
 
 def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
@@ -122,6 +148,15 @@ class InnerProductKernel(Kernel):
     def of_inner_products(self, G: Array) -> Array:
         """Turn inner products into the kernel; may overwrite ``G``."""
 
+    def slope_of_inner_products(self, G: Array) -> Array:
+        """Return the derivative of the kernel by the inner product; may overwrite."""
+        raise no_gradient(self)
+
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        slope = self.slope_of_inner_products(inner_products(X, Z))
+        for j in range(coef.shape[1]):
+            yield (slope * coef[:, j][None, :]) @ Z
+
 
 class UnitDiagonalKernel(Kernel):
     """A kernel with k(x, x) = 1."""
@@ -147,3 +182,17 @@ class DistanceKernel(UnitDiagonalKernel):
     @abstractmethod
     def of_squared_distances(self, D: Array) -> Array:
         """Turn squared distances into the kernel; may overwrite ``D``."""
+
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        """Return the derivative of the kernel by ‖x − y‖², 0 where it has none.
+
+        May overwrite ``D``.
+        """
+        raise no_gradient(self)
+
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        x_rows, z_rows = self.prepare_pair(X, Z)
+        slope = self.slope_of_squared_distances(squared_distances(x_rows, z_rows))
+        X, Z = x_rows.values, z_rows.values
+        for a in (2 * coef[:, j] for j in range(coef.shape[1])):
+            yield X * (slope @ a)[:, None] - (slope * a[None, :]) @ Z

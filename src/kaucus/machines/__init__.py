@@ -3,6 +3,14 @@
 Knows rows, classes and numbers; not estimators, their parameters or their warnings.
 """
 
+from kaucus.machines._folds import Family
+from kaucus.machines._metric import (
+    FoundMetric,
+    enough_rows,
+    only_scaled,
+    search_metric,
+)
+from kaucus.machines._metric_search import MetricOptions
 from kaucus.machines._partial import PartialFit
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
@@ -29,15 +37,21 @@ __all__ = [
     "SIZES",
     "USUAL_JITTER",
     "ClassTargets",
+    "Family",
+    "FoundMetric",
+    "MetricOptions",
     "Model",
     "NumberTargets",
     "PartialFit",
     "Plan",
     "Problem",
     "all_classes",
+    "enough_rows",
     "fit_represented",
     "left_out_shares",
     "one_vs_rest_targets",
+    "only_scaled",
+    "search_metric",
     "search_table",
     "warn_at_edge",
 ]

@@ -4,6 +4,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
+from kaucus.solvers._column_model import decompose_columns
 from kaucus.solvers._compress import compress_columns
 from kaucus.solvers._equations import RowData
 from kaucus.solvers._fit import FitResult, fit_ls_svm
@@ -23,6 +24,7 @@ from kaucus.solvers._low_rank_search import (
     affordable_search,
     search_on_representatives,
 )
+from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._plan import plan_ls_svm
 from kaucus.solvers._result import LSSVMSolution, SolveInfo
 from kaucus.solvers._running import RunningSums, add_rows, solve_running
@@ -31,6 +33,7 @@ from kaucus.solvers._scores import (
     fit_shift,
     fit_temperature,
     log_losses,
+    log_losses_of_rows,
     regression_score,
     softmax,
     sum_of_exponentials,
@@ -58,10 +61,12 @@ __all__ = [
     "classification_score",
     "columns_bytes",
     "compress_columns",
+    "decompose_columns",
     "fit_ls_svm",
     "fit_shift",
     "fit_temperature",
     "log_losses",
+    "log_losses_of_rows",
     "margin_hardness",
     "plan_ls_svm",
     "random_hardness",
@@ -71,6 +76,7 @@ __all__ = [
     "search_by_leave_one_out",
     "search_on_representatives",
     "softmax",
+    "solve_ls_svm",
     "solve_on_representatives",
     "solve_running",
     "solve_with_hard_rows",

@@ -12,6 +12,7 @@ the temperature; J. Platt (1999), for targets that are not quite 0 and 1, by whi
 stays finite on separable data.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -250,6 +251,24 @@ def log_losses(
     Of the softmax of ``values``, (n, c, k) for targets ±1, at the better of two
     temperatures, ½ and ¼. k = 1 is for two classes: the other has minus the value.
     """
+    losses = [
+        np.average(each, axis=0, weights=sample_weight)
+        for each in _log_losses_at(values, labels)
+    ]
+    return np.minimum(*losses)
+
+
+def log_losses_of_rows(
+    values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the terms of :func:`log_losses`, one for each row and set, (n, c)."""
+    each = np.stack(list(_log_losses_at(values, labels)))
+    best = np.argmin(np.average(each, axis=1, weights=sample_weight), axis=0)
+    return np.take_along_axis(each, best[None, None, :], axis=0)[0]
+
+
+def _log_losses_at(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the log-loss of each row and set, (n, c), at each temperature."""
     if values.shape[2] == 1:
         margins = np.where(labels == 1, 2.0, -2.0)[:, None] * values[:, :, 0]
         lost = np.maximum(-margins, 0.0)
@@ -259,12 +278,9 @@ def log_losses(
         lost = highest - np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
         behind, first = highest[:, :, None] - values, 0.0
     shares = np.exp(-behind / _TEMPERATURES[0])
-    losses = []
     for temperature in _TEMPERATURES:
-        each = np.log(first + shares.sum(axis=2)) + lost / temperature
-        losses.append(np.average(each, axis=0, weights=sample_weight))
+        yield np.log(first + shares.sum(axis=2)) + lost / temperature
         shares *= shares  # half of the temperature
-    return np.minimum(*losses)
 
 
 def regression_score(
