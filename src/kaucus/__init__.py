@@ -15,6 +15,8 @@ __all__ = [
     "LSSVMRegressor",
     "LSSVMRegressorCV",
     "LocalSVC",
+    "PatchKernelClassifier",
+    "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
 ]
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
+        PatchKernelClassifier,
+        PatchKernelRegressor,
         PatchVotingClassifier,
         SphericalKMeans,
     )

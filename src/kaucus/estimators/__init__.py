@@ -9,6 +9,8 @@ from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
+from kaucus.estimators._patch_kernel_classifier import PatchKernelClassifier
+from kaucus.estimators._patch_kernel_regressor import PatchKernelRegressor
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
@@ -23,6 +25,8 @@ __all__ = [
     "LSSVMRegressor",
     "LSSVMRegressorCV",
     "LocalSVC",
+    "PatchKernelClassifier",
+    "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
     "StepProgress",

@@ -24,6 +24,8 @@ from kaucus.kernels._names import (
 )
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers
+from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
+from kaucus.kernels._patch_kernel import PatchKernel, add_gaussian, learn_distances
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
@@ -37,18 +39,22 @@ __all__ = [
     "ClusterRBF",
     "Cosine",
     "Exponential",
+    "FilterGroup",
     "GammaPath",
     "Gaussian",
+    "KeptFeatures",
     "Kernel",
     "KernelOperator",
     "Laplacian",
     "Linear",
     "MahalanobisRBF",
     "NearestCenter",
+    "PatchKernel",
     "Polynomial",
     "Precomputed",
     "Regularised",
     "Sigmoid",
+    "add_gaussian",
     "cell_numbers",
     "fill_constant_columns",
     "gamma_path",
@@ -59,6 +65,7 @@ __all__ = [
     "kernel_names",
     "kernels_with_gamma",
     "known_by_name",
+    "learn_distances",
     "matrices_of",
     "median_gamma",
     "path_kernel",

@@ -4,6 +4,15 @@ Knows rows, classes and numbers; not estimators, their parameters or their warni
 """
 
 from kaucus.machines._partial import PartialFit
+from kaucus.machines._pictures import (
+    ALTERNATIVES,
+    PictureModel,
+    PicturePlan,
+    fit_pictures,
+    picture_decision_values,
+)
+from kaucus.machines._pictures import CS as PICTURE_CS
+from kaucus.machines._pictures import GAMMAS as PICTURE_GAMMAS
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES
@@ -23,6 +32,7 @@ from kaucus.machines._tuning import (
 )
 
 __all__ = [
+    "ALTERNATIVES",
     "AUTO_KERNELS",
     "CS",
     "GAMMA_FACTORS",
@@ -31,13 +41,19 @@ __all__ = [
     "ClassTargets",
     "Model",
     "NumberTargets",
+    "PICTURE_CS",
+    "PICTURE_GAMMAS",
     "PartialFit",
+    "PictureModel",
+    "PicturePlan",
     "Plan",
     "Problem",
     "all_classes",
+    "fit_pictures",
     "fit_represented",
     "left_out_shares",
     "one_vs_rest_targets",
+    "picture_decision_values",
     "search_table",
     "warn_at_edge",
 ]

@@ -23,6 +23,7 @@ from kaucus.solvers._low_rank_search import (
     affordable_search,
     search_on_representatives,
 )
+from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._plan import plan_ls_svm
 from kaucus.solvers._result import LSSVMSolution, SolveInfo
 from kaucus.solvers._running import RunningSums, add_rows, solve_running
@@ -71,6 +72,7 @@ __all__ = [
     "search_by_leave_one_out",
     "search_on_representatives",
     "softmax",
+    "solve_ls_svm",
     "solve_on_representatives",
     "solve_running",
     "solve_with_hard_rows",
