@@ -46,6 +46,7 @@ NAMES = (
     "defaults",
     "fast",
     "gpu",
+    "pictures",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

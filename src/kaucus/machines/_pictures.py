@@ -166,7 +166,9 @@ class _Judge:
         if not open_ones:
             return chosen
         tell = _counter(self.plan, "alternative", open_ones)
-        pair = _nearest(self.plan.gammas, FIRST_GAMMA), _nearest(self.plan.Cs, FIRST_C)
+        gamma = _nearest(self.plan.gammas, FIRST_GAMMA)
+        # At the best of three C: at a fixed one, what is smoother would look better.
+        Cs = {_nearest(self.plan.Cs, FIRST_C / k) for k in (1, 3, 10)}
         X = take_rows(self.X, self.order[: self.few])
         some = slice(0, -(-self.filters // len(self.plan.banks)))
         banks = [bank.part(some) for bank in self.plan.banks]
@@ -177,7 +179,7 @@ class _Judge:
             found = [learn_distances(X, how, part, self.budget)[0] for part in parts]
             D = list(itertools.chain.from_iterable(found))
             tell()
-            return self._loss(D, *pair, trial)
+            return min(self._loss(D, gamma, C, trial) for C in sorted(Cs))
 
         least = loss(chosen)
         for name, values in open_ones.items():
