@@ -17,6 +17,7 @@ from kaucus.backend import (
     row_blocks,
     rows_for_device,
     stream_blocks,
+    to_device,
     to_numpy,
 )
 from kaucus.pictures import (
@@ -216,6 +217,7 @@ class PatchDictionary(ImageTransformer):
 
     def _prepare_images(self, X):
         self._check_numbers()
+        resolve_precision(self.precision, to_device(X[:1, :], self.device))
         check_pictures(X, self.image_shape_, self.patch_sizes, self.pooling)
         tell_guess(self, X)
         pixels = pixel_range(X)
