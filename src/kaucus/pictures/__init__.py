@@ -20,6 +20,7 @@ from kaucus.pictures._responses import (
     mirrored_features,
     n_positions,
     resolve_precision,
+    responses_of,
 )
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "n_positions",
     "pixel_range",
     "resolve_precision",
+    "responses_of",
     "with_mirrored",
 ]

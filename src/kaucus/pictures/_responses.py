@@ -147,6 +147,12 @@ def features_of(
     return out
 
 
+def responses_of(X: Array, how: PictureFeatures, bank: FilterBank) -> Array:
+    """Return the responses z of a few pictures, (n, positions, m)."""
+    work = _Work.of(how._replace(threshold=0.0), bank, 1, X)
+    return work.responses(work.images(X))
+
+
 class _Work(NamedTuple):
     """Arrays for the features of a block, where the pictures are."""
 
@@ -178,12 +184,16 @@ class _Work(NamedTuple):
         m, d = self.filters.shape[0], math.prod(self.filters.shape[1:])
         return self.weights.shape[1] * (3 * size * m + 12 * d)
 
+    def images(self, pictures: Array) -> Array:
+        """Return rows as images (b, c, H, W), in the unit of the range of pixels."""
+        how = self.how
+        scaled = (astype(pictures, how.dtype) - how.pixels.middle) / how.pixels.length
+        return array_namespace(scaled).reshape(scaled, (scaled.shape[0], *how.shape))
+
     def features(self, pictures: Array) -> Array:
         """Return the features of a block of pictures, (b, cells · 2 · m)."""
         how, xp = self.how, array_namespace(pictures)
-        images = astype(pictures, how.dtype)
-        images = (images - how.pixels.middle) / how.pixels.length
-        images = xp.reshape(images, (images.shape[0], *how.shape))
+        images = self.images(pictures)
         pooled = self.pooled(images)
         if how.mirror:
             pooled = (pooled + self.pooled(xp.flip(images, axis=3))) / 2
@@ -192,12 +202,14 @@ class _Work(NamedTuple):
             return sqrt(pooled)
         return pooled if how.power == 1 else pooled**how.power
 
+    def responses(self, images: Array) -> Array:
+        """Return the responses less the threshold, (b, positions, m)."""
+        scale = self.contrast(images)
+        return convolve(images, self.filters, scale=scale, bias=self.bias)
+
     def pooled(self, images: Array) -> Array:
         """Return the means of both parts of the responses, (b, cells, 2 m)."""
-        responses = convolve(
-            images, self.filters, scale=self.contrast(images), bias=self.bias
-        )
-        parts = window_means(responses, self.weights, self.how.threshold)
+        parts = window_means(self.responses(images), self.weights, self.how.threshold)
         joined = array_namespace(images).concat(parts, axis=2)
         return astype(joined, self.how.dtype)
 
