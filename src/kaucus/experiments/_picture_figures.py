@@ -27,12 +27,10 @@ def draw_patches(
     if not found:
         return None
     cell = found[0].cell
-    n_train = min(cell.n_train or _N_TRAIN, _N_TRAIN)
-    split = load_split(
-        cell.dataset, n_train=n_train, dtype="uint8", data_home=data_home
-    )
+    split = load_split(cell.dataset, dtype="uint8", data_home=data_home)
+    some = slice(0, min(cell.n_train or _N_TRAIN, _N_TRAIN))
     model = build_method(cell.method, cell.params, seed=cell.seeds[0])
-    model.fit(split.X_train, split.y_train)
+    model.fit(split.X_train[some], split.y_train[some])
     X_test, y_test = split.X_test[:_N_TEST], split.y_test[:_N_TEST]
     return draw_picture_model(model, X_test, y_test, path, title=figure.title)
 
@@ -59,13 +57,14 @@ def draw_picture_model(
         Text above.
     """
     filters = model.kernel_.parts[0][0].bank.filters[: _ACROSS * _FILTER_ROWS]
-    n_down = _FILTER_ROWS + 2
+    n_down = _FILTER_ROWS + 2  # responses, and hardest pictures
     with figure_file(path, 0.9 * _ACROSS, 1.05 * n_down + 0.5, **SMALL) as canvas:
         panels = canvas.subplots(n_down, _ACROSS)
         for panel in panels.ravel():
             panel.set_axis_off()
         for panel, one in zip(panels[:_FILTER_ROWS].ravel(), filters, strict=False):
             _show(panel, one)
+        panels[0, 0].set_title("filters", loc="left")
         _draw_responses(panels[_FILTER_ROWS], model, X[:1])
         _draw_hardest(panels[_FILTER_ROWS + 1], model, X, y)
         canvas.suptitle(title, x=0.01, ha="left")
