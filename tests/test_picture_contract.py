@@ -18,10 +18,10 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.pictures import _filters
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 from tests.discovery import OF_PICTURES, name_of
+from tests.interrupts import count_calls, outcome_of
 from tests.test_docstrings import entries, sections
 
 SMALL = {
@@ -187,16 +187,22 @@ def test_a_model_moves_between_libraries(model, digits):
     assert_allclose(output(fitted, X), expected, rtol=1e-3, atol=1e-4)
 
 
-@each_model
-def test_an_interrupted_fit_leaves_no_model(model, digits, monkeypatch):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
+BY_REPRESENTATIVES = PatchKernelClassifier(
+    8, 3, image_shape=(8, 8), n_representatives=40, random_state=0
+)
 
-    fitted = clone(model).fit(*digits)
-    monkeypatch.setattr(_filters, "whitening_of", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(*digits)
-    assert not [name for name in vars(fitted) if name.endswith("_")]
+
+@pytest.mark.parametrize("model", [*of_digits(), BY_REPRESENTATIVES], ids=name_of)
+def test_ctrl_c_keeps_a_model_and_tells_or_leaves_it_not_fitted(model, digits):
+    X, y = digits
+    fitted = clone(model)
+    n_calls = count_calls(lambda: fitted.fit(X, y))
+    for k in np.unique(np.linspace(2, n_calls, 5).astype(int)):
+        # One that was fitted before holds no mix of old and new either.
+        for again in (clone(model), fitted):
+            outcome_of(again, lambda again=again: again.fit(X, y), k)  # fails itself
+    fitted.fit(X, y)
+    assert np.isfinite(output(fitted, X)).all()
 
 
 @each_model

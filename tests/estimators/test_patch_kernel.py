@@ -133,8 +133,8 @@ def test_the_smallest_leave_one_out_loss_is_chosen(digits):
     X, y, *_ = digits
     model = PatchKernelClassifier(**SMALL).fit(X, y)
     found = model.search_results_
-    pairs = found["loss"][-8:]  # five C at one gamma, then the other gammas
-    best = len(found["loss"]) - 8 + int(np.argmin(pairs))
+    pairs = found["loss"][-9:]  # five C at one gamma, then the other gammas
+    best = len(found["loss"]) - 9 + int(np.argmin(pairs))
     assert found["C"][best] == model.C_
     assert model.gamma_ == found["gamma"][best]
     assert set(found["mirror"]) == {False, True}

@@ -44,7 +44,7 @@ from kaucus.machines._targets import Targets
 from kaucus.pictures import FilterBank, PictureFeatures, PixelRange
 from kaucus.solvers import LSSVMSolution, solve_ls_svm, solve_with_hard_rows
 
-GAMMAS = (0.125, 0.25, 0.5, 1.0)
+GAMMAS = (0.125, 0.25, 0.5, 1.0, 2.0)
 CS = (10.0, 30.0, 100.0, 300.0, 1000.0)
 # What is compared; the search begins with the first of each.
 ALTERNATIVES = {
