@@ -97,6 +97,9 @@ def steps(settings: Settings) -> list[Step]:
     ]
     few = {"n_filters": _filters(2048, sizes), **AUTO}
     found += [fit("cifar", "2,048 filters", "cifar10", s, few) for s in SEEDS]
+    grids = {**few, "pooling": (2, 3, 4), "combine": "mean"}
+    label = "2,048 filters, three grids, mean of Gaussians"
+    found += [fit("cifar", label, "cifar10", s, grids) for s in SEEDS]
     found += [
         fit("mnist", label, "mnist", 0, options)
         for label, options in mnist_ways(sizes).items()

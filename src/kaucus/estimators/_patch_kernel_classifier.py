@@ -118,8 +118,10 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
 
     Notes
     -----
-    What is ``"auto"`` is chosen by the leave-one-out log-loss of up to 2,000 training
-    pictures (10,000 on a GPU), each parameter in its turn.
+    What is ``"auto"`` is chosen by the leave-one-out log-loss of up to 2,500 training
+    pictures (10,000 on a GPU), each parameter in its turn. Mirror images and other
+    values of threshold, pooling and power are taken where they are better by twice the
+    standard error of the difference.
 
     n pictures, m filters, q cells: n m H W c p² multiplications for the responses,
     n² m q for the inner products, n³/3 for the solution; n² numbers of float32, and
