@@ -184,7 +184,9 @@ def test_a_model_moves_between_libraries(model, digits):
     fitted = clone(model).fit(torch.asarray(X), y)
     expected = output(fitted, torch.asarray(X)).numpy()
     fitted.to_device("numpy")
-    assert_allclose(output(fitted, X), expected, rtol=1e-3, atol=1e-4)
+    # Features are rounded to float32, otherwise in each library.
+    rounding = 1e-4 * np.abs(expected).max()
+    assert_allclose(output(fitted, X), expected, rtol=1e-3, atol=rounding)
 
 
 BY_REPRESENTATIVES = PatchKernelClassifier(
