@@ -9,7 +9,12 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.machines import NumberTargets, _pictures, one_vs_rest_targets
+from kaucus.machines import (
+    NumberTargets,
+    _picture_search,
+    _pictures,
+    one_vs_rest_targets,
+)
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 
@@ -76,7 +81,7 @@ def _plan(X, y):
     bank = model.kernel_.parts[0][0].bank
     choices = {"mirror": (False,), "threshold": (1.0,), "cells": (3,), "power": (0.5,)}
     how = model.kernel_.how
-    return _pictures.PicturePlan(
+    return _picture_search.PicturePlan(
         how.shape, how.pixels, [bank], "float64", choices, (0.5,), (20.0,)
     )
 
@@ -102,6 +107,17 @@ def test_fewer_representatives_are_random_ones_and_hard_ones(digits):
     assert model.dual_coef_.shape == (len(model.X_fit_), 10)
     assert model.score(X_test, y_test) > 0.85
     assert {tuple(row) for row in model.X_fit_} <= {tuple(row) for row in X}
+
+
+def test_rows_that_are_left_out_are_no_representatives(digits):
+    X, y, *_ = digits
+    plan = _plan(X, y)._replace(n_representatives=120)
+    model = _pictures.fit_pictures(
+        X, _pictures_targets(y), plan, np.random.default_rng(0)
+    )
+    assert len(model.rows) > 60  # hard ones too
+    assert not set(model.unseen_rows) & set(model.rows)
+    assert len(model.unseen_rows) == len(model.solution.loo_decision) == 20
 
 
 def test_classes_are_learned_with_probabilities(digits):
@@ -156,19 +172,19 @@ def test_the_first_gives_way_only_to_what_is_clearly_better(rng):
     losses = rng.exponential(size=400)
     noise = rng.normal(0, 0.2, size=400)  # a standard error of 0.01
     noise -= noise.mean()
-    assert not _pictures._is_better(losses - 0.015 + noise, losses)
-    assert _pictures._is_better(losses - 0.03 + noise, losses)
-    assert not _pictures._is_better(losses, losses)
+    assert not _picture_search._is_better(losses - 0.015 + noise, losses)
+    assert _picture_search._is_better(losses - 0.03 + noise, losses)
+    assert not _picture_search._is_better(losses, losses)
 
 
 def test_losses_of_rows_have_the_mean_that_targets_are_scored_by(digits, rng):
     _, y, *_ = digits
     targets, rows = _pictures_targets(y), np.arange(50)
     values = rng.normal(size=(50, 10))
-    found = _pictures._row_losses(targets, values, rows)
+    found = _picture_search._row_losses(targets, values, rows)
     assert_allclose(found.mean(), -targets.score(values, None, rows), rtol=1e-6)
     numbers = NumberTargets(rng.normal(size=(50, 2)), 1)
-    found = _pictures._row_losses(numbers, values[:, :2], rows)
+    found = _picture_search._row_losses(numbers, values[:, :2], rows)
     assert_allclose(found.mean(), -numbers.score(values[:, :2], None, rows))
 
 

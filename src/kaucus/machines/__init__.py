@@ -4,15 +4,14 @@ Knows rows, classes and numbers; not estimators, their parameters or their warni
 """
 
 from kaucus.machines._partial import PartialFit
+from kaucus.machines._picture_search import ALTERNATIVES, PicturePlan
+from kaucus.machines._picture_search import CS as PICTURE_CS
+from kaucus.machines._picture_search import GAMMAS as PICTURE_GAMMAS
 from kaucus.machines._pictures import (
-    ALTERNATIVES,
     PictureModel,
-    PicturePlan,
     fit_pictures,
     picture_decision_values,
 )
-from kaucus.machines._pictures import CS as PICTURE_CS
-from kaucus.machines._pictures import GAMMAS as PICTURE_GAMMAS
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES
