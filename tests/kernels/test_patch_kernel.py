@@ -1,11 +1,12 @@
 """The kernel of patches: blocks of filters, mirror images as rows, against loops."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kaucus.backend import to_numpy
+from kaucus.backend import HostRows, to_numpy
 from kaucus.kernels import (
     FilterGroup,
     KeptFeatures,
@@ -173,7 +174,37 @@ def test_kept_features_give_the_same_matrix(rng):
     kernel = make_kernel(X, rng, grids=(2, 3), mean=True)
     kept = KeptFeatures()
     assert not kept.are_with(Z)
-    kept.parts = [list(kernel.blocks_of(X, part, 2**28)) for part in kernel.parts]
+    kept.parts = [list(kernel.blocks_of(X, part, 2**28, 12)) for part in kernel.parts]
     assert kept.are_with(Z)
     assert kept.n_bytes() == kernel.feature_bytes(12)
     assert_close(kernel.of_features(Z, kept.parts), kernel(Z, X), rtol=1e-12)
+
+
+# ---- memory --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "m"), [(600, 2), (2, 600)])
+def test_many_pictures_beside_few_stay_within_the_budget(rng, n, m):
+    X, Z = pictures(rng, n), pictures(rng, m)
+    kernel = make_kernel(pictures(rng, 40), rng, n_filters=128, precision="float32")
+    budget = 2 * 2**20
+    assert kernel.feature_bytes(n + m) > 2 * budget
+    kernel = replace(kernel, memory_budget=budget)
+    expected = replace(kernel, memory_budget=2**30)(Z, X)
+    tracemalloc.start()
+    try:
+        K = kernel(Z, X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.2 * budget
+    assert_close(K, expected, rtol=1e-4)
+
+
+def test_rows_of_the_host_give_the_same_matrix(rng):
+    torch = pytest.importorskip("torch")
+    X, Z = pictures(rng, 30), pictures(rng, 7)
+    kernel = make_kernel(X, rng)
+    host = HostRows(X, torch.zeros((1, 81), dtype=torch.uint8), 81 * 4)
+    assert_close(kernel(host), kernel(X), rtol=1e-6)
+    assert_close(kernel(torch.asarray(Z), host), kernel(Z, X), rtol=1e-6)

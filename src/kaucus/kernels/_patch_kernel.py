@@ -1,7 +1,7 @@
 """A Gaussian kernel of pictures, summed over blocks of filters.
 
-With the features φ of ``kaucus.pictures``, each less its mean and over
-its standard deviation, and σ² the mean of ‖φ‖²,
+With the features φ of ``kaucus.pictures``, each less its mean and over its standard
+deviation, and σ² the mean of ‖φ‖²,
 
     k(x, y) = mean over parts of exp(−γ ‖φ(x) − φ(y)‖² / (2 σ²)),
 
@@ -9,9 +9,11 @@ where a part is some sizes of patches and grids of cells. With filters in pairs,
 mean is also over ‖φ(x) − φ(y)‖ and ‖φ(x) − φ(ȳ)‖ with the mirror image ȳ of y. As then
 k(x̄, ȳ) = k(x, y) before that mean, a least-squares SVM with it is that of all pictures
 and all mirror images as rows of their own, of half the size, and its leave-one-out
-leaves out a picture with its mirror image. The inner products are sums
-over filters: features of a block of filters are made, multiplied, and forgotten. So
-n pictures take n² numbers, whatever the number of features.
+leaves out a picture with its mirror image.
+
+The inner products are sums over filters: features of a block of filters are made,
+multiplied, and forgotten. So n pictures take n² numbers, whatever the number of
+features.
 """
 
 import itertools
@@ -86,9 +88,9 @@ class PatchKernel(UnitDiagonalKernel):
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         budget = resolve_budget(self.memory_budget, X)
         if Y is not None:
-            return self.of_features(
-                X, [self.blocks_of(Y, p, budget) for p in self.parts]
-            )
+            n = X.shape[0] + Y.shape[0]
+            blocks = [self.blocks_of(Y, part, budget, n) for part in self.parts]
+            return self.of_features(X, blocks)
         K = None
         for part in self.parts:
             matrices, _ = learn_distances(X, self.how, part, budget)
@@ -102,13 +104,14 @@ class PatchKernel(UnitDiagonalKernel):
             K = add_gaussian(K, matrices.pop(0), self.gamma, n_all)
         return K
 
-    def blocks_of(self, Y: Array, part: Part, budget: int) -> Iterator:
-        """Yield the blocks of standardised features of pictures, one at a time."""
+    def blocks_of(self, Y: Array, part: Part, budget: int, n_rows: int) -> Iterator:
+        """Yield the blocks of standardised features of pictures, one at a time.
+
+        ``n_rows`` is for how many pictures there must be room at a time.
+        """
         for k, group in enumerate(part):
             assert group.moments is not None
-            for which in filter_blocks(
-                group, self.how, Y.shape[0], budget // 2, _like(Y)
-            ):
+            for which in filter_blocks(group, self.how, n_rows, budget // 2, Y):
                 bank = group.bank.part(which)
                 phi = features_of(Y, self.how, bank, group.n_cells, budget=budget // 4)
                 yield k, which, standardise(phi, *group.moments.of_filters(which))
@@ -146,7 +149,7 @@ class PatchKernel(UnitDiagonalKernel):
         budget, to_mirror = resolve_budget(self.memory_budget, X), 0.0
         for part in self.parts:
             D = 0.0
-            for k, _, phi in self.blocks_of(X, part, budget):
+            for k, _, phi in self.blocks_of(X, part, budget, 2 * X.shape[0]):
                 D = D + feature_norms(phi - mirrored_features(phi, part[k].n_cells))
             to_mirror = to_mirror + xp.exp(-self.gamma / 2 / _total(part) * D)
         return (one + astype(to_mirror / len(self.parts), dtype)) / 2
@@ -203,15 +206,14 @@ def learn_distances(
     part : tuple of FilterGroup
         With moments.
     """
-    n = X.shape[0]
-    xp, like = array_namespace(X), _like(X)
-    place = {"dtype": getattr(xp, how.dtype), "device": device_of(like)}
+    xp, n = array_namespace(X), X.shape[0]
+    place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
     grams = [xp.zeros((n, n), **place) for _ in range(1 + how.paired)]
     rest = max(budget - len(grams) * n * n * itemsize(grams[0]), 1)
     learned = []
     for k, group in enumerate(part):
         found = []
-        for which in filter_blocks(group, how, n, rest, like):
+        for which in filter_blocks(group, how, n, rest, X):
             bank = group.bank.part(which)
             phi = features_of(X, how, bank, group.n_cells, budget=rest // 4)
             if group.moments is None:
@@ -304,7 +306,3 @@ def _of_products(G: Array, x_squares: Array, y_squares: Array, total: float) -> 
     G += (x_squares / total)[:, None]
     G += (y_squares / total)[None, :]
     return not_negative(G)
-
-
-def _like(X: Array) -> Array:
-    return X.like if hasattr(X, "like") else X

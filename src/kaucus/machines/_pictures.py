@@ -217,15 +217,21 @@ def picture_decision_values(
         ``tell(n_done, n)`` after each block.
     """
     budget, parts = resolve_budget(kernel.memory_budget, X), []
+    xp, n, m = array_namespace(X), X.shape[0], Z.shape[0]
     if not kept.are_with(X):
         kept.parts = None
-        if kernel.feature_bytes(Z.shape[0]) <= budget // KEPT_SHARE:
-            kept.parts = [list(kernel.blocks_of(Z, p, budget)) for p in kernel.parts]
-    xp, n = array_namespace(X), X.shape[0]
+        if kernel.feature_bytes(m) <= budget // KEPT_SHARE:
+            kept.parts = [
+                list(kernel.blocks_of(Z, part, budget, m)) for part in kernel.parts
+            ]
     rest = max(budget - kept.n_bytes(), budget // 4)
     copies = 4 * (1 + (len(kernel.parts) > 1))
-    for rows in row_blocks(n, copies * Z.shape[0], rest // 4):
-        blocks = kept.parts or [kernel.blocks_of(Z, p, rest) for p in kernel.parts]
+    # A row of the matrix, and the features of a picture to a block of filters.
+    row_bytes = copies * m + min(kernel.feature_bytes(1), max(rest // 4 // m, 1))
+    for rows in row_blocks(n, row_bytes, rest // 4):
+        blocks = kept.parts or [
+            kernel.blocks_of(Z, part, rest, m) for part in kernel.parts
+        ]
         K = kernel.of_features(X[rows, :], blocks)
         for some in row_blocks(K.shape[0], 8 * K.shape[1], 2**27):
             parts.append(astype(K[some, :], "float64") @ coef + intercept)

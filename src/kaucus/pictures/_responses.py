@@ -125,14 +125,12 @@ def features_of(
     tell : callable
         Called with the number of pictures done, after each block.
     """
-    like = X[:1, :] if not hasattr(X, "like") else X.like
-    xp = array_namespace(like)
-    work = _Work.of(how, bank, n_cells, like)
+    xp, work = array_namespace(X), _Work.of(how, bank, n_cells, X)
     width = 2 * n_cells**2 * bank.filters.shape[0]
-    dtype, place = getattr(xp, how.dtype), device_of(like)
+    dtype, place = getattr(xp, how.dtype), device_of(X)
     out = xp.empty((X.shape[0], width), dtype=dtype, device=place)
     workers = n_workers(X)
-    block = _BLOCK_BYTES_GPU if on_gpu(like) else _BLOCK_BYTES_CPU
+    block = _BLOCK_BYTES_GPU if on_gpu(X) else _BLOCK_BYTES_CPU
     slices = list(
         row_blocks(X.shape[0], work.bytes_per_picture(), min(block, budget // workers))
     )
