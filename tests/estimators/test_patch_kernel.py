@@ -227,7 +227,7 @@ def test_explain_tells_what_was_chosen(digits):
     text = PatchKernelClassifier(**FIXED).fit(X, y).explain()
     assert "12 filters" in text
     assert "C=20" in text
-    assert "200 all pictures" in text
+    assert "all 200 pictures" in text
 
 
 # ---- memory and blocks ---------------------------------------------------------------

@@ -184,13 +184,14 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         n_filters = sum({id(g.bank.filters): g.n_filters for g in groups}.values())
         cells = self.pooling_ if isinstance(self.pooling_, tuple) else (self.pooling_,)
         grids = ", ".join(f"{n} x {n}" for n in cells)
-        how = "all pictures" if self.solver_ == "cholesky" else "representatives"
+        n, exact = self.X_fit_.shape[0], self.solver_ == "cholesky"
+        columns = f"all {n} pictures" if exact else f"{n} representatives"
         return (
             f"pictures of shape {self.image_shape_}, {n_filters} filters, {grids} "
             f"cells, mirror={self.mirror_}, threshold={self.threshold_:g}, "
             f"power={self.power_:g}, gamma={self.gamma_:g}, C={self.C_:g}, of "
             f"{len(self.search_results_['loss'])} trials by leave-one-out; kernel "
-            f"columns of {self.X_fit_.shape[0]} {how}, solver={self.solver_!r}."
+            f"columns of {columns}, solver={self.solver_!r}."
         )
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
