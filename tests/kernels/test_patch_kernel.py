@@ -108,6 +108,19 @@ def _without_moments(kernel):
     return tuple(group._replace(moments=None) for group in kernel.parts[0])
 
 
+def test_progress_counts_all_pictures_for_each_block_of_filters(rng, monkeypatch):
+    X = pictures(rng, 20)
+    kernel = make_kernel(X, rng, n_filters=4)
+    monkeypatch.setattr(_patch_features, "_FEATURE_BYTES_CPU", 1)
+    told = []
+    part = kernel.parts[0]
+    learn_distances(
+        X, kernel.how, part, 2**28, tell=lambda done, all_: told.append((done, all_))
+    )
+    assert max(told) == (160, 160)  # 20 pictures, two sizes, four filters each
+    assert {n_all for _, n_all in told} == {160}
+
+
 def test_a_small_budget_means_small_blocks(rng):
     group = FilterGroup(make_kernel(pictures(rng, 9), rng).parts[0][0].bank, 2)
     how = PictureFeatures(SHAPE, pixel_range(pictures(rng, 9)), 1, 1, False, "float32")

@@ -17,7 +17,7 @@ features.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -184,6 +184,7 @@ def learn_distances(
     part: Part,
     budget: int,
     keep: FeatureBlocks | None = None,
+    tell: Callable[[int, int], object] | None = None,
 ) -> tuple[list[Array], Part]:
     """Return squared distances of pictures over σ², (n, n), and moments of features.
 
@@ -197,6 +198,8 @@ def learn_distances(
         Bytes for the matrix and for the features of a block of filters.
     keep : list, default=None
         Where the blocks of standardised features are put, if they are wanted.
+    tell : callable, default=None
+        ``tell(n_done, n_all)``; each block of filters counts all pictures.
 
     Returns
     -------
@@ -210,12 +213,20 @@ def learn_distances(
     place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
     grams = [xp.zeros((n, n), **place) for _ in range(1 + how.paired)]
     rest = max(budget - len(grams) * n * n * itemsize(grams[0]), 1)
-    learned = []
+    learned, n_done = [], 0
+    blocks = [filter_blocks(group, how, n, rest, X) for group in part]
+    n_all = n * sum(map(len, blocks))
+
+    def told(n_pictures: int) -> None:
+        if tell is not None:
+            tell(n_done + n_pictures, n_all)
+
     for k, group in enumerate(part):
         found = []
-        for which in filter_blocks(group, how, n, rest, X):
-            bank = group.bank.part(which)
-            phi = features_of(X, how, bank, group.n_cells, budget=rest // 4)
+        for which in blocks[k]:
+            bank, cells = group.bank.part(which), group.n_cells
+            phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
+            n_done += n
             if group.moments is None:
                 found.append(moments_of(phi, group.n_cells, paired=how.paired))
                 moments = found[-1].of_filters(slice(None))

@@ -111,8 +111,9 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
     if together and kernel.feature_bytes(len(order)) <= budget // KEPT_SHARE:
         kept.parts = [[] for _ in parts]
     keep = kept.parts or [None] * len(parts)
+    tell = _each_percent(judge.plan.progress("picture, for a block of filters"))
     found = [
-        learn_distances(seen, kernel.how, part, budget, of_part)
+        learn_distances(seen, kernel.how, part, budget, of_part, tell)
         for part, of_part in zip(parts, keep, strict=True)
     ]
     gamma, C = judge.width([D for matrices, _ in found for D in matrices])
@@ -121,7 +122,9 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
         matrices, with_moments = found.pop(0)
         if not together:
             del matrices
-            matrices, with_moments = learn_distances(rows, kernel.how, part, budget)
+            matrices, with_moments = learn_distances(
+                rows, kernel.how, part, budget, tell=tell
+            )
         K = kernel.add_part(K, matrices)
         learned.append(with_moments)
     n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
@@ -130,6 +133,19 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
     kernel = replace(kernel, parts=tuple(learned))
     unseen = order[-n_unseen:]
     return PictureModel(kernel, C, {}, [], order, solution, unseen, kept)
+
+
+def _each_percent(report: Callable[[int, int], object] | None):
+    """Return a callback that is passed on once for each percent that is done."""
+    last = [-1]
+
+    def tell(n_done: int, n_all: int) -> None:
+        percent = 100 * n_done // n_all
+        if report is not None and percent != last[0]:
+            last[0] = percent
+            report(n_done, n_all)
+
+    return tell
 
 
 def _fit_on_representatives(kernel: PatchKernel, judge: Judge) -> PictureModel:

@@ -107,7 +107,7 @@ def features_of(
     n_cells: int,
     *,
     budget: int,
-    tell: Callable[[int], object] = lambda n_pictures: None,
+    tell: Callable[[int], object] | None = None,
 ) -> Array:
     """Return the features of pictures, (n, cells · 2 · m).
 
@@ -122,7 +122,7 @@ def features_of(
         Cells along each side.
     budget : int
         Bytes for blocks of pictures and their responses, beside the result.
-    tell : callable
+    tell : callable, default=None
         Called with the number of pictures done, after each block.
     """
     xp, work = array_namespace(X), _Work.of(how, bank, n_cells, X)
@@ -138,7 +138,8 @@ def features_of(
     def fill(block: tuple[slice, Array]) -> None:
         rows, pictures = block
         out[rows, :] = work.features(pictures)
-        tell(rows.stop)
+        if tell is not None:
+            tell(rows.stop)
 
     blocks = zip(slices, stream_blocks(X, slices), strict=True)
     for_each_block(fill, blocks, workers=workers)
