@@ -48,6 +48,7 @@ NAMES = (
     "fast",
     "gpu",
     "tables",
+    "pictures",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

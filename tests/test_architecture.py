@@ -20,6 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Data flows down this list: a layer imports only from those above it.
 LAYERS = [
     "backend",
+    "pictures",
     "datasets",
     "contract",
     "preprocessing",

@@ -16,6 +16,8 @@ __all__ = [
     "LSSVMRegressorCV",
     "LearnedMetric",
     "LocalSVC",
+    "PatchKernelClassifier",
+    "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
 ]
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
+        PatchKernelClassifier,
+        PatchKernelRegressor,
         PatchVotingClassifier,
         SphericalKMeans,
     )

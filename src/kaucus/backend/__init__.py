@@ -16,7 +16,13 @@ from kaucus.backend._blocks import (
     tile_shape,
     tiles,
 )
-from kaucus.backend._elementwise import exp, sqrt
+from kaucus.backend._convolution import (
+    convolve,
+    convolve_by_products,
+    patch_rows,
+    window_means,
+)
+from kaucus.backend._elementwise import exp, not_negative, sqrt
 from kaucus.backend._gram import (
     add_cross_gram,
     add_gram,
@@ -89,6 +95,7 @@ from kaucus.backend._namespace import (
 )
 from kaucus.backend._precision import (
     PRECISIONS,
+    add_product,
     product,
     product_epsilon,
     product_into,
@@ -137,8 +144,14 @@ __all__ = [
     "to_device",
     "to_numpy",
     "without_history",
+    # pictures
+    "convolve",
+    "convolve_by_products",
+    "patch_rows",
+    "window_means",
     # functions that may work in place
     "exp",
+    "not_negative",
     "sqrt",
     # linear algebra
     "CholeskyFactor",
@@ -189,6 +202,7 @@ __all__ = [
     "tiles",
     # precision
     "PRECISIONS",
+    "add_product",
     "product",
     "product_epsilon",
     "product_into",

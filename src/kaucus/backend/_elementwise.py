@@ -19,6 +19,13 @@ def sqrt(x: Array) -> Array:
     return _unary(x, "sqrt")
 
 
+def not_negative(x: Array) -> Array:
+    """Return max(x, 0); ``x`` may be overwritten."""
+    if is_numpy(x):
+        return np.maximum(x, 0, out=x)
+    return x.clamp_(min=0) if is_torch(x) else array_namespace(x).clip(x, min=0)
+
+
 def _unary(x: Array, name: str) -> Array:
     if is_numpy(x):
         return getattr(np, name)(x, out=x)

@@ -25,6 +25,8 @@ from kaucus.kernels._names import (
 )
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers
+from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
+from kaucus.kernels._patch_kernel import PatchKernel, add_gaussian, learn_distances
 from kaucus.kernels._path import path_kernel
 from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
@@ -38,8 +40,10 @@ __all__ = [
     "ClusterRBF",
     "Cosine",
     "Exponential",
+    "FilterGroup",
     "GammaPath",
     "Gaussian",
+    "KeptFeatures",
     "Kernel",
     "KernelOperator",
     "Laplacian",
@@ -47,11 +51,13 @@ __all__ = [
     "MahalanobisRBF",
     "MappedKernel",
     "NearestCenter",
+    "PatchKernel",
     "Polynomial",
     "Precomputed",
     "Regularised",
     "RowMap",
     "Sigmoid",
+    "add_gaussian",
     "cell_numbers",
     "fill_constant_columns",
     "gamma_path",
@@ -62,6 +68,7 @@ __all__ = [
     "kernel_names",
     "kernels_with_gamma",
     "known_by_name",
+    "learn_distances",
     "matrices_of",
     "median_gamma",
     "metric_root",

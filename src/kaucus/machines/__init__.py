@@ -12,6 +12,14 @@ from kaucus.machines._metric import (
 )
 from kaucus.machines._metric_search import MetricOptions
 from kaucus.machines._partial import PartialFit
+from kaucus.machines._picture_search import ALTERNATIVES, PicturePlan
+from kaucus.machines._picture_search import CS as PICTURE_CS
+from kaucus.machines._picture_search import GAMMAS as PICTURE_GAMMAS
+from kaucus.machines._pictures import (
+    PictureModel,
+    fit_pictures,
+    picture_decision_values,
+)
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES
@@ -31,6 +39,7 @@ from kaucus.machines._tuning import (
 )
 
 __all__ = [
+    "ALTERNATIVES",
     "AUTO_KERNELS",
     "CS",
     "GAMMA_FACTORS",
@@ -42,7 +51,11 @@ __all__ = [
     "MetricOptions",
     "Model",
     "NumberTargets",
+    "PICTURE_CS",
+    "PICTURE_GAMMAS",
     "PartialFit",
+    "PictureModel",
+    "PicturePlan",
     "Plan",
     "Problem",
     "all_classes",
@@ -52,6 +65,8 @@ __all__ = [
     "one_vs_rest_targets",
     "only_scaled",
     "search_metric",
+    "fit_pictures",
+    "picture_decision_values",
     "search_table",
     "warn_at_edge",
 ]
