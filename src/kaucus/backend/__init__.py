@@ -96,6 +96,15 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._row_source import (
+    FAN_IN,
+    BatchRows,
+    Block,
+    Handling,
+    Held,
+    RowSource,
+    merged,
+)
 from kaucus.backend._split import split_columns, times_split, wide_product
 from kaucus.backend._streaming import (
     budget_without_buffers,
@@ -201,6 +210,14 @@ __all__ = [
     "on_device_if_it_fits",
     "rows_for_device",
     "stream_blocks",
+    # rows that are read part by part
+    "FAN_IN",
+    "BatchRows",
+    "Block",
+    "Handling",
+    "Held",
+    "RowSource",
+    "merged",
     # random numbers
     "generator_from",
     "random_normal",

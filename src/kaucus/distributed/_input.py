@@ -1,0 +1,261 @@
+"""From Dask collections to rows that the core can work on: checked, and counted."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.delayed import Delayed
+
+from kaucus.backend import (
+    Held,
+    concat_rows,
+    format_bytes,
+    is_sparse,
+    rows_for_device,
+    warn_user,
+)
+from kaucus.distributed._rows import DaskRows, as_rows
+from kaucus.distributed._tasks import compute, current_client, tasks, workforce
+
+# A partition, a copy of it in another order or precision, and what is made of it.
+_COPIES = 3
+
+
+class Look(NamedTuple):
+    """What is seen of a partition before the work begins."""
+
+    n_rows: int
+    extreme: Any
+    """(2, d): the row of the largest norm, and one with the largest entry."""
+    bad: tuple[int, int, str] | None
+    """Row and column of the first entry that is not finite, and what it is."""
+
+
+def partitions_of(X: Any) -> list[Delayed]:
+    """Return the partitions of a Dask array or frame, each with all its columns."""
+    if not hasattr(X, "chunks"):  # a frame
+        return list(X.to_delayed())
+    if X.ndim == 1:
+        return list(X.to_delayed())
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed()[:, 0])
+
+
+def rows_of(
+    X: Any,
+    types: tuple,
+    *,
+    memory_budget: int | str | None,
+    device: str | None,
+    name: str,
+    reads_often: bool = True,
+) -> DaskRows:
+    """Return the rows of a Dask array or frame, which are finite.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d) or dask frame
+    types : tuple of NumPy types
+        Of others than these, the first is made.
+    memory_budget : int, str or None
+        Bytes that each worker may take; None: two fifths of what it has.
+    device : str or None
+        Where each worker computes.
+    name : str
+        The estimator's, for messages.
+    reads_often : bool, default=True
+        Whether the rows are read more than once.
+
+    Raises
+    ------
+    ValueError
+        If a partition has an entry that is not finite; it is named.
+    MemoryError
+        If a worker has no room for a partition and work on it.
+    """
+    _check_columns(X, name)
+    force = workforce(memory_budget)
+    dtype, d = _dtype_of(X, types), int(X.shape[1])
+    _check_partition_sizes(X, dtype, d, force.task_bytes)
+    given = partitions_of(X)
+    looks = compute(
+        tasks(look_at, "look-at-rows", [(part, p) for p, part in enumerate(given)])
+    )
+    _check_finite(looks, X, name)
+    sizes = np.array([look.n_rows for look in looks])
+    _check_room(int(sizes.max(initial=0)), dtype, d, force.task_bytes)
+    if reads_often:
+        _warn_if_read_again(X, int(sizes.sum()) * d * dtype.itemsize, force.memory)
+    like = np.zeros((1, d), dtype)
+    place = None
+    if device not in (None, "cpu"):
+        place = functools.partial(
+            rows_for_device, device=device, memory_budget=memory_budget
+        )
+    return DaskRows(
+        like=like,
+        held=[Held(None, int(n), ()) for n in sizes],
+        longest=_longest([look.extreme for look in looks if look.n_rows], like),
+        budget=force.task_bytes,
+        place=place,
+        partitions=given,
+        force=force,
+    )
+
+
+def values_of(y: Any) -> np.ndarray:
+    """Return labels, targets or weights of a Dask collection as a NumPy array."""
+    parts = compute(
+        tasks(np.asarray, "gather-values", [(p,) for p in partitions_of(y)])
+    )
+    return np.concatenate([part for part in parts if len(part)] or parts[:1])
+
+
+def look_at(partition: Any, number: int) -> Look:
+    """Return what is to be known of a partition."""
+    rows = as_rows(partition)
+    if rows.dtype.kind not in "fiub":
+        rows = rows.astype(np.float64)
+    if rows.shape[0] == 0:
+        return Look(0, None, None)
+    # A finite sum tells it all, without a mask as large as the rows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = None if np.isfinite(rows.sum()) else _first_bad(rows)
+        values = abs(rows).max(axis=1)
+        largest = values.toarray().ravel() if is_sparse(values) else values
+        squares = rows.multiply(rows) if is_sparse(rows) else rows.astype(float) ** 2
+        norms = np.asarray(squares.sum(axis=1)).ravel()
+    if bad is not None:
+        return Look(rows.shape[0], None, bad)
+    two = [int(np.argmax(norms)), int(np.argmax(largest))]
+    return Look(rows.shape[0], rows[two], None)
+
+
+def _first_bad(rows: Any) -> tuple[int, int, str] | None:
+    values = rows.tocoo().data if is_sparse(rows) else rows
+    where = np.argwhere(~np.isfinite(values))
+    if len(where) == 0:
+        return None
+    if is_sparse(rows):
+        place = rows.tocoo()
+        entry = int(where[0][0])
+        i, j, value = place.row[entry], place.col[entry], place.data[entry]
+    else:
+        i, j = where[0]
+        value = rows[i, j]
+    return int(i), int(j), "NaN" if np.isnan(value) else "infinity"
+
+
+# ---- checks, the cheapest first ------------------------------------------------------
+
+
+def _check_columns(X: Any, name: str) -> None:
+    """Check shape and types, which are known before anything is computed."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D rows, got a Dask collection of {X.ndim} axes. Reshape it: "
+            "X.reshape(-1, 1) if it has a single feature."
+        )
+    if hasattr(X, "columns"):
+        kinds = [(str(c), t) for c, t in X.dtypes.items() if not _is_number(t)]
+        if kinds:
+            shown = ", ".join(f"{c!r} ({t})" for c, t in kinds[:5])
+            raise ValueError(
+                f"{name} needs numbers; of the columns of X, {shown} are not. Leave "
+                "them out, or encode them, for example with X.categorize() and "
+                "dask.dataframe.get_dummies."
+            )
+        return
+    if X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} needs numbers; X is of dtype {X.dtype}. Convert it with "
+            "X.astype('float64')."
+        )
+
+
+def _is_number(kind: Any) -> bool:
+    kind = getattr(kind, "numpy_dtype", kind)  # of pandas' types with missing values
+    return getattr(kind, "kind", "O") in "fiub"
+
+
+def _dtype_of(X: Any, types: tuple) -> np.dtype:
+    """Return the precision in which rows are worked on."""
+    if hasattr(X, "columns"):
+        found = np.result_type(
+            *(getattr(t, "numpy_dtype", t) for t in X.dtypes.to_list())
+        )
+    else:
+        found = X.dtype
+    return np.dtype(found if found in [np.dtype(t) for t in types] else types[0])
+
+
+def _check_partition_sizes(X: Any, dtype: np.dtype, d: int, budget: int) -> None:
+    """Check the partitions whose number of rows is known without a look."""
+    known = [n for n in getattr(X, "chunks", ((),))[0] if not math.isnan(n)]
+    if known and not is_sparse(X._meta):
+        _check_room(max(known), dtype, d, budget)
+
+
+def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
+    """Check that a worker can hold a partition, and work on it."""
+    n_bytes = n_rows * d * dtype.itemsize
+    if _COPIES * n_bytes <= budget:
+        return
+    fitting = max(budget // (_COPIES * d * dtype.itemsize), 1)
+    raise MemoryError(
+        f"A partition of X has {n_rows:,} rows, {format_bytes(n_bytes)}; work on it "
+        f"takes {_COPIES} times as much, and a worker has {format_bytes(budget)} for "
+        f"each of its threads. Make partitions of at most {fitting:,} rows (X.rechunk, "
+        "or repartition of a frame), or use workers with fewer threads, more memory, "
+        "or a larger memory_budget."
+    )
+
+
+def _check_finite(looks: list[Look], X: Any, name: str) -> None:
+    for p, look in enumerate(looks):
+        if look.bad is None:
+            continue
+        row, column, what = look.bad
+        where = f"column {column}"
+        if hasattr(X, "columns"):
+            where = f"column {X.columns[column]!r}"
+        raise ValueError(
+            f"Input X contains {what}: partition {p}, row {row} of it, {where}. {name} "
+            "needs finite numbers; take such rows out with X.dropna() of a frame, or "
+            "fill them."
+        )
+
+
+def _longest(extremes: list, like: np.ndarray) -> Any:
+    """Return of the extreme rows of all partitions the two most extreme."""
+    if not extremes:
+        return np.concatenate([like, like])
+    rows = functools.reduce(concat_rows, extremes).astype(like.dtype)
+    wide = rows.toarray().astype(float) if is_sparse(rows) else rows.astype(float)
+    with np.errstate(over="ignore"):
+        norms = (wide**2).sum(axis=1)
+    return rows[[int(np.argmax(norms)), int(np.argmax(abs(wide).max(axis=1)))]]
+
+
+def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:
+    """Warn where rows that would fit into memory are read or made in every pass."""
+    if _is_in_memory(X) or 2 * n_bytes > memory:
+        return
+    warn_user(
+        f"X is not in memory: it is read or computed anew in every pass over it, of "
+        f"which there are dozens. Its rows take {format_bytes(n_bytes)}, and there are "
+        f"{format_bytes(memory)}; write X = X.persist() before fit.",
+        UserWarning,
+    )
+
+
+def _is_in_memory(X: Any) -> bool:
+    """Tell whether the partitions are where the tasks will run."""
+    graph = X.optimize() if hasattr(X, "columns") else X
+    nodes = dict(graph.__dask_graph__()).values()
+    kinds = {type(node).__name__ for node in nodes} - {"Alias"}
+    if current_client() is not None:
+        return kinds == {"Future"}
+    return "Task" not in kinds and "tuple" not in kinds
