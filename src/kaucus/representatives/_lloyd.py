@@ -13,13 +13,14 @@ sums of the others change by the rows that they won and lost.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -47,10 +48,12 @@ from kaucus.representatives._geometry import (
     make_centers,
     prepare_rows,
 )
+from kaucus.representatives._parts import Members, PartAssigner, PartAssignment
 from kaucus.representatives._seeding import (
     clearly_less,
     kmeans_plus_plus,
     random_seeds,
+    spare_rows,
 )
 from kaucus.representatives._streamed import StreamedAssigner
 
@@ -60,8 +63,8 @@ class KMeansResult(NamedTuple):
 
     centers: Array
     """(k, d), of unit norm in the cosine geometry."""
-    labels: Array
-    """Which of these centres is best for each row, (n,)."""
+    labels: Array | None
+    """Which of these centres is best for each row, (n,); None for a row source."""
     inertia: float
     """Σ w (1 − ⟨x, c⟩) or Σ w ‖x − c‖²."""
     n_iter: int
@@ -69,8 +72,11 @@ class KMeansResult(NamedTuple):
     n_reseeded: int
     """How often a centre without rows was given a new one."""
     interrupted: bool
-    squared_norms: Array
-    """‖x‖² of the rows as they were given, (n,), in float64."""
+    weights: np.ndarray
+    """Total weight of the rows of each cluster, (k,)."""
+    mean_norms: np.ndarray | None
+    """Mean norm of the rows of each cluster as they were given, (k,), weighted; None in
+    the euclidean geometry."""
 
 
 class _Problem(NamedTuple):
@@ -85,14 +91,14 @@ class _Problem(NamedTuple):
     can_seed: Array | None
     """Rows that may become a centre; None: all."""
     scale: float
-    assigner: Assigner | StreamedAssigner
+    assigner: Assigner | StreamedAssigner | PartAssigner
 
 
 class _State(NamedTuple):
     """Between two steps: where the centres are, and whose rows they have."""
 
     centers: Centers
-    assignment: Assignment
+    assignment: Assignment | PartAssignment
     sums: ClusterSums | None = None
     """Of which the centres are the means; None: of no rows."""
 
@@ -115,9 +121,10 @@ def kmeans(
 
     Parameters
     ----------
-    X : array, CSR matrix or HostRows of shape (n, d)
-        Rows of the host go to their device once in every step; ``"k-means++"`` chooses
-        first centres among a random part of them where there are very many.
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+        Rows of the host go to their device once in every step, those of a source are
+        read once; ``"k-means++"`` chooses first centres among a random part of either
+        where there are very many.
     n_clusters : int
         At most n.
     metric : {"cosine", "euclidean"}, default="cosine"
@@ -183,6 +190,11 @@ def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
     """Return the problem, and ‖x‖² of the rows as they were given."""
     weight = None if sample_weight is None else astype(sample_weight, "float64")
     budget = resolve_budget(memory_budget, X)
+    if isinstance(X, RowSource):
+        weight = None if weight is None else to_numpy(weight)
+        assigner = PartAssigner(X, n_clusters, metric, weight)
+        scale = 1.0 if metric == "cosine" else assigner.spread()
+        return _Problem(n_clusters, weight, metric, None, None, scale, assigner), None
     if isinstance(X, HostRows):
         weight = None if weight is None else to_numpy(weight)
         assigner = StreamedAssigner(X, n_clusters, budget, metric, weight)
@@ -230,22 +242,47 @@ def _lloyd(
         except KeyboardInterrupt:
             interrupted = True
             break
-    costs = _costs(problem, state)
-    weighted = costs if problem.weight is None else problem.weight * costs
     return KMeansResult(
         state.centers.values,
-        state.assignment.labels,
-        float(array_namespace(costs).sum(weighted)),
-        n_iter,
-        converged,
-        n_reseeded,
-        interrupted,
-        norms,
+        n_iter=n_iter,
+        converged=converged,
+        n_reseeded=n_reseeded,
+        interrupted=interrupted,
+        **_outcome(problem, state, norms),
     )
+
+
+def _outcome(problem: _Problem, state: _State, norms: Array | None) -> dict[str, Any]:
+    """Return labels, inertia, weights and mean norms of the clusters."""
+    found, k = state.assignment, problem.n_clusters
+    if isinstance(found, PartAssignment):
+        labels, inertia, weights = None, found.inertia, found.weights
+        norm_sums = found.norms
+    else:
+        labels, costs = found.labels, _costs(problem, state)
+        weighted = costs if problem.weight is None else problem.weight * costs
+        inertia = float(array_namespace(costs).sum(weighted))
+        weights = to_numpy(cluster_weights(labels, problem.weight, k))
+        norm_sums = None
+        if problem.metric == "cosine":
+            lengths = array_namespace(norms).sqrt(norms)
+            weight = lengths if problem.weight is None else problem.weight * lengths
+            norm_sums = to_numpy(cluster_weights(labels, weight, k))
+    means = None
+    if problem.metric == "cosine":
+        means = norm_sums / np.where(weights > 0, weights, 1.0)
+    return {
+        "labels": labels,
+        "inertia": inertia,
+        "weights": weights,
+        "mean_norms": means,
+    }
 
 
 def _costs(problem: _Problem, state: _State) -> Array:
     """Return what each row costs, (n,), in float64."""
+    assert not isinstance(problem.assigner, PartAssigner)
+    assert isinstance(state.assignment, Assignment)
     scores = problem.assigner.exact_scores(state.assignment, state.centers)
     return costs_from_scores(scores, problem.squared)
 
@@ -253,15 +290,7 @@ def _costs(problem: _Problem, state: _State) -> Array:
 def _step(problem: _Problem, state: _State):
     """Move the centres to the means of their rows, and assign the rows again."""
     k = state.centers.values.shape[0]
-    labels, n_reseeded = state.assignment.labels, 0
-    weights = cluster_weights(labels, problem.weight, k)
-    can_seed = problem.can_seed
-    held = weights if can_seed is None else count_labels(labels, k, can_seed)
-    if bool(array_namespace(held).any(held == 0)):
-        costs = _costs(problem, state)
-        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
-        weights = cluster_weights(labels, problem.weight, k)
-    sums, changed = problem.assigner.sum_again(labels, state.sums)
+    sums, weights, changed, n_reseeded = _members(problem, state)
     weights = as_like(weights, sums.values)
     old = state.centers if changed is None else some_centers(state.centers, changed)
     new = _means(sums.values, weights, old, changed, problem.metric)
@@ -272,6 +301,25 @@ def _step(problem: _Problem, state: _State):
     centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
     assignment = problem.assigner.assign(centers, moved)
     return _State(centers, assignment, sums), n_reseeded, deviated
+
+
+def _members(problem: _Problem, state: _State) -> Members:
+    """Return the sums of each cluster; one without rows takes the worst of all."""
+    assigner, found = problem.assigner, state.assignment
+    if isinstance(assigner, PartAssigner):
+        assert isinstance(found, PartAssignment)
+        return assigner.members(found, state.centers)
+    assert isinstance(found, Assignment)
+    k, labels, n_reseeded = problem.n_clusters, found.labels, 0
+    weights = cluster_weights(labels, problem.weight, k)
+    can_seed = problem.can_seed
+    held = weights if can_seed is None else count_labels(labels, k, can_seed)
+    if bool(array_namespace(held).any(held == 0)):
+        costs = _costs(problem, state)
+        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
+        weights = cluster_weights(labels, problem.weight, k)
+    sums, changed = assigner.sum_again(labels, state.sums)
+    return Members(sums, weights, changed, n_reseeded)
 
 
 def _means(sums: Array, weights: Array, old: Centers, changed, metric) -> Centers:
@@ -314,17 +362,9 @@ def reseed_empty(
     if not empty.size:
         return labels, 0
     new = np.array(to_numpy(labels))
-    loss = to_numpy(costs) * usable
-    worst_first = iter(np.argsort(-loss, kind="stable"))
-    n_reseeded = 0
-    for cluster in empty:
-        row = next((r for r in worst_first if counts[new[r]] > 1), None)
-        if row is None or loss[row] <= 0:
-            break
-        counts[new[row]] -= 1
-        new[row] = cluster
-        n_reseeded += 1
-    return xp.asarray(new, device=device_of(labels)), n_reseeded
+    rows = spare_rows(len(empty), counts, new, to_numpy(costs) * usable)
+    new[rows] = empty[: len(rows)]
+    return xp.asarray(new, device=device_of(labels)), len(rows)
 
 
 def _spread(rows: Array, squared: Array) -> float:

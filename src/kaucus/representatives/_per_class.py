@@ -19,6 +19,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -38,7 +39,7 @@ from kaucus.backend import (
 )
 from kaucus.representatives._assign import Assigner
 from kaucus.representatives._geometry import make_centers, prepare_rows
-from kaucus.representatives._lloyd import kmeans
+from kaucus.representatives._lloyd import KMeansResult, kmeans
 
 # Numbers of float64 for each row of a class: weights, norms, costs, labels.
 _VECTORS = 6
@@ -102,9 +103,10 @@ def represent_classes(
 
     Parameters
     ----------
-    X : array, CSR matrix or HostRows of shape (n, d)
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
         Of rows of the host each class goes to the device as a whole, or block by block
-        in every step where it does not fit there.
+        in every step where it does not fit there. Of a source, it is read in every
+        step.
     labels : integer array of shape (n,)
         The number of each row's class.
     n_representatives : sequence of int
@@ -134,7 +136,7 @@ def represent_classes(
     ]
     rngs = rng.spawn(len(jobs))
     copies, workers = 0, 1
-    if not isinstance(X, HostRows):
+    if not isinstance(X, HostRows | RowSource):
         copies = _bytes_of_copies(jobs, X, old, options.metric)
         _check_memory(copies, budget)
         workers = _parallel_classes(jobs, n_workers(X))
@@ -280,9 +282,9 @@ def _represent(
     n = rows.shape[0]
     if n <= k:
         every = np.arange(n)
-        streamed = is_sparse(rows) or isinstance(rows, HostRows)
+        streamed = is_sparse(rows) or isinstance(rows, HostRows | RowSource)
         return _OneClass(dense_rows(rows, every) if streamed else rows, weight)
-    like = dense_rows(rows, np.arange(1))
+    like = rows if isinstance(rows, RowSource) else dense_rows(rows, np.arange(1))
 
     def leave_if_stopped(step: int, moved: float) -> None:
         if stop.is_set():
@@ -305,7 +307,7 @@ def _represent(
     )
     if result.interrupted:
         raise KeyboardInterrupt
-    points, weights = _with_norms(result, weight, options.metric)
+    points, weights = _with_norms(result)
     return _OneClass(
         points,
         weights,
@@ -323,21 +325,17 @@ def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> A
     return dense_rows(rows, which)
 
 
-def _with_norms(result, weight: np.ndarray, metric: str) -> tuple[Array, np.ndarray]:
+def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:
     """Return the centres that have rows, as long as these are, and their weights.
 
     Centres on the sphere are directions. A representative has the mean norm of its
     rows, which is 1 for unit rows as in the paper.
     """
-    k, labels = result.centers.shape[0], to_numpy(result.labels)
-    weights = np.bincount(labels, weight, minlength=k)
-    alive, points = np.flatnonzero(weights > 0), result.centers
-    if metric == "cosine":
-        norms = np.sqrt(to_numpy(result.squared_norms))
-        sums = np.bincount(labels, weight * norms, minlength=k)
-        means = sums / np.where(weights > 0, weights, 1.0)
-        points = points * as_like(means, points, dtype=dtype_name(points))[:, None]
-    return take_rows(points, alive), weights[alive]
+    points, norms = result.centers, result.mean_norms
+    if norms is not None:
+        points = points * as_like(norms, points, dtype=dtype_name(points))[:, None]
+    alive = np.flatnonzero(result.weights > 0)
+    return take_rows(points, alive), result.weights[alive]
 
 
 def _join(parts: list[_OneClass]) -> Representatives:
