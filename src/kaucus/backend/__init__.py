@@ -49,6 +49,7 @@ from kaucus.backend._linalg import (
     restore_lower,
     solve_triangular,
 )
+from kaucus.backend._look import Look, as_matrix, check_looks, longest_rows, look_at
 from kaucus.backend._memory import (
     budget_to_have,
     format_bytes,
@@ -216,7 +217,12 @@ __all__ = [
     "Block",
     "Handling",
     "Held",
+    "Look",
     "RowSource",
+    "as_matrix",
+    "check_looks",
+    "longest_rows",
+    "look_at",
     "merged",
     # random numbers
     "generator_from",

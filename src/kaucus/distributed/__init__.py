@@ -7,18 +7,18 @@ to Dask's local scheduler; no cluster is started here.
 from kaucus.distributed._input import rows_of, values_of
 from kaucus.distributed._map import (
     lazy_method,
-    partition_scores,
     score_accuracy,
     score_r2,
+    score_sum,
 )
 from kaucus.distributed._rows import DaskRows
 
 __all__ = [
     "DaskRows",
     "lazy_method",
-    "partition_scores",
     "rows_of",
     "score_accuracy",
     "score_r2",
+    "score_sum",
     "values_of",
 ]

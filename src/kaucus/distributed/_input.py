@@ -2,34 +2,28 @@
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed
 
 from kaucus.backend import (
     Held,
-    concat_rows,
+    Look,
+    as_matrix,
+    check_looks,
     format_bytes,
     is_sparse,
-    rows_for_device,
+    longest_rows,
+    look_at,
+    to_device,
     warn_user,
 )
-from kaucus.distributed._rows import DaskRows, as_rows
+from kaucus.distributed._rows import DaskRows
 from kaucus.distributed._tasks import compute, current_client, tasks, workforce
 
 # A partition, a copy of it in another order or precision, and what is made of it.
 _COPIES = 3
-
-
-class Look(NamedTuple):
-    """What is seen of a partition before the work begins."""
-
-    n_rows: int
-    extreme: Any
-    """(2, d): the row of the largest norm, and one with the largest entry."""
-    bad: tuple[int, int, str] | None
-    """Row and column of the first entry that is not finite, and what it is."""
 
 
 def partitions_of(X: Any) -> list[Delayed]:
@@ -76,14 +70,18 @@ def rows_of(
         If a worker has no room for a partition and work on it.
     """
     _check_columns(X, name)
+    if device not in (None, "cpu") and is_sparse(getattr(X, "_meta", None)):
+        raise ValueError(
+            f"device={device!r} takes dense data only; the partitions of X are sparse. "
+            "Use device=None, or X.map_blocks(lambda block: block.toarray())."
+        )
     force = workforce(memory_budget)
     dtype, d = _dtype_of(X, types), int(X.shape[1])
     _check_partition_sizes(X, dtype, d, force.task_bytes)
     given = partitions_of(X)
-    looks = compute(
-        tasks(look_at, "look-at-rows", [(part, p) for p, part in enumerate(given)])
-    )
-    _check_finite(looks, X, name)
+    seen = [(part,) for part in given]
+    looks = compute(tasks(_look_at_partition, "look-at-rows", seen))
+    check_looks(looks, "partition", list(getattr(X, "columns", range(d))), name)
     sizes = np.array([look.n_rows for look in looks])
     _check_room(int(sizes.max(initial=0)), dtype, d, force.task_bytes)
     if reads_often:
@@ -91,13 +89,11 @@ def rows_of(
     like = np.zeros((1, d), dtype)
     place = None
     if device not in (None, "cpu"):
-        place = functools.partial(
-            rows_for_device, device=device, memory_budget=memory_budget
-        )
+        place = functools.partial(to_device, device=device)
     return DaskRows(
         like=like,
         held=[Held(None, int(n), ()) for n in sizes],
-        longest=_longest([look.extreme for look in looks if look.n_rows], like),
+        longest=longest_rows(looks, like),
         budget=force.task_bytes,
         place=place,
         partitions=given,
@@ -113,39 +109,8 @@ def values_of(y: Any) -> np.ndarray:
     return np.concatenate([part for part in parts if len(part)] or parts[:1])
 
 
-def look_at(partition: Any, number: int) -> Look:
-    """Return what is to be known of a partition."""
-    rows = as_rows(partition)
-    if rows.dtype.kind not in "fiub":
-        rows = rows.astype(np.float64)
-    if rows.shape[0] == 0:
-        return Look(0, None, None)
-    # A finite sum tells it all, without a mask as large as the rows.
-    with np.errstate(over="ignore", invalid="ignore"):
-        bad = None if np.isfinite(rows.sum()) else _first_bad(rows)
-        values = abs(rows).max(axis=1)
-        largest = values.toarray().ravel() if is_sparse(values) else values
-        squares = rows.multiply(rows) if is_sparse(rows) else rows.astype(float) ** 2
-        norms = np.asarray(squares.sum(axis=1)).ravel()
-    if bad is not None:
-        return Look(rows.shape[0], None, bad)
-    two = [int(np.argmax(norms)), int(np.argmax(largest))]
-    return Look(rows.shape[0], rows[two], None)
-
-
-def _first_bad(rows: Any) -> tuple[int, int, str] | None:
-    values = rows.tocoo().data if is_sparse(rows) else rows
-    where = np.argwhere(~np.isfinite(values))
-    if len(where) == 0:
-        return None
-    if is_sparse(rows):
-        place = rows.tocoo()
-        entry = int(where[0][0])
-        i, j, value = place.row[entry], place.col[entry], place.data[entry]
-    else:
-        i, j = where[0]
-        value = rows[i, j]
-    return int(i), int(j), "NaN" if np.isnan(value) else "infinity"
+def _look_at_partition(partition: Any) -> Look:
+    return look_at(as_matrix(partition))
 
 
 # ---- checks, the cheapest first ------------------------------------------------------
@@ -211,32 +176,6 @@ def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
         "or repartition of a frame), or use workers with fewer threads, more memory, "
         "or a larger memory_budget."
     )
-
-
-def _check_finite(looks: list[Look], X: Any, name: str) -> None:
-    for p, look in enumerate(looks):
-        if look.bad is None:
-            continue
-        row, column, what = look.bad
-        where = f"column {column}"
-        if hasattr(X, "columns"):
-            where = f"column {X.columns[column]!r}"
-        raise ValueError(
-            f"Input X contains {what}: partition {p}, row {row} of it, {where}. {name} "
-            "needs finite numbers; take such rows out with X.dropna() of a frame, or "
-            "fill them."
-        )
-
-
-def _longest(extremes: list, like: np.ndarray) -> Any:
-    """Return of the extreme rows of all partitions the two most extreme."""
-    if not extremes:
-        return np.concatenate([like, like])
-    rows = functools.reduce(concat_rows, extremes).astype(like.dtype)
-    wide = rows.toarray().astype(float) if is_sparse(rows) else rows.astype(float)
-    with np.errstate(over="ignore"):
-        norms = (wide**2).sum(axis=1)
-    return rows[[int(np.argmax(norms)), int(np.argmax(abs(wide).max(axis=1)))]]
 
 
 def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:

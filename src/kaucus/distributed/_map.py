@@ -1,5 +1,6 @@
 """Methods of fitted models on Dask collections: lazy arrays, and scores that reduce."""
 
+import copy
 import math
 from typing import Any
 
@@ -34,7 +35,8 @@ def lazy_method(model: Any, method: str, X: Any) -> da.Array:
     """
     like = getattr(model, method)(_one_row(X))  # also checks names and columns
     parts = partitions_of(X)
-    shared = shared_argument(model, method)
+    # As it is now: the model may be fitted again before the array is asked for.
+    shared = shared_argument(copy.copy(model), method)
     sizes = X.chunks[0] if hasattr(X, "chunks") else (math.nan,) * len(parts)
     nodes = tasks(
         _on_rows, method, [(shared, method, part, like[:0]) for part in parts]
@@ -125,11 +127,16 @@ def _n_rows(rows: Any) -> int:
     return rows.shape[0]
 
 
-class _Predictions:
-    """Sums over rows of a model's predictions beside the right values."""
+class _Sums:
+    """Sums over rows of what a model finds, beside the right values."""
 
     def __init__(self, model: Any):
         self.model = model
+
+    def scores(self, rows, weight) -> float:
+        """Return the weighted sum of the scores of rows."""
+        scores = self.model._row_scores(rows)
+        return float(scores.sum() if weight is None else np.asarray(weight) @ scores)
 
     def right(self, rows, y, weight) -> tuple[float, float]:
         """Return the weight of rows predicted right, and that of all."""
@@ -148,16 +155,21 @@ class _Predictions:
         return np.stack([np.full_like(mean, total), mean, *squares])
 
 
+def score_sum(model: Any, X: Any, sample_weight: Any) -> float:
+    """Return the weighted sum of ``model._row_scores`` over all rows."""
+    return float(sum(partition_scores(_Sums(model), "scores", X, sample_weight)))
+
+
 def score_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Return the share of rows whose class is predicted right."""
-    found = partition_scores(_Predictions(model), "right", X, y, sample_weight)
+    found = partition_scores(_Sums(model), "right", X, y, sample_weight)
     right, total = np.sum(found, axis=0)
     return float(right / total)
 
 
 def score_r2(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Return R², the mean over the outputs."""
-    found = partition_scores(_Predictions(model), "spread", X, y, sample_weight)
+    found = partition_scores(_Sums(model), "spread", X, y, sample_weight)
     n, means, within, residuals = np.moveaxis(np.stack(found), 1, 0)  # (parts, t) each
     mean = (n * means).sum(axis=0) / n.sum(axis=0)
     spread = (within + n * (means - mean) ** 2).sum(axis=0)

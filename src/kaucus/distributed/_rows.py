@@ -7,7 +7,7 @@ from typing import Any
 
 from dask.delayed import Delayed, delayed
 
-from kaucus.backend import Handling, Held, RowSource, is_sparse
+from kaucus.backend import Handling, Held, RowSource, as_matrix
 from kaucus.distributed._tasks import (
     Workforce,
     alone_on_its_core,
@@ -93,14 +93,5 @@ def _on_partition(
 ) -> Any:
     """Return a function of a partition's rows: the task."""
     with alone_on_its_core():
-        rows = as_rows(partition)
+        rows = as_matrix(partition)
         return handling.call(function, rows, held, argument, shared=shared)
-
-
-def as_rows(partition: Any) -> Any:
-    """Return a partition as an array or a CSR matrix."""
-    if is_sparse(partition):
-        return partition.tocsr()
-    if hasattr(partition, "to_numpy"):  # a frame
-        return partition.to_numpy()
-    return partition

@@ -6,6 +6,7 @@ sum is the same, to the last bit, for any number of workers, whichever of them i
 
 import contextlib
 import itertools
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from kaucus.backend import (
 
 # Of a worker's memory: the rest is for its partitions, and for what Dask keeps.
 _WORK_SHARE = 0.4
+# For the first worker of a cluster that is being started.
+_WAIT_SECONDS = 60
 # A merge of two has these, and their sum.
 _MERGED_AT_LEAST = 3
 
@@ -41,12 +44,13 @@ class Workforce(NamedTuple):
 
 def current_client() -> Any:
     """Return the client that tasks go to; None for Dask's local scheduler."""
-    try:
-        from distributed import default_client
-    except ModuleNotFoundError:
+    if "distributed" not in sys.modules:  # then nobody has made one
         return None
-    if dask.config.get("scheduler", None) is not None:  # asked for by name
+    asked_for = dask.config.get("scheduler", None)
+    if asked_for not in (None, "dask.distributed", "distributed"):
         return None
+    from distributed import default_client
+
     try:
         return default_client()
     except ValueError:
@@ -60,7 +64,8 @@ def workforce(memory_budget: int | str | None) -> Workforce:
         n_threads = _local_threads()
         memory = resolve_budget(memory_budget)
         return Workforce(n_threads, max(memory // n_threads, 1), memory)
-    client.wait_for_workers(1, timeout=60)
+    if not client.scheduler_info()["workers"]:
+        client.wait_for_workers(1, timeout=_WAIT_SECONDS)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     shares, memory, n_threads = [], 0, 0
     for worker in workers:
@@ -187,12 +192,12 @@ class _Tree:
 @contextlib.contextmanager
 def alone_on_its_core() -> Iterator[None]:
     """Context manager of a task: BLAS has one thread where tasks run side by side."""
-    try:
+    side_by_side = _local_threads() > 1
+    if "distributed" in sys.modules:
         from distributed import get_worker
 
-        side_by_side = get_worker().state.nthreads > 1
-    except (ModuleNotFoundError, ValueError):  # no worker: the local scheduler
-        side_by_side = _local_threads() > 1
+        with contextlib.suppress(ValueError):  # no worker: the local scheduler
+            side_by_side = get_worker().state.nthreads > 1
     with one_blas_thread() if side_by_side else contextlib.nullcontext():
         yield
 
@@ -200,11 +205,14 @@ def alone_on_its_core() -> Iterator[None]:
 @contextlib.contextmanager
 def _as_errors_of_ours() -> Iterator[None]:
     """Context manager: a worker that is lost again and again is a lack of memory."""
-    # Labels and weights of the rows are part of the graph, on purpose: what a lost
-    # worker had can be made again.
-    quiet = {"distributed.admin.large-graph-warning-threshold": "1TiB"}
+    quiet = contextlib.nullcontext()
+    if current_client() is not None:
+        # Labels and weights of the rows are part of the graph, on purpose: what a lost
+        # worker had can be made again.
+        option = "distributed.admin.large-graph-warning-threshold"
+        quiet = dask.config.set({option: "1TiB"})
     try:
-        with dask.config.set(quiet):
+        with quiet:
             yield
     except Exception as error:
         if type(error).__name__ != "KilledWorker":

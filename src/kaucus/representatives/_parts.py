@@ -17,6 +17,7 @@ from kaucus.backend import (
     astype,
     dense_rows,
     is_sparse,
+    itemsize,
     to_numpy,
 )
 from kaucus.kernels import squared_norms
@@ -24,9 +25,13 @@ from kaucus.representatives._assign import Assigner, ClusterSums
 from kaucus.representatives._geometry import (
     Centers,
     costs_from_scores,
+    make_centers,
     prepare_rows,
 )
 from kaucus.representatives._seeding import rows_to_seed, spare_rows
+
+# Of the rows among which k-means++ chooses: as read, of unit norm, and what is between.
+_SEED_COPIES = 8
 
 
 class Moments:
@@ -108,7 +113,9 @@ class PartAssigner:
 
     def rows_to_seed(self, weight: np.ndarray, rng) -> tuple[np.ndarray, Array]:
         """Return numbers and rows among which k-means++ chooses: some of very many."""
-        part = rows_to_seed(self._X.shape[0], self._k, weight, rng)
+        n, d = self._X.shape
+        most = self._X.budget // (_SEED_COPIES * d * itemsize(self._X))
+        part = rows_to_seed(n, self._k, weight, rng, most)
         return part, self.take(part)
 
     def assign(self, centers: Centers, moved: Array | None = None) -> PartAssignment:
@@ -186,6 +193,19 @@ def assign_part(block: Block, centers: Centers, metric: str) -> PartAssignment:
     out.norms = np.bincount(labels, w * part.norms, minlength=k)
     out.inertia = float(w @ part.costs)
     return out
+
+
+def part_labels(X: RowSource, centers: Array, metric: str) -> np.ndarray:
+    """Return the number of the best centre of each row, (n,)."""
+    made = make_centers(centers, metric)
+    return np.concatenate(X.map(labels_of_part, made, metric, label="label-rows"))
+
+
+def labels_of_part(block: Block, centers: Centers, metric: str) -> np.ndarray:
+    """Return the same of the rows of a part."""
+    if block.rows.shape[0] == 0:
+        return np.empty(0, dtype=np.int64)
+    return to_numpy(_assign(block, centers, metric).labels)
 
 
 def worst_rows(block: Block, centers: Centers, metric: str, n_rows: int):

@@ -50,13 +50,19 @@ def random_seeds(
 
 
 def rows_to_seed(
-    n_rows: int, n_clusters: int, weight: np.ndarray, rng: np.random.Generator
+    n_rows: int,
+    n_clusters: int,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    most: int | None = None,
 ) -> np.ndarray:
     """Return the numbers of the rows among which k-means++ chooses, ascending.
 
-    All of them, or a random part where there are very many.
+    All of them, or a random part where there are very many, or more than ``most``.
     """
     n_seeds = max(_SEED_ROWS * n_clusters, _LEAST_SEED_ROWS)
+    if most is not None:
+        n_seeds = min(n_seeds, max(most, n_clusters))
     if n_seeds >= n_rows:
         return np.arange(n_rows)
     return np.sort(random_seeds(n_rows, n_seeds, weight, rng))
