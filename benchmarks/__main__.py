@@ -16,8 +16,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="few rows: a look in a minute")
     add("--sizes", type=int, nargs="+", metavar="N", help="numbers of training rows")
     add("--large", action="store_true", help="also the large fits, which take minutes")
-    add("--parts", nargs="+", metavar="PART", help="which comparisons of fast")
+    add("--parts", nargs="+", metavar="PART", help="which parts of fast, of cluster")
     add("--device", metavar="D", help="where gpu, and kernel-kmeans --large, compute")
+    add("--workers", type=int, nargs="+", metavar="W", help="workers of cluster")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add("--output", metavar="DIR", help="default: kaucus-results/bench-NAME")
     return parser

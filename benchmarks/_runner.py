@@ -46,6 +46,7 @@ NAMES = (
     "defaults",
     "fast",
     "gpu",
+    "cluster",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
@@ -59,6 +60,7 @@ class Settings(NamedTuple):
     large: bool = False
     parts: Sequence[str] | None = None
     device: str | None = None
+    workers: Sequence[int] | None = None
     data_home: str | Path | None = None
 
 

@@ -164,17 +164,21 @@ def test_columns_that_are_no_numbers_are_named():
         rows_from(da.from_array(np.array([["x"]])))
 
 
-def test_rows_that_are_made_anew_in_every_pass_are_told(X):
+def test_rows_that_are_read_or_made_in_every_pass_are_told(X, tmp_path):
     array = da.from_array(X, chunks=(10, 3))
     rows_from(array)
+    rows_from((array + 1)[:, :2])  # as good as in memory
+    made = da.random.default_rng(0).normal(size=(40, 3), chunks=(10, 3))
     with pytest.warns(UserWarning, match=r"write X = X.persist\(\) before fit"):
-        rows_from(array + 1)
-    rows_from((array + 1).persist())
-    frame = dd.from_pandas(pd.DataFrame(X), npartitions=2)
-    rows_from(frame)
-    with pytest.warns(UserWarning, match="read or computed anew"):
-        rows_from(frame + 1)
-    rows_from((frame + 1).persist())
+        rows_from(made + 1)
+    rows_from((made + 1).persist())
+    frame = pd.DataFrame(X, columns=list("abc"))
+    rows_from(dd.from_pandas(frame, npartitions=2)[["a", "b"]])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    table = dd.read_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(UserWarning, match="read, made or sent anew"):
+        rows_from(table)
+    rows_from(table.persist().drop(columns="a"))
 
 
 def test_values_are_gathered(rng):

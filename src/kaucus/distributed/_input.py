@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed
+from dask.sizeof import sizeof
 
 from kaucus.backend import (
     Held,
@@ -24,6 +25,8 @@ from kaucus.distributed._tasks import compute, current_client, tasks, workforce
 
 # A partition, a copy of it in another order or precision, and what is made of it.
 _COPIES = 3
+# Constants in Dask's graph that are smaller than this are no rows.
+_LARGE = 1000
 
 
 def partitions_of(X: Any) -> list[Delayed]:
@@ -180,10 +183,10 @@ def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
 
 def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:
     """Warn where rows that would fit into memory are read or made in every pass."""
-    if _is_in_memory(X) or 2 * n_bytes > memory:
+    if 2 * n_bytes > memory or _is_in_memory(X):
         return
     warn_user(
-        f"X is not in memory: it is read or computed anew in every pass over it, of "
+        f"X is not in memory: it is read, made or sent anew in every pass over it, of "
         f"which there are dozens. Its rows take {format_bytes(n_bytes)}, and there are "
         f"{format_bytes(memory)}; write X = X.persist() before fit.",
         UserWarning,
@@ -191,10 +194,21 @@ def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:
 
 
 def _is_in_memory(X: Any) -> bool:
-    """Tell whether the partitions are where the tasks will run."""
+    """Tell whether all that X is made of is where the tasks will run.
+
+    What is computed from persisted data, such as a choice of columns, counts as that.
+    """
     graph = X.optimize() if hasattr(X, "columns") else X
     nodes = dict(graph.__dask_graph__()).values()
-    kinds = {type(node).__name__ for node in nodes} - {"Alias"}
+    sources = [node for node in nodes if not getattr(node, "dependencies", ())]
+    values = [getattr(node, "value", node) for node in sources]
+    kinds = {type(value).__name__ for value in values if not _is_constant(value)}
     if current_client() is not None:
-        return kinds == {"Future"}
-    return "Task" not in kinds and "tuple" not in kinds
+        return kinds <= {"Future"}
+    return kinds <= {"ndarray", "csr_array", "csr_matrix", "DataFrame", "Series"}
+
+
+def _is_constant(value: Any) -> bool:
+    """Tell whether a value in Dask's graph is a small argument, and no rows."""
+    plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"
+    return plain and sizeof(value) < _LARGE

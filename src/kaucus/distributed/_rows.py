@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dask.delayed import Delayed, delayed
 
@@ -69,29 +69,33 @@ class DaskRows(RowSource):
         return reduce_tree(leaves, label, n_bytes=n_bytes, force=self.force)
 
     def _tasks(self, function, arguments, parts, label: str, shared: bool):
-        handling = shared_argument(self.handling, label)
-        if shared:
-            arguments = [shared_argument(arguments[0], label)] * len(parts)
+        common = arguments[0] if shared else None
+        work = shared_argument(_Work(function, self.handling, common), label)
+        own = [None] * len(parts) if shared else arguments
         beside = self.held if self._beside is None else self._beside
         return tasks(
             _on_partition,
             label,
             [
-                (function, self.partitions[p], beside[p], handling, argument, shared)
-                for p, argument in zip(parts, arguments, strict=True)
+                (work, self.partitions[p], beside[p], argument)
+                for p, argument in zip(parts, own, strict=True)
             ],
         )
 
 
-def _on_partition(
-    function: Callable,
-    partition: Any,
-    held: Held,
-    handling: Handling,
-    argument: Any,
-    shared: bool,
-) -> Any:
+class _Work(NamedTuple):
+    """What all tasks of a pass have in common."""
+
+    function: Callable
+    handling: Handling
+    common: tuple | None
+    """Arguments of every call; None: each has its own."""
+
+
+def _on_partition(work: _Work, partition: Any, held: Held, argument: Any) -> Any:
     """Return a function of a partition's rows: the task."""
+    function, handling, common = work
+    shared = common is not None
     with alone_on_its_core():
-        rows = as_matrix(partition)
-        return handling.call(function, rows, held, argument, shared=shared)
+        rows, given = as_matrix(partition), common if shared else argument
+        return handling.call(function, rows, held, given, shared=shared)
