@@ -8,7 +8,7 @@ import scipy.sparse
 from kaucus.backend import BatchRows, Held
 
 
-def batch_rows(X, n_parts, *, budget=2**26):
+def batch_rows(X, n_parts, *, budget=2**26, place=None):
     """Return the rows of a matrix as a source of so many parts, one of them empty."""
     edges = np.linspace(0, X.shape[0], n_parts + 1).astype(int)
     parts = [X[a:b] for a, b in itertools.pairwise(edges)]
@@ -20,5 +20,6 @@ def batch_rows(X, n_parts, *, budget=2**26):
         held=[Held(None, part.shape[0], ()) for part in parts],
         longest=X[two],
         budget=budget,
+        place=place,
         read=lambda: iter(parts),
     )

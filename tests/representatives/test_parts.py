@@ -6,7 +6,12 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.sources import batch_rows
 
-from kaucus.representatives import KMeansOptions, kmeans, represent_classes
+from kaucus.representatives import (
+    KMeansOptions,
+    kmeans,
+    part_labels,
+    represent_classes,
+)
 
 
 def clusters(rng, n=400, d=4, k=6):
@@ -94,3 +99,18 @@ def test_representatives_of_classes_are_those_of_all_rows(rng, metric):
     assert_allclose(found[1].points, found[0].points, rtol=1e-9, atol=1e-9)
     assert_allclose(found[1].weights, found[0].weights)
     assert_array_equal(found[1].labels, found[0].labels)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_parts_are_worked_on_where_they_are_placed(rng, metric):
+    torch = pytest.importorskip("torch")
+    X, weight = clusters(rng), rng.random(400)
+    init = np.concatenate([X[:4], X[:4] + 1e3])  # some centres lose their rows
+    options = {"metric": metric, "init": init, "sample_weight": weight}
+    whole = kmeans(X, 8, rng=rng, **options)
+    rows = batch_rows(X, 3, place=torch.from_numpy)
+    parts = kmeans(rows, 8, rng=rng, **options)
+    assert isinstance(parts.centers, np.ndarray)
+    assert_same(whole, parts)
+    labels = part_labels(rows, parts.centers, metric)
+    assert_array_equal(labels, whole.labels)

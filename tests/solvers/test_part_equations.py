@@ -109,3 +109,22 @@ def test_too_little_memory_is_told_before_the_work(problem):
     rows = batch_rows(X, 3, budget=2000)
     with pytest.raises(MemoryError, match=r"20 representatives need .* of each part"):
         solve_on_representatives(Gaussian(gamma=0.3), rows, Y, Z, C=1.0)
+
+
+def test_parts_are_worked_on_where_they_are_placed(problem, rng):
+    torch = pytest.importorskip("torch")
+    X, Y, Z = problem
+    kernel, weight = Exponential(gamma=0.5), weights(rng, True)
+    options = {"C": 3.0, "sample_weight": weight}
+    expected = solve_with_hard_rows(
+        kernel, X, Y, Z, [10, 15], margin_hardness, **options
+    )
+    rows = batch_rows(X, 3, place=torch.from_numpy)
+    found = solve_with_hard_rows(
+        kernel, rows, Y, Z, [10, 15], margin_hardness, **options
+    )
+    assert isinstance(found.solution.dual_coef, np.ndarray)
+    assert_array_equal(found.rows, expected.rows)
+    assert_same(found.solution, expected.solution)
+    gamma = resolve_gamma("scale", X, weight)
+    assert_allclose(resolve_gamma("scale", rows, weight), gamma)
