@@ -12,7 +12,6 @@ from kaucus.backend import (
     astype,
     dense_rows,
     dtype_name,
-    rows_in_order,
     take_rows,
 )
 
@@ -28,7 +27,7 @@ class Total:
 
 
 def source_of(batches, read=None):
-    held = [Held(None, len(np.asarray(b.sum(axis=1))), ()) for b in batches]
+    held = [Held(b.shape[0]) for b in batches]
     like = np.zeros((1, batches[0].shape[1]), batches[0].dtype)
     read = (lambda: iter(batches)) if read is None else read
     return BatchRows(like=like, held=held, longest=like, budget=2**20, read=read)
@@ -61,24 +60,14 @@ def test_rows_are_taken_in_any_order(rows, source, rng):
     assert take_rows(source, np.arange(0)).shape == (0, 3)
 
 
-def test_some_rows_are_a_source_again(rows, source, rng):
-    some = np.sort(rng.permutation(23)[:11])
-    part = rows_in_order(source, some)
-    assert part.shape == (11, 3)
-    assert_array_equal(take_rows(part, np.arange(11)[::-1]), rows[some][::-1])
-    fewer = rows_in_order(part, np.array([0, 4, 10]))
-    assert_array_equal(take_rows(fewer, np.arange(3)), rows[some][[0, 4, 10]])
-
-
 def test_vectors_go_with_their_rows(rows, source, rng):
     weight, signs = rng.random(23), rng.choice([-1.0, 1.0], size=(23, 2))
-    some = np.flatnonzero(weight > 0.3)
-    part = source.holding(weight, None, signs).in_order(some)
-    found = part.map(lambda block: block.vectors, label="look")
-    assert_array_equal(np.concatenate([v[0] for v in found]), weight[some])
+    held = source.holding(weight, None, signs)
+    found = held.map(lambda block: block.vectors, label="look")
+    assert_array_equal(np.concatenate([v[0] for v in found]), weight)
     assert all(v[1] is None for v in found)
     kept = np.concatenate([v[2] for v in found if len(v[2])])
-    assert_array_equal(kept, signs[some])
+    assert_array_equal(kept, signs)
     assert kept.dtype == np.int8  # one byte for each of ±1
 
 

@@ -12,7 +12,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from kaucus import KMeansKernelClassifier, SphericalKMeans
-from kaucus.representatives import _parts
+from kaucus.distributed import DaskRows
 from tests.distributed.test_fits import assert_same_model, chunked
 
 GIVEN = {
@@ -66,19 +66,19 @@ def test_the_current_client_is_used_and_the_model_is_that_of_numpy(
 
 
 def test_a_lost_worker_changes_nothing(client, data, expected, monkeypatch):
-    """A worker is killed in the third step of k-means; its tasks run again."""
+    """A worker is killed between two steps of k-means; its tasks run again."""
     X, y = data
-    rows, assign, steps = chunked(X, 6).persist(), _parts.PartAssigner.assign, []
+    rows, reduce, passes = chunked(X, 6).persist(), DaskRows.reduce, []
 
-    def with_a_loss(self, *args):
-        steps.append(1)
-        if len(steps) == 3:
+    def with_a_loss(self, *args, label, **options):
+        passes.append(label)
+        if passes.count("assign-rows") == 2 and label == "assign-rows":
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-        return assign(self, *args)
+        return reduce(self, *args, label=label, **options)
 
-    monkeypatch.setattr(_parts.PartAssigner, "assign", with_a_loss)
+    monkeypatch.setattr(DaskRows, "reduce", with_a_loss)
     model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, y)
-    assert len(steps) > 3
+    assert passes.count("assign-rows") > 2
     assert_same_model(model, expected)
 
 

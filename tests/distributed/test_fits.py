@@ -230,20 +230,19 @@ def test_too_little_memory_is_told_before_the_work(data):
 def test_ctrl_c_leaves_no_half_model(data, monkeypatch):
     from sklearn.exceptions import NotFittedError
 
-    from kaucus.representatives import _parts
+    from kaucus.distributed import DaskRows
 
     X, y = data
     model = KMeansKernelClassifier(10, random_state=0, **GIVEN).fit(X, y)
-    calls = []
+    calls, reduce = [], DaskRows.reduce
 
-    def interrupted(self, *args):
-        calls.append(1)
-        if len(calls) > 3:
+    def interrupted(self, *args, label, **options):
+        calls.append(label)
+        if calls.count("assign-rows") > 3:
             raise KeyboardInterrupt
-        return assign(self, *args)
+        return reduce(self, *args, label=label, **options)
 
-    assign = _parts.PartAssigner.assign
-    monkeypatch.setattr(_parts.PartAssigner, "assign", interrupted)
+    monkeypatch.setattr(DaskRows, "reduce", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(chunked(X, 3), y)
     with pytest.raises(NotFittedError):

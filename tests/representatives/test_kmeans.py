@@ -24,8 +24,8 @@ from kaucus.representatives._assign import (
     cluster_weights,
 )
 from kaucus.representatives._geometry import make_centers, prepare_rows
-from kaucus.representatives._lloyd import KMeansResult, best_of_starts, reseed_empty
-from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+from kaucus.representatives._lloyd import KMeansResult, best_of_starts
+from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds, reseed_empty
 
 METRICS = ["cosine", "euclidean"]
 

@@ -285,11 +285,8 @@ def take_rows(X: Array, rows: Array) -> Array:
 
 
 def rows_in_order(X: Array, order: Array) -> Array:
-    """Return rows by their numbers, however many; they stay where they are.
-
-    Numbers of rows of a source must ascend.
-    """
-    if isinstance(X, HostRows | RowSource):
+    """Return rows by their numbers, however many; rows of the host stay there."""
+    if isinstance(X, HostRows):
         return X.in_order(to_numpy(order))
     return take_rows(X, order if is_sparse(X) else as_like(order, X))
 

@@ -33,22 +33,8 @@ class Block(NamedTuple):
 class Held(NamedTuple):
     """What goes with the rows of one part."""
 
-    chosen: np.ndarray | None
-    """Which rows count, as bits (``numpy.packbits``); None: all."""
-    n_given: int
-    """Rows of the part, chosen or not."""
-    vectors: tuple[np.ndarray | None, ...]
-
-    def mask(self) -> np.ndarray:
-        """Return which of the given rows are chosen, (n_given,)."""
-        if self.chosen is None:
-            return np.ones(self.n_given, dtype=bool)
-        return np.unpackbits(self.chosen, count=self.n_given).astype(bool)
-
-    def block(self, rows: Any, budget: int) -> Block:
-        """Return the chosen ones of the part's rows, with their vectors."""
-        rows = rows if self.chosen is None else rows[self.mask()]
-        return Block(rows, self.vectors, budget)
+    n_rows: int
+    vectors: tuple[np.ndarray | None, ...] = ()
 
 
 class Handling(NamedTuple):
@@ -61,10 +47,10 @@ class Handling(NamedTuple):
     def call(
         self, function: Callable, rows: Any, held: Held, argument, *, shared: bool
     ) -> Any:
-        """Return ``function`` of the chosen rows of a part."""
+        """Return ``function`` of the rows of a part."""
         if rows.dtype != self.dtype:
             rows = rows.astype(self.dtype)
-        block = held.block(rows, self.budget)
+        block = Block(rows, held.vectors, self.budget)
         if self.place is not None and function is not _some_rows:
             block = block._replace(rows=self.place(block.rows))
         return function(block, *argument) if shared else function(block, argument)
@@ -96,10 +82,8 @@ class RowSource(abc.ABC):
     sizes: np.ndarray = field(init=False)
 
     def __post_init__(self):
-        counts = [
-            h.n_given if h.chosen is None else int(h.mask().sum()) for h in self.held
-        ]
-        object.__setattr__(self, "sizes", np.asarray(counts, dtype=np.int64))
+        sizes = np.asarray([own.n_rows for own in self.held], dtype=np.int64)
+        object.__setattr__(self, "sizes", sizes)
 
     # ---- as a matrix -----------------------------------------------------------------
 
@@ -144,21 +128,7 @@ class RowSource(abc.ABC):
         back[order] = np.arange(len(order))
         return rows[back]
 
-    # ---- parts of it, and vectors beside it ------------------------------------------
-
-    def in_order(self, numbers: np.ndarray) -> "RowSource":
-        """Return the rows with the given numbers, which ascend; nothing is copied."""
-        if len(numbers) == self.shape[0]:
-            return self
-        wanted = np.zeros(self.shape[0], dtype=bool)
-        wanted[numbers] = True
-        held = []
-        for own, some in zip(self.held, self.split(wanted), strict=True):
-            mask = own.mask()
-            mask[mask] = some
-            vectors = (None if v is None else v[some] for v in own.vectors)
-            held.append(Held(np.packbits(mask), own.n_given, tuple(vectors)))
-        return self.with_held(held)
+    # ---- vectors beside it ----------------------------------------------------------
 
     def holding(self, *vectors: np.ndarray | None) -> "RowSource":
         """Return the rows with vectors beside them, (n, ...) each, which blocks have.
@@ -254,10 +224,10 @@ class BatchRows(RowSource):
         """Yield the first batches with their numbers; they are what they were."""
         count = 0
         for p, rows in zip(range(n_batches), self.read(), strict=False):
-            if rows.shape[0] != self.held[p].n_given:
+            if rows.shape[0] != self.held[p].n_rows:
                 raise ValueError(
                     f"Batch {p} has {rows.shape[0]} rows, and had "
-                    f"{self.held[p].n_given} when it was first read; the batches must "
+                    f"{self.held[p].n_rows} when it was first read; the batches must "
                     "be the same in every pass."
                 )
             yield p, rows

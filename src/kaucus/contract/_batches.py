@@ -106,7 +106,7 @@ def _source(read, looks, like, types, memory_budget, name: str) -> BatchRows:
     row = np.zeros((1, like.shape[1]), dtype)
     return BatchRows(
         like=row,
-        held=[Held(None, look.n_rows, ()) for look in looks],
+        held=[Held(look.n_rows) for look in looks],
         longest=longest_rows(looks, row),
         budget=resolve_budget(memory_budget),
         read=read,

@@ -95,7 +95,7 @@ def rows_of(
         place = functools.partial(to_device, device=device)
     return DaskRows(
         like=like,
-        held=[Held(None, int(n), ()) for n in sizes],
+        held=[Held(int(n)) for n in sizes],
         longest=longest_rows(looks, like),
         budget=force.task_bytes,
         place=place,

@@ -12,7 +12,7 @@ is worst represented. A cluster that neither won nor lost rows has the mean it h
 sums of the others change by the rows that they won and lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ from kaucus.backend import (
     as_like,
     astype,
     count_labels,
-    device_of,
     is_sparse,
     resolve_budget,
     set_columns,
@@ -48,12 +47,18 @@ from kaucus.representatives._geometry import (
     make_centers,
     prepare_rows,
 )
-from kaucus.representatives._parts import Members, PartAssigner, PartAssignment
+from kaucus.representatives._parts import (
+    Members,
+    PartAssigner,
+    PartAssignment,
+    spreads,
+    with_groups,
+)
 from kaucus.representatives._seeding import (
     clearly_less,
     kmeans_plus_plus,
     random_seeds,
-    spare_rows,
+    reseed_empty,
 )
 from kaucus.representatives._streamed import StreamedAssigner
 
@@ -79,7 +84,7 @@ class KMeansResult(NamedTuple):
     the euclidean geometry."""
 
 
-class _Problem(NamedTuple):
+class KMeansProblem(NamedTuple):
     """What does not change from step to step."""
 
     n_clusters: int
@@ -156,8 +161,9 @@ def kmeans(
     problem, norms = _pose(X, n_clusters, metric, sample_weight, memory_budget)
 
     def start(start_rng: np.random.Generator) -> KMeansResult:
-        first = _first_centers(problem, init, X.shape[0], X, start_rng)
-        return _lloyd(problem, first, max_iter, tol, norms, callback)
+        first = first_centers(problem, init, X.shape[0], X, start_rng)
+        steps = lloyd_steps(problem, first, max_iter, tol, norms, callback)
+        return run_steps(steps, problem.assigner.assign)
 
     return best_of_starts(start, rng.spawn(n_init))
 
@@ -192,9 +198,12 @@ def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
     budget = resolve_budget(memory_budget, X)
     if isinstance(X, RowSource):
         weight = None if weight is None else to_numpy(weight)
-        assigner = PartAssigner(X, n_clusters, metric, weight)
-        scale = 1.0 if metric == "cosine" else assigner.spread()
-        return _Problem(n_clusters, weight, metric, None, None, scale, assigner), None
+        assigner = PartAssigner(
+            with_groups(X, None, weight), n_clusters, metric, weight
+        )
+        scale = 1.0 if metric == "cosine" else spreads(X, None)[None]
+        problem = KMeansProblem(n_clusters, weight, metric, None, None, scale, assigner)
+        return problem, None
     if isinstance(X, HostRows):
         weight = None if weight is None else to_numpy(weight)
         assigner = StreamedAssigner(X, n_clusters, budget, metric, weight)
@@ -210,11 +219,14 @@ def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
     if weight is not None:
         can_seed = can_seed & (weight > 0)
     can_seed = None if bool(array_namespace(norms).all(can_seed)) else can_seed
-    problem = _Problem(n_clusters, weight, metric, squared, can_seed, scale, assigner)
+    problem = KMeansProblem(
+        n_clusters, weight, metric, squared, can_seed, scale, assigner
+    )
     return problem, norms
 
 
-def _first_centers(problem: _Problem, init, n: int, like: Array, rng) -> Centers:
+def first_centers(problem: KMeansProblem, init, n: int, like: Array, rng) -> Centers:
+    """Return where to begin, of n rows: given centres, or some of the rows."""
     assigner, metric, k = problem.assigner, problem.metric, problem.n_clusters
     if not isinstance(init, str):
         return make_centers(prepare_rows(as_like(init, like), metric), metric)
@@ -226,18 +238,40 @@ def _first_centers(problem: _Problem, init, n: int, like: Array, rng) -> Centers
     return make_centers(assigner.take(part[some]), metric)
 
 
-def _lloyd(
-    problem: _Problem, centers: Centers, max_iter: int, tol: float, norms, callback
-) -> KMeansResult:
+Steps = Generator[tuple[Centers, Array | None], Any, KMeansResult]
+"""Yields centres, and which of them moved (None: all); is sent the assignment of the
+rows to them; returns the result."""
+
+
+def run_steps(steps: Steps, assign: Callable[..., Any]) -> KMeansResult:
+    """Return the result of steps whose rows are assigned by a function."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                found = assign(*request)
+            except KeyboardInterrupt as interrupt:
+                request = steps.throw(interrupt)  # which may keep what there is
+            else:
+                request = steps.send(found)
+    except StopIteration as end:
+        return end.value
+
+
+def lloyd_steps(
+    problem: KMeansProblem, centers: Centers, max_iter: int, tol: float, norms, callback
+) -> Steps:
     """Iterate from given centres."""
-    state = _State(centers, problem.assigner.assign(centers))
+    state = _State(centers, (yield centers, None))
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
-            new, reseeded, moved = _step(problem, state)
-            state, n_iter, n_reseeded = new, n_iter + 1, n_reseeded + reseeded
-            converged = moved <= tol
-            if callback is not None and callback(n_iter, moved):
+            new = _moved_centers(problem, state)
+            assignment = yield new.centers, new.moved
+            state = _State(new.centers, assignment, new.sums)
+            n_iter, n_reseeded = n_iter + 1, n_reseeded + new.n_reseeded
+            converged = new.deviation <= tol
+            if callback is not None and callback(n_iter, new.deviation):
                 break
         except KeyboardInterrupt:
             interrupted = True
@@ -252,7 +286,9 @@ def _lloyd(
     )
 
 
-def _outcome(problem: _Problem, state: _State, norms: Array | None) -> dict[str, Any]:
+def _outcome(
+    problem: KMeansProblem, state: _State, norms: Array | None
+) -> dict[str, Any]:
     """Return labels, inertia, weights and mean norms of the clusters."""
     found, k = state.assignment, problem.n_clusters
     if isinstance(found, PartAssignment):
@@ -279,7 +315,7 @@ def _outcome(problem: _Problem, state: _State, norms: Array | None) -> dict[str,
     }
 
 
-def _costs(problem: _Problem, state: _State) -> Array:
+def _costs(problem: KMeansProblem, state: _State) -> Array:
     """Return what each row costs, (n,), in float64."""
     assert not isinstance(problem.assigner, PartAssigner)
     assert isinstance(state.assignment, Assignment)
@@ -287,8 +323,19 @@ def _costs(problem: _Problem, state: _State) -> Array:
     return costs_from_scores(scores, problem.squared)
 
 
-def _step(problem: _Problem, state: _State):
-    """Move the centres to the means of their rows, and assign the rows again."""
+class _Moved(NamedTuple):
+    """Centres after a step."""
+
+    centers: Centers
+    moved: Array
+    """The numbers of those that are not where they were."""
+    sums: ClusterSums
+    n_reseeded: int
+    deviation: float
+
+
+def _moved_centers(problem: KMeansProblem, state: _State) -> _Moved:
+    """Move the centres to the means of their rows."""
     k = state.centers.values.shape[0]
     sums, weights, changed, n_reseeded = _members(problem, state)
     weights = as_like(weights, sums.values)
@@ -299,11 +346,10 @@ def _step(problem: _Problem, state: _State):
         new.values, old.values, problem.metric, problem.scale
     )
     centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
-    assignment = problem.assigner.assign(centers, moved)
-    return _State(centers, assignment, sums), n_reseeded, deviated
+    return _Moved(centers, moved, sums, n_reseeded, deviated)
 
 
-def _members(problem: _Problem, state: _State) -> Members:
+def _members(problem: KMeansProblem, state: _State) -> Members:
     """Return the sums of each cluster; one without rows takes the worst of all."""
     assigner, found = problem.assigner, state.assignment
     if isinstance(assigner, PartAssigner):
@@ -340,31 +386,6 @@ def _replace_centers(
     values = xp.asarray(centers.values, copy=True)
     set_columns(values.T, changed, new.values.T)
     return make_centers(values, metric), changed
-
-
-def reseed_empty(
-    labels: Array, costs: Array, can_seed: Array | None, n_clusters: int
-) -> tuple[Array, int]:
-    """Give each cluster without rows the worst represented row that can be spared.
-
-    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken;
-    ``can_seed`` is None where all can.
-
-    Returns
-    -------
-    labels, n_reseeded
-    """
-    xp = array_namespace(labels)
-    n = labels.shape[0]
-    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
-    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
-    empty = np.flatnonzero(counts == 0)
-    if not empty.size:
-        return labels, 0
-    new = np.array(to_numpy(labels))
-    rows = spare_rows(len(empty), counts, new, to_numpy(costs) * usable)
-    new[rows] = empty[: len(rows)]
-    return xp.asarray(new, device=device_of(labels)), len(rows)
 
 
 def _spread(rows: Array, squared: Array) -> float:

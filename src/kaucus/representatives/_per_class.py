@@ -39,6 +39,7 @@ from kaucus.backend import (
 )
 from kaucus.representatives._assign import Assigner
 from kaucus.representatives._geometry import make_centers, prepare_rows
+from kaucus.representatives._groups import kmeans_of_groups
 from kaucus.representatives._lloyd import KMeansResult, kmeans
 
 # Numbers of float64 for each row of a class: weights, norms, costs, labels.
@@ -105,8 +106,8 @@ def represent_classes(
     ----------
     X : array, CSR matrix, HostRows or RowSource of shape (n, d)
         Of rows of the host each class goes to the device as a whole, or block by block
-        in every step where it does not fit there. Of a source, it is read in every
-        step.
+        in every step where it does not fit there. A source is read once in every step,
+        for all classes.
     labels : integer array of shape (n,)
         The number of each row's class.
     n_representatives : sequence of int
@@ -116,7 +117,8 @@ def represent_classes(
         Rows of weight zero are passed over.
     old : Representatives, default=None
         Of earlier rows. They move to where the new rows draw them; a class that has
-        fewer than its number gets more, and in one that has more some become one.
+        fewer than its number gets more, and in one that has more some become one. Not
+        for a source.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
     callback : callable, default=None
@@ -135,8 +137,10 @@ def represent_classes(
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
+    if isinstance(X, RowSource):
+        return _join(_represent_parts(X, jobs, sample_weight, options, rngs, callback))
     copies, workers = 0, 1
-    if not isinstance(X, HostRows | RowSource):
+    if not isinstance(X, HostRows):
         copies = _bytes_of_copies(jobs, X, old, options.metric)
         _check_memory(copies, budget)
         workers = _parallel_classes(jobs, n_workers(X))
@@ -282,9 +286,9 @@ def _represent(
     n = rows.shape[0]
     if n <= k:
         every = np.arange(n)
-        streamed = is_sparse(rows) or isinstance(rows, HostRows | RowSource)
+        streamed = is_sparse(rows) or isinstance(rows, HostRows)
         return _OneClass(dense_rows(rows, every) if streamed else rows, weight)
-    like = rows if isinstance(rows, RowSource) else dense_rows(rows, np.arange(1))
+    like = dense_rows(rows, np.arange(1))
 
     def leave_if_stopped(step: int, moved: float) -> None:
         if stop.is_set():
@@ -315,6 +319,33 @@ def _represent(
         result.n_reseeded,
         result.converged,
     )
+
+
+def _represent_parts(
+    X: RowSource, jobs: list[_Job], weight, options: KMeansOptions, rngs, callback
+) -> list[_OneClass]:
+    """Return points for the classes of rows that are read part by part."""
+    unit = weight is None or bool(np.all(weight == 1))
+    many = [c for c, job in enumerate(jobs) if len(job.rows) > job.n_representatives]
+    n_few = len(jobs) - len(many)
+    results = kmeans_of_groups(
+        X,
+        [jobs[c].rows for c in many],
+        [jobs[c].n_representatives for c in many],
+        **options._asdict(),
+        sample_weight=None if unit else weight,
+        rngs=[rngs[c] for c in many],
+        callback=callback and (lambda n_done: callback(n_few + n_done, len(jobs))),
+    )
+    found = {
+        c: _OneClass(*_with_norms(r), r.n_iter, r.n_reseeded, r.converged)
+        for c, r in zip(many, results, strict=True)
+    }
+    for c in sorted(set(range(len(jobs))) - set(many)):
+        rows = jobs[c].rows
+        own = np.ones(len(rows)) if weight is None else weight[rows]
+        found[c] = _OneClass(dense_rows(X, rows), own)
+    return [found[c] for c in range(len(jobs))]
 
 
 def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> Array:

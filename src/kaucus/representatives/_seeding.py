@@ -12,6 +12,7 @@ from kaucus.backend import (
     Array,
     array_namespace,
     as_like,
+    device_of,
     is_sparse,
     take_rows,
     to_numpy,
@@ -84,6 +85,31 @@ def spare_rows(
             left[labels[row]] -= 1
             rows.append(int(row))
     return np.array(rows, dtype=np.int64)
+
+
+def reseed_empty(
+    labels: Array, costs: Array, can_seed: Array | None, n_clusters: int
+) -> tuple[Array, int]:
+    """Give each cluster without rows the worst represented row that can be spared.
+
+    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken;
+    ``can_seed`` is None where all can.
+
+    Returns
+    -------
+    labels, n_reseeded
+    """
+    xp = array_namespace(labels)
+    n = labels.shape[0]
+    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
+    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
+    empty = np.flatnonzero(counts == 0)
+    if not empty.size:
+        return labels, 0
+    new = np.array(to_numpy(labels))
+    rows = spare_rows(len(empty), counts, new, to_numpy(costs) * usable)
+    new[rows] = empty[: len(rows)]
+    return xp.asarray(new, device=device_of(labels)), len(rows)
 
 
 def kmeans_plus_plus(
