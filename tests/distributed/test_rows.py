@@ -161,6 +161,14 @@ def test_columns_that_are_no_numbers_are_named():
         rows_from(da.from_array(np.array([["x"]])))
 
 
+def test_types_with_missing_values_are_numbers():
+    frame = pd.DataFrame({"a": pd.array([1, None, 3], "Int64"), "b": [1.0, 2.0, 3.0]})
+    whole = dd.from_pandas(frame.iloc[::2], npartitions=1)
+    assert_array_equal(take_rows(rows_from(whole), np.arange(2)), [[1, 1], [3, 3]])
+    with pytest.raises(ValueError, match="NaN: partition 0, row 1 of it, column 'a'"):
+        rows_from(dd.from_pandas(frame, npartitions=1))
+
+
 def test_rows_that_are_read_or_made_in_every_pass_are_told(X, tmp_path):
     array = da.from_array(X, chunks=(10, 3))
     rows_from(array)

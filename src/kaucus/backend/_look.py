@@ -23,9 +23,12 @@ def as_matrix(part: Any) -> Any:
     """Return a part of the rows as a NumPy array or a CSR matrix."""
     if is_sparse(part):
         return part.tocsr()
-    if hasattr(part, "to_numpy"):  # a frame
-        return part.to_numpy()
-    return np.asarray(part)
+    if not hasattr(part, "to_numpy"):
+        return np.asarray(part)
+    values = part.to_numpy()  # a frame
+    if values.dtype == object:  # of pandas' types with missing values
+        values = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def look_at(rows: Any) -> Look:

@@ -67,11 +67,11 @@ def spreads(X: RowSource, groups: Sequence[int] | None) -> dict[int | None, floa
     """
     asked: Groups = [None] if groups is None else groups
     found = X.reduce(_Moments, asked, label="measure-rows").of
-    return {
-        group: squares / n - float(np.sum((total / n) ** 2))
-        for group, (n, squares, *total) in found.items()
-        for total in [np.asarray(total)]
-    }
+    return {group: _spread(*own[:2], own[2:]) for group, own in found.items()}
+
+
+def _spread(n: float, squares: float, total: np.ndarray) -> float:
+    return float(squares / n - np.sum((total / n) ** 2))
 
 
 def with_groups(
