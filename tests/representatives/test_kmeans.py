@@ -403,7 +403,7 @@ def test_ctrl_c_keeps_the_centres_so_far():
 def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
     X, calls = blobs(), []
     whole = kmeans(X, 5, init="random", n_init=1, rng=rng_of())
-    real = _lloyd._step
+    real = _lloyd._moved_centers
 
     def interrupted(*args):
         calls.append(1)
@@ -411,7 +411,7 @@ def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(_lloyd, "_step", interrupted)
+    monkeypatch.setattr(_lloyd, "_moved_centers", interrupted)
     result = kmeans(X, 5, init="random", n_init=4, rng=rng_of())
     assert result.interrupted
     assert_array_equal(result.centers, whole.centers)
@@ -421,7 +421,7 @@ def test_ctrl_c_before_rows_are_assigned_is_raised(monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_lloyd, "_first_centers", interrupted)
+    monkeypatch.setattr(_lloyd, "first_centers", interrupted)
     with pytest.raises(KeyboardInterrupt):
         kmeans(blobs(), 5, rng=rng_of())
 
