@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus.backend import (
     BatchRows,
@@ -82,6 +82,18 @@ def test_precision_is_that_of_the_kind_asked_for(source):
         dtype == np.float32
         for dtype in single.map(lambda block: block.rows.dtype, label="look")
     )
+
+
+def test_mapped_rows_are_those_of_the_mapped_matrix(rows, source, rng):
+    T, mean = rng.normal(size=(3, 2)), rows.mean(axis=0)
+    found = source.mapped(lambda X: X - mean).mapped(lambda X: X @ T)
+    expected = (rows - mean) @ T
+    assert found.shape == expected.shape
+    assert_allclose(take_rows(found, np.arange(23)), expected)
+    total = found.reduce(total_of, label="add")
+    assert_allclose(total.value, expected.sum(axis=0), atol=1e-12)
+    single = astype(found, "float32")
+    assert take_rows(single, np.arange(3)).dtype == np.float32
 
 
 def test_csr_parts_stay_csr_and_are_dense_where_asked(rows):

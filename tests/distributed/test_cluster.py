@@ -22,8 +22,11 @@ GIVEN = {
     "kmeans_params": {"tol": 0.02},  # few steps: each takes a message or two
     "random_state": 0,
 }
-# A cluster of processes closes its sockets when it likes.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+# A cluster of processes closes its sockets when it likes, and minds a busy machine.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Creating scratch directories"),
+]
 
 
 @pytest.fixture(scope="module")

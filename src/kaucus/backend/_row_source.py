@@ -43,11 +43,14 @@ class Handling(NamedTuple):
     dtype: Any
     budget: int
     place: Callable[[Any], Any] | None
+    changes: tuple[Callable[[Any], Any], ...]
 
     def call(
         self, function: Callable, rows: Any, held: Held, argument, *, shared: bool
     ) -> Any:
         """Return ``function`` of the rows of a part."""
+        for change in self.changes:
+            rows = change(rows)
         if rows.dtype != self.dtype:
             rows = rows.astype(self.dtype)
         block = Block(rows, held.vectors, self.budget)
@@ -72,6 +75,8 @@ class RowSource(abc.ABC):
         Bytes that the work on one part may take.
     place : callable, default=None
         Brings the rows of a part to the device on which they are worked on.
+    changes : tuple of callables, default=()
+        What is done to the rows of a part as they are read, see :meth:`mapped`.
     """
 
     like: np.ndarray
@@ -79,6 +84,7 @@ class RowSource(abc.ABC):
     longest: Any
     budget: int
     place: Callable[[Any], Any] | None = None
+    changes: tuple[Callable[[Any], Any], ...] = ()
     sizes: np.ndarray = field(init=False)
 
     def __post_init__(self):
@@ -105,11 +111,24 @@ class RowSource(abc.ABC):
     @property
     def handling(self) -> Handling:
         """How the rows of a part are made ready."""
-        return Handling(self.like.dtype, self.budget, self.place)
+        return Handling(self.like.dtype, self.budget, self.place, self.changes)
 
     def in_kind_of(self, like: np.ndarray) -> "RowSource":
         """Return the same rows in another precision."""
         return replace(self, like=like)
+
+    def mapped(self, function: Callable[[Any], Any]) -> "RowSource":
+        """Return the rows as a function of each row by itself makes them.
+
+        It takes and returns NumPy arrays or CSR matrices of several rows, and is
+        applied wherever a part is read.
+        """
+        return replace(
+            self,
+            like=function(self.like),
+            longest=function(self.longest),
+            changes=(*self.changes, function),
+        )
 
     def take(self, numbers: np.ndarray) -> Any:
         """Return the rows with the given numbers, in their order."""

@@ -67,10 +67,11 @@ def spreads(X: RowSource, groups: Sequence[int] | None) -> dict[int | None, floa
     """
     asked: Groups = [None] if groups is None else groups
     found = X.reduce(_Moments, asked, label="measure-rows").of
-    return {group: _spread(*own[:2], own[2:]) for group, own in found.items()}
+    return {group: _spread(moments) for group, moments in found.items()}
 
 
-def _spread(n: float, squares: float, total: np.ndarray) -> float:
+def _spread(moments: np.ndarray) -> float:
+    n, squares, total = moments[0], moments[1], moments[2:]
     return float(squares / n - np.sum((total / n) ** 2))
 
 
