@@ -49,6 +49,7 @@ NAMES = (
     "gpu",
     "tables",
     "pictures",
+    "cluster",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
@@ -62,6 +63,7 @@ class Settings(NamedTuple):
     large: bool = False
     parts: Sequence[str] | None = None
     device: str | None = None
+    workers: Sequence[int] | None = None
     data_home: str | Path | None = None
     jobs: int = 1
     """Steps at a time; for errors, not for times."""

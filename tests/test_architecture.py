@@ -22,13 +22,13 @@ LAYERS = [
     "backend",
     "pictures",
     "datasets",
+    "distributed",
     "contract",
     "preprocessing",
     "kernels",
     "representatives",
     "solvers",
     "machines",
-    "distributed",
     "estimators",
     "evaluation",
     "experiments",
@@ -127,6 +127,7 @@ def test_torch_stays_behind_its_door(path):
 def test_dask_stays_behind_its_door(path):
     if layer_of(path) != "distributed":
         assert not importers_of("dask", path)
+        assert not importers_of("distributed", path)
 
 
 @each_module

@@ -55,6 +55,7 @@ from kaucus.backend._linalg import (
     restore_lower,
     solve_triangular,
 )
+from kaucus.backend._look import Look, as_matrix, check_looks, longest_rows, look_at
 from kaucus.backend._memory import (
     budget_to_have,
     format_bytes,
@@ -103,6 +104,15 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._row_source import (
+    FAN_IN,
+    BatchRows,
+    Block,
+    Handling,
+    Held,
+    RowSource,
+    merged,
+)
 from kaucus.backend._split import split_columns, times_split, wide_product
 from kaucus.backend._streaming import (
     budget_without_buffers,
@@ -215,6 +225,19 @@ __all__ = [
     "on_device_if_it_fits",
     "rows_for_device",
     "stream_blocks",
+    # rows that are read part by part
+    "FAN_IN",
+    "BatchRows",
+    "Block",
+    "Handling",
+    "Held",
+    "Look",
+    "RowSource",
+    "as_matrix",
+    "check_looks",
+    "longest_rows",
+    "look_at",
+    "merged",
     # random numbers
     "generator_from",
     "random_normal",

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from kaucus.backend._host_rows import HostRows
+from kaucus.backend._row_source import RowSource
 
 Array = Any
 """An array of any library that follows the array API standard."""
@@ -51,8 +52,8 @@ def device_of(x: Array) -> Any:
 
 
 def _seen(x: Array) -> Array:
-    """Return an array of the kind that rows of the host have on their device."""
-    return x.like if isinstance(x, HostRows) else x
+    """Return an array of the kind that rows have where they are worked on."""
+    return x.like if isinstance(x, HostRows | RowSource) else x
 
 
 def is_numpy(x: Array) -> bool:
@@ -249,7 +250,7 @@ def astype(x: Array, dtype: str) -> Array:
     """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
     if dtype_name(x) == dtype:
         return x
-    if isinstance(x, HostRows):  # cast there, block by block
+    if isinstance(x, HostRows | RowSource):  # cast there, block by block
         return x.in_kind_of(astype(x.like, dtype))
     if is_sparse(x):
         return x.astype(dtype)
@@ -266,8 +267,11 @@ def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix.
 
     Numbers are zero or more, in NumPy or beside ``X``. ``X`` may have any number of
-    axes; of a vector, its rows are its entries. Rows of the host come to their device.
+    axes; of a vector, its rows are its entries. Rows of the host come to their device,
+    those of a source to this process.
     """
+    if isinstance(X, RowSource):
+        return X.take(to_numpy(rows))
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
         return X.of_block(as_like(some, X.like, dtype=dtype_name(X)))
@@ -288,7 +292,8 @@ def rows_in_order(X: Array, order: Array) -> Array:
 
 def dense_rows(X: Array, rows: np.ndarray) -> Array:
     """Return the rows with the given numbers as a dense array."""
-    return X[rows].toarray() if is_sparse(X) else take_rows(X, as_like(rows, X))
+    some = X[rows] if is_sparse(X) else take_rows(X, as_like(rows, X))
+    return some.toarray() if is_sparse(some) else some
 
 
 def concat_rows(X: Array, Y: Array) -> Array:

@@ -23,6 +23,7 @@ from kaucus.backend._namespace import (
     itemsize,
     to_device,
 )
+from kaucus.backend._row_source import RowSource
 
 # Large enough that the start of a copy costs nothing beside it, eight times.
 _BUFFER_BYTES = 2**31
@@ -35,8 +36,9 @@ def rows_for_device(
 
     Parameters
     ----------
-    X : array of shape (n, d)
-        A NumPy array may be a memory map.
+    X : array or RowSource of shape (n, d)
+        A NumPy array may be a memory map. The parts of a source find their device by
+        themselves.
     device : str or None
         None: where ``X`` is.
     memory_budget : int, str or None, default=None
@@ -45,6 +47,8 @@ def rows_for_device(
         that do not, an eighth of it is for blocks being copied, as much again for what
         is made of them on the spot.
     """
+    if isinstance(X, RowSource):
+        return X
     if device is None or device == "cpu" or not is_numpy(X):
         return to_device(X, device)
     like = to_device(X[:1, :], device)

@@ -26,6 +26,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract._partitions import is_dask
 from kaucus.contract._whole_fits import WholeFits
 
 
@@ -72,7 +73,9 @@ class FollowsX(WholeFits):
 
     def __getstate__(self):
         state = super().__getstate__()  # type: ignore[misc]
-        return {name: _mapped(value, _pack) for name, value in state.items()}
+        # Lazy results, such as labels, are of data that stays where it is.
+        kept = {name: value for name, value in state.items() if not is_dask(value)}
+        return {name: _mapped(value, _pack) for name, value in kept.items()}
 
     def __setstate__(self, state):
         state = {name: _mapped(value, _unpack) for name, value in state.items()}

@@ -22,6 +22,8 @@ in a thread (:func:`kaucus.backend.interruptible`).
 import functools
 from typing import Any
 
+from kaucus.contract._partitions import is_dask, refusal
+
 
 class WholeFits:
     """Mixin of every estimator: ``fit`` leaves a whole model behind, or none."""
@@ -39,6 +41,9 @@ def _whole(method: Any, *, begins_anew: bool) -> Any:
 
     @functools.wraps(method)
     def wrapped(self, *args, **kwargs):
+        X = args[0] if args else kwargs.get("X")
+        if method.__name__ == "partial_fit" and is_dask(X):
+            raise refusal(self, "partial_fit")
         before = dict(vars(self))
         try:
             return method(self, *args, **kwargs)

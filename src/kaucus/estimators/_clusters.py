@@ -4,9 +4,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus.backend import to_numpy, warn_user
+from kaucus.contract import is_dask
+from kaucus.estimators._validation import check_weights
 from kaucus.representatives import KernelKMeansResult, KMeansResult
 
 INITS = ("k-means++", "random")
+
+
+def summed_score(model, X, sample_weight) -> float:
+    """Return the weighted sum of ``model._row_scores``, (n,), over all rows."""
+    if is_dask(X):
+        from kaucus.distributed import score_sum
+
+        return score_sum(model, X, sample_weight)
+    scores = model._row_scores(X)
+    weight = check_weights(sample_weight, scores)
+    return float(scores.sum() if weight is None else weight @ scores)
 
 
 def check_rows(X, n_clusters: int) -> None:
@@ -20,7 +33,10 @@ def check_rows(X, n_clusters: int) -> None:
 
 def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn where k-means has ended early or found fewer clusters."""
-    _warn_of_empty_clusters(result.labels, n_clusters)
+    labels = result.labels
+    if labels is None:  # of a row source
+        labels = np.flatnonzero(result.weights)
+    _warn_of_empty_clusters(labels, n_clusters)
     if result.interrupted:
         text = f"Interrupted after {result.n_iter} steps; the centres so far are kept."
     elif not result.converged:

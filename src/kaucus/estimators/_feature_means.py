@@ -14,10 +14,10 @@ from kaucus.backend import (
     products_in,
     to_numpy,
 )
-from kaucus.contract import check_follows_fit
+from kaucus.contract import rowwise
+from kaucus.estimators._clusters import summed_score
 from kaucus.estimators._kernel_input import map_rows, place_support
 from kaucus.estimators._ranges import check_results
-from kaucus.estimators._validation import check_weights
 from kaucus.kernels import KernelOperator
 from kaucus.representatives import distances_from_sums
 
@@ -39,6 +39,7 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _precomputed: Any
     _validate: Any
 
+    @rowwise
     def predict(self, X):
         """Return the cluster of the nearest mean in feature space.
 
@@ -51,10 +52,10 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         D = self._squared_distances(X)
         return astype(array_namespace(D).argmin(D, axis=1), "int32")
 
+    @rowwise
     def transform(self, X):
         """Return the distances from the means in feature space.
 
@@ -67,7 +68,6 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        check_follows_fit(self, X, "transform")
         D = self._true_distances(X, "transform")
         return array_namespace(D).sqrt(D)
 
@@ -87,10 +87,12 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         float
         """
+        return summed_score(self, X, sample_weight)
+
+    def _row_scores(self, X):
+        """Return minus the squared distance of each row from its mean, (n,)."""
         D = to_numpy(self._true_distances(X, "score"))
-        costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
+        return -D.min(axis=1).astype(np.float64)
 
     def _true_distances(self, X, method: str):
         check_is_fitted(self, "center_coef_")

@@ -23,6 +23,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract import FitsBatches
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import in_precision_of, on_device
 from kaucus.estimators._metric_options import (
@@ -71,13 +72,14 @@ def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
 
-class RepresentativesBase(LearnedImportances, LSSVMBase):
+class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns.
 
     Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
     """
 
     _kernel_words = ("auto",)
+    _dask_fit = "rows"
     _moves_intercept = _calibrates = False
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),

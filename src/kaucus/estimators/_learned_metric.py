@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import as_like, generator_from, working_types
-from kaucus.contract import FollowsX, check_follows_fit, validate_data
+from kaucus.contract import FollowsX, rowwise, validate_data
 from kaucus.estimators._kernel_input import map_rows, place_rows
 from kaucus.estimators._metric_options import METRIC_CS, metric_options
 from kaucus.estimators._parameters import (
@@ -226,6 +226,7 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
         """
         return self.fit(X, y, sample_weight).transform(X)
 
+    @rowwise
     def transform(self, X):
         """Return the rows in columns whose Euclidean distance is that of the metric.
 
@@ -238,7 +239,6 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
         ndarray or CSR matrix of shape (n_samples, n_components)
         """
         check_is_fitted(self, "row_map_")
-        check_follows_fit(self, X, "transform")
         X = self._validate(X, reset=False)
         return map_rows(self.row_map_, X, self.device, self.memory_budget)
 

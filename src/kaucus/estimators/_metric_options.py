@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kaucus.backend import Array, array_namespace, as_like, is_sparse, warn_user
+from kaucus.backend import (
+    Array,
+    RowSource,
+    array_namespace,
+    as_like,
+    is_sparse,
+    warn_user,
+)
 from kaucus.estimators._parameters import one_of
 from kaucus.kernels import (
     Kernel,
@@ -56,6 +63,7 @@ def metric_options(
         Of a named kernel.
     """
     d = X.shape[1]
+    X = X.longest if isinstance(X, RowSource) else X
     families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
     kinds = ("diagonal", "full")
     if is_sparse(X) or d > _FULL_COLUMNS:
@@ -100,7 +108,7 @@ def _with_gradient(kernel: Kernel) -> Family:
 
 def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     """Warn where one column carries nearly all the variance that distances see."""
-    if is_sparse(X) or X.shape[1] < 2 or X.shape[0] < 2:
+    if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
         return
     if isinstance(kernel, str) and kernel in ("linear", "cosine", "precomputed"):
         return

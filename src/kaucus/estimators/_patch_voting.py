@@ -23,8 +23,8 @@ from kaucus.backend import (
 from kaucus.contract import (
     FollowsX,
     HostAccuracy,
-    check_follows_fit,
     on_host,
+    rowwise,
     validate_data,
 )
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
@@ -195,6 +195,7 @@ class PatchVotingClassifier(
         self.estimator_ = estimator.fit(patches, labels, **options)
         return self
 
+    @rowwise
     def predict(self, X):
         """Return the class that the patches vote for.
 
@@ -207,11 +208,11 @@ class PatchVotingClassifier(
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         votes = self._votes(X)
         winners = array_namespace(votes).argmax(votes, axis=1)
         return labels_at(self.classes_, winners, votes)
 
+    @rowwise
     def decision_function(self, X):
         """Return the votes for each class, or the sums of decision values.
 
@@ -226,11 +227,11 @@ class PatchVotingClassifier(
             For two classes one value, positive for ``classes_[1]``. Votes carry a
             fraction below one half by which ties are decided.
         """
-        check_follows_fit(self, X, "decision_function")
         votes = self._votes(X)
         return votes[:, 1] - votes[:, 0] if len(self.classes_) == 2 else votes
 
     @available_if(_can_give_probabilities)
+    @rowwise
     def predict_proba(self, X):
         """Return the probabilities of the classes.
 
@@ -246,7 +247,6 @@ class PatchVotingClassifier(
             the patches' probabilities, whose largest can be another class than that of
             the largest sum of decision values.
         """
-        check_follows_fit(self, X, "predict_proba")
         if self.voting == "majority":
             votes = self._votes(X)
             xp = array_namespace(votes)

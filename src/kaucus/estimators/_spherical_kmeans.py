@@ -20,8 +20,15 @@ from kaucus.backend import (
     to_numpy,
     working_types,
 )
-from kaucus.contract import FollowsX, check_follows_fit, on_host, validate_data
-from kaucus.estimators._clusters import INITS, check_rows, report_kmeans
+from kaucus.contract import (
+    FitsBatches,
+    FollowsX,
+    is_dask,
+    on_host,
+    rowwise,
+    validate_data,
+)
+from kaucus.estimators._clusters import INITS, check_rows, report_kmeans, summed_score
 from kaucus.estimators._kernel_input import (
     in_precision_of,
     map_rows,
@@ -44,10 +51,11 @@ from kaucus.estimators._validation import (
     check_weights,
 )
 from kaucus.kernels import inner_products, unit_rows
-from kaucus.representatives import KMeansResult, kmeans
+from kaucus.representatives import KMeansResult, kmeans, part_labels
 
 
 class SphericalKMeans(
+    FitsBatches,
     FollowsX,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -95,7 +103,7 @@ default="k-means++"
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of unit norm.
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each training row.
+        The cluster of each training row; a lazy Dask array where ``X`` was one.
     inertia_ : float
         Sum of 1 − cosine over the training rows, with their weights.
     n_iter_ : int
@@ -132,6 +140,7 @@ default="k-means++"
     array([1, 1, 0, 0], dtype=int32)
     """
 
+    _dask_fit = "rows"
     _parameters: ClassVar = {
         "n_clusters": count(),
         "init": one_of(*INITS) | not_text("the first centres"),
@@ -184,17 +193,23 @@ default="k-means++"
         self : SphericalKMeans
         """
         self._check_parameters()
-        n_init = self._n_starts()
+        n_init, given = self._n_starts(), X
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
         result = self._kmeans(X, weight, n_init)
         report_kmeans(result, self.n_clusters, self.max_iter)
         self.cluster_centers_ = as_like(result.centers, X)
-        self.labels_ = astype(as_like(result.labels, X), "int32")
         self.inertia_, self.n_iter_ = result.inertia, result.n_iter
         self.n_reseeded_ = result.n_reseeded
         self._n_features_out = self.n_clusters
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+            return self
+        labels = result.labels
+        if labels is None:  # rows that are read batch by batch
+            labels = part_labels(X, result.centers, "cosine")
+        self.labels_ = astype(as_like(labels, X), "int32")
         return self
 
     def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
@@ -214,6 +229,7 @@ default="k-means++"
             callback=step_reporter(self.verbose, self.tol, self.max_iter),
         )
 
+    @rowwise
     def predict(self, X):
         """Return the cluster of largest cosine.
 
@@ -225,10 +241,10 @@ default="k-means++"
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         cosines = self._cosines(X)
         return astype(array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
+    @rowwise
     def transform(self, X):
         """Return the cosines with the centres.
 
@@ -240,7 +256,6 @@ default="k-means++"
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        check_follows_fit(self, X, "transform")
         return self._cosines(X)
 
     def score(self, X, y=None, sample_weight=None):
@@ -258,9 +273,11 @@ default="k-means++"
         -------
         float
         """
-        costs = 1 - to_numpy(self._cosines(X)).max(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
+        return summed_score(self, X, sample_weight)
+
+    def _row_scores(self, X):
+        """Return minus 1 − cosine of each row with its centre, (n,)."""
+        return to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
 
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")

@@ -14,6 +14,7 @@ import scipy.sparse
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     dtype_name,
@@ -79,6 +80,8 @@ class RowMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the mapped rows, in the library, device and precision of ``X``."""
+        if isinstance(X, RowSource):
+            return X.mapped(self)
         if isinstance(X, HostRows):
             return X.mapped(self, self.n_components)
         if is_sparse(X):
@@ -139,11 +142,9 @@ class RowMap:
         return values + self._like(self.center, Z)[None, :]
 
     def _sparse(self, X):
+        """Return sparse rows, or dense ones where zeros do not stay zero."""
         if self.weights.ndim > 1 or self.center.any() or self.offset.any():
-            raise ValueError(
-                "A sparse X keeps its zeros only where columns are weighed and neither "
-                "shifted nor mixed; pass kind='diagonal', or X.toarray()."
-            )
+            return self(X.toarray())
         weights = scipy.sparse.diags_array(self.scale * self.weights)
         return scipy.sparse.csr_array(X @ weights).astype(X.dtype)
 

@@ -10,7 +10,7 @@ bound is smooth and can be taken back.
 import numpy as np
 import scipy.sparse
 
-from kaucus.backend import Array, dense_rows, is_sparse, to_numpy
+from kaucus.backend import Array, is_sparse, take_rows, to_numpy
 from kaucus.kernels import RowMap
 
 BOUND = 3.0
@@ -41,11 +41,12 @@ def scale_maps(
     present = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
     if len(present) > _ROWS:
         present = np.sort(rng.permutation(present)[:_ROWS])
-    if is_sparse(rows):
-        standard = _of_sparse(rows[present])
+    some = take_rows(rows, present)
+    if is_sparse(some):
+        standard = _of_sparse(some)
         given = RowMap.identity(rows.shape[1], standard.spread)
         return {"standard": standard, "given": given}
-    X = to_numpy(dense_rows(rows, present)).astype(np.float64)
+    X = to_numpy(some).astype(np.float64)
     low, center, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = high - low
     with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    RowSource,
     array_namespace,
     astype,
     dtype_name,
@@ -26,8 +27,10 @@ from kaucus.solvers._equations import (
     Columns,
     NormalEquations,
     RowData,
+    bytes_per_row,
     solve_equations,
 )
+from kaucus.solvers._part_equations import sum_parts
 from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._sketched import choose_sketched, solve_sketched
 
@@ -55,7 +58,7 @@ def solve_on_representatives(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
     Y : array of shape (n, t)
         Targets, in the library of ``X`` (NumPy for CSR).
     Z : array of shape (m, d)
@@ -88,7 +91,8 @@ def solve_on_representatives(
     clearly costs less than n m²/2, :mod:`kaucus.solvers._sketched` does.
     """
     budget = resolve_budget(memory_budget, Y)
-    step = block_bytes(Z.shape[0], Y, budget, Z)
+    # The targets of a row source are beside its rows.
+    step = block_bytes(Z.shape[0], Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if choose_sketched(data, Z, budget):
         data = data._replace(X=astype(X, dtype_name(Z)))
@@ -123,14 +127,6 @@ def block_bytes(
     return min(_BLOCK_BYTES, rest)
 
 
-def bytes_per_row(m: int, Z: Array) -> int:
-    """Return what a row of a block takes: kernel columns, tiles of these, its copies.
-
-    A kernel of distances shifts the rows; those of the host are on a device twice.
-    """
-    return itemsize(Z) * (2 * m + 3 * Z.shape[1])
-
-
 def sum_equations(
     data: RowData,
     Z: Array,
@@ -141,9 +137,12 @@ def sum_equations(
 ) -> tuple[NormalEquations, bool]:
     """Sum the normal equations over blocks of rows; tell whether that was cut short.
 
-    ``total`` are those of earlier rows, to which these are added; None: there are none.
+    ``total`` are those of earlier rows, to which these are added; None: there are none,
+    as there must not be for a row source.
     """
     n, m = data.X.shape[0], Z.shape[0]
+    if isinstance(data.X, RowSource):
+        return sum_parts(data, Z, shift), False
     total = NormalEquations.zeros(m, data.Y) if total is None else total
     slices = list(row_blocks(n, bytes_per_row(m, Z), block_bytes))
     blocks = stream_blocks(data.X, slices)
