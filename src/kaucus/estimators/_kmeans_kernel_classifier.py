@@ -189,7 +189,8 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     >>> from sklearn.datasets import load_digits
     >>> from kaucus import KMeansKernelClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = KMeansKernelClassifier(30, random_state=0).fit(X[:1000], y[:1000])
+    >>> model = KMeansKernelClassifier(30, learn_metric=False, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
     >>> model.representatives_.shape
     (300, 64)
     >>> round(model.score(X[1000:], y[1000:]), 2)

@@ -336,7 +336,7 @@ class MetricSearch:
             fold.judging,
             fold.numbers,
         )
-        return [more.mapped(folded.row_map, n_columns)]
+        return [more.mapped(folded.row_map, 1)._replace(n_columns=n_columns)]
 
     def present(self) -> np.ndarray:
         if self.weight is None:
