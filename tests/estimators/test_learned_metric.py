@@ -267,6 +267,17 @@ def test_a_column_of_nearly_all_variance_is_named():
         model.fit(X, y)
 
 
+@pytest.mark.parametrize("hole", [None, "red"])
+def test_gaps_and_text_show_the_line_that_takes_them(hole):
+    pd = pytest.importorskip("pandas")
+    X, y = some_numbers(60)
+    frame = pd.DataFrame(X).astype(object if hole else float)
+    frame.iloc[3, 2] = hole
+    model = KMeansKernelRegressor(random_state=0)
+    with pytest.raises(ValueError, match=r"skrub.tabular_pipeline\(KMeansKernelReg"):
+        model.fit(frame, y)
+
+
 # ---- leave-one-out estimators --------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ to NumPy while it is off. Here no setting is needed; with it on, its stricter ru
 holds: what was fitted on one library predicts for rows of that library alone.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,9 @@ from kaucus.backend import (
 )
 from kaucus.contract._batches import is_large_map, map_rows_of
 from kaucus.contract._partitions import gathered, is_dask, validate_partitions
+
+# What scikit-learn says of columns that are not numbers, or have gaps.
+_FRAME_ERRORS = ("Input X contains NaN", "could not convert string to float")
 
 
 def on_host(values: Any) -> Any:
@@ -74,7 +79,8 @@ def validate_data(
         reset = options.pop("reset", True)
         return validate_partitions(estimator, X, y, dtype=dtype, reset=reset, **options)
     if not is_tensor(X):
-        return _validate_data(estimator, X, y, dtype=dtype, **options)
+        with _line_for_frames(type(estimator).__name__):
+            return _validate_data(estimator, X, y, dtype=dtype, **options)
     X = _as_dtype(without_history(X), dtype)
     # Shape, number of features and targets are looked at by scikit-learn itself, which
     # need not see the values for that.
@@ -85,6 +91,21 @@ def validate_data(
     )
     _check_finite(X, type(estimator).__name__)
     return (X, *checked[1:]) if isinstance(checked, tuple) else X
+
+
+@contextlib.contextmanager
+def _line_for_frames(name: str) -> Iterator[None]:
+    """Context manager: errors of gaps and text show the line that takes them."""
+    try:
+        yield
+    except ValueError as error:
+        if not any(text in str(error) for text in _FRAME_ERRORS):
+            raise
+        raise ValueError(
+            f"{error}\nFor gaps, text and dates in columns: "
+            f"skrub.tabular_pipeline({name}()), or a ColumnTransformer with "
+            "SimpleImputer and OneHotEncoder before it."
+        ) from error
 
 
 def _is_read_in_batches(estimator: Any, X: Any, reset: bool) -> bool:
