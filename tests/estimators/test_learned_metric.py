@@ -326,6 +326,27 @@ def test_auto_without_a_metric_is_a_plain_kernel():
     assert model.score(X, y) > 0.8
 
 
+def test_c_is_one_of_those_that_were_given():
+    X, y = some_numbers(120)
+    model = LSSVMRegressorCV(Cs=[0.5, 2.0], random_state=0).fit(X, y)
+    assert model.C_ in (0.5, 2.0)
+
+
+def test_a_word_for_gamma_means_the_mapped_rows():
+    X, y = some_numbers(120)
+    options = {"kernel": "rbf", "gamma": "scale", "C": 10.0, "learn_metric": True}
+    model = KMeansKernelRegressor(random_state=0, **options)
+    gammas = [clone(model).fit(unit * X, y).gamma_ for unit in (1.0, 1e4)]
+    assert_close(gammas[0], gammas[1], rtol=0.5, atol=0)
+
+
+def test_given_widths_are_not_for_a_learned_metric():
+    X, y = some_numbers(60)
+    model = LSSVMRegressorCV(kernel="rbf", gammas=[0.1, 1.0], learn_metric=True)
+    with pytest.raises(ValueError, match="are widths for the distances of X"):
+        model.fit(X, y)
+
+
 def test_widths_of_several_kernels_are_refused():
     X, y = some_numbers(60)
     with pytest.raises(ValueError, match="kernel='auto' chooses among several"):

@@ -13,6 +13,7 @@ from kaucus.machines import (
     Problem,
     search_metric,
 )
+from kaucus.machines._folds import Judged
 from kaucus.machines._gradients import gradient_product
 from kaucus.machines._metric_search import MetricSearch
 from kaucus.machines._scale import scale_maps
@@ -24,7 +25,7 @@ CS = 10.0 ** np.arange(-1, 5)
 def options(*names, **other):
     names = names or ("rbf",)
     other = {"powers": (1.0,), "max_steps": 2, **other}
-    families = [Family(kernel_class(name)(), widens=True) for name in names]
+    families = [Family(kernel_class(name)(), "tune") for name in names]
     return MetricOptions(families, CS, **other)
 
 
@@ -102,7 +103,8 @@ def test_no_row_judges_a_metric_that_has_seen_its_label(one_direction):
         base = search.maps["standard"]
         folded = search.folds[0].mapped(base, 100)
         # Targets are in units of their spread, which all of them give.
-        M = search._product(folded, search.options.families[0], 1.0, 10.0, "full")
+        judged = Judged(0.0, np.empty(0), 1.0, 10.0, np.empty(0))
+        M = search._product(folded, search.options.families[0], judged, ["full"])
         return M / np.trace(M)
 
     assert_close(product(search), product(again), rtol=1e-9, atol=1e-12)
@@ -200,6 +202,36 @@ def test_many_rows_are_refined_with_more_columns(rng, monkeypatch):
     )
     assert 470 in found.results["n_columns"]
     assert found.row_map.importances()[0] > 0.8
+
+
+def test_many_rows_of_which_few_are_looked_at_judge_in_folds(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_ROWS", 100)
+    X = rng.normal(size=(600, 4))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
+    few = options(max_samples=200, max_steps=1, kinds=("diagonal",))
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert found.row_map.importances()[0] > 0.6
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_c_is_one_of_those_to_choose_from_unless_it_may_leave_them(rng, beyond):
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) * X[:, 1]  # no noise: the larger C the better
+    few = options(max_steps=0)._replace(Cs=[0.1, 1.0], beyond=beyond)
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert (found.C > 1.0) if beyond else (found.C == 1.0)
+
+
+@pytest.mark.parametrize("kinds", [("diagonal",), ("full",), ("diagonal", "full")])
+def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    first = search.best_scale()[0]
+    found = search._products(first, list(kinds))
+    alone = {kind: search._products(first, [kind]) for kind in kinds}
+    for kind in kinds:
+        for M, expected in zip(found[kind], alone[kind][kind], strict=True):
+            assert_close(M, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_same_seed_gives_the_same_metric(one_direction):

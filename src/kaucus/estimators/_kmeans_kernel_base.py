@@ -28,7 +28,6 @@ from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._kernel_input import in_precision_of, on_device
 from kaucus.estimators._metric_options import (
     LEARN_METRIC,
-    METRIC_CS,
     LearnedImportances,
     learns_metric,
     metric_options,
@@ -165,7 +164,7 @@ class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
         if not learns_metric(self.learn_metric, self.kernel, self.gamma):
             warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
             return None
-        Cs = METRIC_CS if isinstance(self.C, str) else [float(self.C)]
+        Cs = None if isinstance(self.C, str) else [float(self.C)]
         return metric_options(
             X, self.kernel, self.gamma, Cs, degree=self.degree, coef0=self.coef0
         )

@@ -7,10 +7,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import as_like, generator_from, working_types
+from kaucus.backend import as_like, generator_from, is_sparse, working_types
 from kaucus.contract import FollowsX, rowwise, validate_data
 from kaucus.estimators._kernel_input import map_rows, place_rows
-from kaucus.estimators._metric_options import METRIC_CS, metric_options
+from kaucus.estimators._metric_options import metric_options
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
     NONE,
@@ -274,16 +274,13 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
     # ---- parts -----------------------------------------------------------------------
 
     def _options(self, X):
-        gamma = "tune"
-        options = metric_options(X, self.kernel, gamma, METRIC_CS)
-        if self.kind == "full" and len(options.kinds) == 1 and _is_dense(X):
-            options = options._replace(kinds=("diagonal", "full"))
+        options = metric_options(X, self.kernel, "tune", None)
+        if self.kind == "full" and is_sparse(X):
+            raise ValueError(
+                f"kind={self.kind!r} mixes columns, which would fill a sparse X; use "
+                "kind='diagonal', or X.toarray()."
+            )
         if self.kind != "auto":
-            if self.kind not in options.kinds:
-                raise ValueError(
-                    f"kind={self.kind!r} mixes columns, which would fill a sparse X; "
-                    "use kind='diagonal', or X.toarray()."
-                )
             options = options._replace(kinds=(self.kind,))
         if self.power != "auto":
             options = options._replace(powers=(float(self.power),))
@@ -315,10 +312,6 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _is_dense(X) -> bool:
-    return not hasattr(X, "indptr")
 
 
 def _targets(y: np.ndarray) -> ClassTargets | NumberTargets:

@@ -15,8 +15,8 @@ from kaucus.backend import (
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
 from kaucus.estimators._metric_options import (
     LEARN_METRIC,
-    METRIC_CS,
     LearnedImportances,
+    is_auto,
     metric_options,
     warn_of_one_column,
 )
@@ -60,25 +60,28 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
     @property
     def _is_open(self) -> bool:
         """Whether kernel and width are searched by rows held out, with a metric."""
-        if isinstance(self.learn_metric, str):
-            return isinstance(self.kernel, str) and self.kernel == "auto"
-        return self.learn_metric or self.kernel == "auto"
+        return self.learn_metric is True or is_auto(self.kernel)
 
     def _check_combinations(self) -> None:
         super()._check_combinations()
-        if isinstance(self.kernel, str) and self.kernel == "auto":
-            if not (isinstance(self.gammas, str) and self.gammas == "auto"):
-                raise ValueError(
-                    f"gammas={self.gammas!r} are widths of one kernel; kernel='auto' "
-                    "chooses among several. Use gammas='auto', or name a kernel."
-                )
+        given = self.gammas is not None and not isinstance(self.gammas, str)
+        if is_auto(self.kernel) and not isinstance(self.gammas, str):
+            raise ValueError(
+                f"gammas={self.gammas!r} are widths of one kernel; kernel='auto' "
+                "chooses among several. Use gammas='auto', or name a kernel."
+            )
+        if is_auto(self.kernel):
             return
+        if self.learn_metric is True and given:
+            raise ValueError(
+                f"gammas={self.gammas!r} are widths for the distances of X; "
+                "learn_metric=True changes these. Use gammas='auto', or None and gamma."
+            )
         if self.learn_metric is True and self._precomputed:
             raise ValueError(
                 "learn_metric=True needs rows; kernel='precomputed' has none. Use "
                 "learn_metric=False."
             )
-        given = self.gammas is not None and not isinstance(self.gammas, str)
         if given and not self._has_gamma:  # "auto" is for kernels that have one
             raise ValueError(
                 f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
@@ -104,7 +107,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
 
     def _kernels(self, X, weight) -> list:
         """Return the kernels to try on all rows."""
-        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+        if not is_auto(self.kernel):
             gammas = self._gammas(X, weight)
             return [self._resolve_kernel(X, weight, gamma) for gamma in gammas]
         return [
@@ -187,8 +190,8 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         options = metric_options(
             X,
             self.kernel,
-            "tune",
-            METRIC_CS if self.Cs is None else self._grid_of_C(),
+            self.gamma if self.gammas is None else "tune",
+            None if self.Cs is None else self._grid_of_C(),
             degree=self.degree,
             coef0=self.coef0,
         )._replace(losses=losses)

@@ -17,7 +17,6 @@ from kaucus.kernels import (
     Kernel,
     MappedKernel,
     kernels_with_gamma,
-    resolve_gamma,
     resolve_kernel,
 )
 from kaucus.machines import Family, MetricOptions
@@ -35,10 +34,15 @@ _FULL_COLUMNS = 1000
 _NEARLY_ALL = 0.999
 
 
+def is_auto(kernel: object) -> bool:
+    """Tell whether the kernel is left to be chosen."""
+    return isinstance(kernel, str) and kernel == "auto"
+
+
 def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
     """Tell whether a metric is learned: if asked, or if all else is left open."""
     if isinstance(learn_metric, str):
-        return isinstance(kernel, str) and kernel == "auto" and gamma in ("tune", None)
+        return is_auto(kernel) and isinstance(gamma, str) and gamma == "tune"
     return bool(learn_metric)
 
 
@@ -46,7 +50,7 @@ def metric_options(
     X: Array,
     kernel: object,
     gamma: object,
-    Cs: Sequence[float],
+    Cs: Sequence[float] | None,
     *,
     degree: int = 3,
     coef0: float = 0.0,
@@ -58,7 +62,8 @@ def metric_options(
     X : array or CSR matrix of shape (n, d)
     kernel, gamma
         As the estimator has them; gamma ``"tune"`` is searched.
-    Cs : sequence of float
+    Cs : sequence of float or None
+        To choose from; None: 0.1 to 100,000, and beyond where that pays.
     degree, coef0
         Of a named kernel.
     """
@@ -68,11 +73,12 @@ def metric_options(
     kinds = ("diagonal", "full")
     if is_sparse(X) or d > _FULL_COLUMNS:
         kinds = ("diagonal",)
-    return MetricOptions(families, Cs, kinds)
+    given = METRIC_CS if Cs is None else Cs
+    return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
 
 
 def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
-    if isinstance(kernel, str) and kernel == "auto":
+    if is_auto(kernel):
         names = AUTO_FAMILIES
         if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
             names = names[:2]
@@ -80,20 +86,14 @@ def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
         names = (kernel,)
     else:
         return [_with_gradient(resolve_kernel(kernel, **params))]
-    if isinstance(gamma, str) and gamma == "tune":
-        return [
-            Family(resolve_kernel(name, gamma=1.0, **params), widens=True)
-            for name in names
-        ]
+    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
     return [
-        _with_gradient(
-            resolve_kernel(name, gamma=resolve_gamma(gamma, X, None, name), **params)
-        )
+        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
         for name in names
     ]
 
 
-def _with_gradient(kernel: Kernel) -> Family:
+def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
     """Check that a given kernel has a gradient before any work is done."""
     one = np.ones((1, 1))
     try:
@@ -103,7 +103,7 @@ def _with_gradient(kernel: Kernel) -> Family:
             f"learn_metric=True needs a kernel with a gradient: {error} Or pass "
             "learn_metric=False."
         ) from error
-    return Family(kernel, widens=False)
+    return Family(kernel, gamma)
 
 
 def warn_of_one_column(X: Array, kernel: object, names=None) -> None:

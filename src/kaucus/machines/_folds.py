@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kaucus.backend import Array, as_like, astype, dense_rows, to_numpy
-from kaucus.kernels import Kernel, RowMap, median_gamma
+from kaucus.kernels import Kernel, RowMap, resolve_gamma
 from kaucus.machines._problem import Problem
 from kaucus.solvers import decompose_columns, solve_ls_svm
 
@@ -32,21 +32,28 @@ class Family(NamedTuple):
     """Kernels that differ by gamma, or one kernel."""
 
     kernel: Kernel
-    widens: bool
-    """Whether gamma is chosen; else it is the kernel's own."""
+    gamma: str | None
+    """"tune": searched; "scale", "auto", "median": that of the mapped rows, as in
+    ``resolve_gamma``; None: the kernel's own."""
+
+    @property
+    def widens(self) -> bool:
+        """Whether gamma is searched."""
+        return self.gamma == "tune"
 
     def at(self, unit: float, factor: float) -> Kernel:
         """Return the kernel whose gamma is ``factor`` times ``unit``."""
-        if not self.widens:
+        if self.gamma is None:
             return self.kernel
         return replace(self.kernel, gamma=float(unit * factor))  # type: ignore[type-var]
 
     def unit(self, rows: Array) -> float:
-        """Return the gamma of the median distance of rows."""
-        if not self.widens:
+        """Return the gamma that a factor of 1 stands for: of the median distance."""
+        if self.gamma is None:
             return 1.0
+        how = "median" if self.widens else self.gamma
         some = rows[: min(_MEDIAN_ROWS, rows.shape[0]), :]
-        return median_gamma(some, kernel=self.kernel.name)
+        return resolve_gamma(how, some, None, self.kernel.name)
 
 
 class Fold(NamedTuple):
@@ -128,8 +135,6 @@ class Judged(NamedTuple):
     factor: float
     """Of gamma, in units of the median distance's."""
     C: float
-    values: np.ndarray
-    """Decision values of the judging rows, (r, t)."""
     table: np.ndarray
     """Losses for every C, (c,)."""
 
@@ -138,28 +143,33 @@ def make_folds(
     problem: Problem, Y: np.ndarray, n_rows: int, cv: int | None, rng
 ) -> list[Fold]:
     """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help."""
-    weight = problem.fit_weight
-    present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
-    some = rng.permutation(present)[:n_rows]
+    some = rng.permutation(problem.present())[:n_rows]
     if cv is None:
         parts = np.array_split(some, 3 if len(some) >= _VERY_FEW else 4)
         judges = parts[:1] if len(some) >= _FEW_ROWS else parts
     else:
         judges = np.array_split(some, cv)
-    like = dense_rows(problem.rows, some[:1])
+    return [
+        make_fold(problem, Y, some[~np.isin(some, judging)], judging)
+        for judging in judges
+        if 0 < len(judging) < len(some)
+    ]
 
-    def fold(judging: np.ndarray) -> Fold:
-        learning = some[~np.isin(some, judging)]
-        rows = astype(dense_rows(problem.rows, learning), "float64")
-        return Fold(
-            rows,
-            as_like(Y[learning], rows),
-            None if weight is None else as_like(weight[learning], rows),
-            astype(as_like(dense_rows(problem.rows, judging), like), "float64"),
-            judging,
-        )
 
-    return [fold(judging) for judging in judges if 0 < len(judging) < len(some)]
+def make_fold(
+    problem: Problem, Y: np.ndarray, learning: np.ndarray, judging: np.ndarray
+) -> Fold:
+    """Return the fold of the rows with these numbers."""
+    rows = wide_rows(problem, learning)
+    weight = problem.fit_weight
+    weight = None if weight is None else as_like(weight[learning], rows)
+    judges = wide_rows(problem, judging)
+    return Fold(rows, as_like(Y[learning], rows), weight, judges, judging)
+
+
+def wide_rows(problem: Problem, numbers: np.ndarray) -> Array:
+    """Return some rows as a dense array of float64."""
+    return astype(dense_rows(problem.rows, numbers), "float64")
 
 
 def judge(
@@ -170,7 +180,7 @@ def judge(
     losses_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
     weight: np.ndarray | None,
 ) -> Judged:
-    """Fit a kernel in every fold and return the C of least loss, with its values.
+    """Fit a kernel in every fold, and return the C of least loss.
 
     ``losses_of(values, numbers)`` returns the loss of each judging row and C, (r, c).
     """
@@ -181,9 +191,7 @@ def judge(
     table = np.average(losses, axis=0, weights=_some(weight, numbers))
     table = np.where(np.isfinite(table), table, np.inf)
     c = int(np.argmin(table))
-    return Judged(
-        float(table[c]), losses[:, c], factor, float(Cs[c]), values[:, c, :], table
-    )
+    return Judged(float(table[c]), losses[:, c], factor, float(Cs[c]), table)
 
 
 def gains(new: Judged, old: Judged, weight: np.ndarray | None) -> bool:

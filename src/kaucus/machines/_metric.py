@@ -10,8 +10,8 @@
 
 References: A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for
 feature learning in neural networks and backpropagation-free machine learning models"
-(Science, 2024). What differs here: few columns decide, a step has to gain more than
-its standard error, and columns are bounded.
+(Science, 2024). What differs here: few columns decide, a metric has to gain more than
+1.5 standard errors, and columns are bounded.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import as_like, astype, is_sparse
 from kaucus.kernels import Kernel, RowMap
+from kaucus.machines._folds import make_fold
 from kaucus.machines._gradients import composed_weights, gradient_product
 from kaucus.machines._metric_search import Candidate, MetricOptions, MetricSearch
-from kaucus.machines._problem import Problem, Unseen, unseen_values
+from kaucus.machines._problem import Problem
 from kaucus.machines._scale import scale_maps
 from kaucus.solvers import solve_on_representatives
 
@@ -41,8 +41,6 @@ class FoundMetric(NamedTuple):
     """For mapped rows."""
     C: float
     results: dict[str, np.ndarray]
-    unseen: Unseen
-    """Decision values of rows by a model and a metric that have not seen them."""
     scale: str
     kind: str
     power: float
@@ -93,11 +91,8 @@ def only_scaled(problem: Problem, options: MetricOptions, rng) -> FoundMetric:
     family = options.families[0]
     rows = row_map(problem.rows)
     kernel = family.at(family.unit(rows), 1.0)
-    nothing = unseen_values(None, problem, np.empty(0, dtype=np.int64))
     results = _as_columns([])
-    return FoundMetric(
-        row_map, kernel, 1.0, results, nothing, "standard", "identity", 0.0, 0
-    )
+    return FoundMetric(row_map, kernel, 1.0, results, "standard", "identity", 0.0, 0)
 
 
 def _tell(callback, n_done: int) -> None:
@@ -107,16 +102,13 @@ def _tell(callback, n_done: int) -> None:
 
 def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
     """Learn the metric of the chosen path from all rows, up to a sample."""
-    d, family = search.problem.rows.shape[1], best.family
+    problem, family = search.problem, best.family
     row_map = base = search.maps[best.scale]
     n_rows = max(2 * _LAST_COLUMNS, search.options.max_samples)
+    d = problem.rows.shape[1]
     most = int(search.budget / 2 / 8 / (4 * d + 4 * _LAST_COLUMNS))
-    some = search.rng.permutation(search.present())[: max(min(n_rows, most), 20)]
-    part = search.problem.part(some)
-    rows = part.rows.toarray() if is_sparse(part.rows) else part.rows
-    rows = astype(rows, "float64")
-    weight = None if part.fit_weight is None else as_like(part.fit_weight, rows)
-    Y = as_like(search.Y[some], rows)
+    some = search.rng.permutation(problem.present())[: max(min(n_rows, most), 20)]
+    rows, Y, weight, *_ = make_fold(problem, search.Y, some, some[:0])
     for factor, C in best.path:
         Z = row_map(rows)
         columns = Z[: min(_LAST_COLUMNS, Z.shape[0]), :]
@@ -128,13 +120,11 @@ def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
         row_map = base.weighed(composed_weights(base.weights, M, best.power))
     judged = best.judged
     kernel = family.at(family.unit(row_map(rows)), judged.factor)
-    numbers = np.concatenate([fold.numbers for fold in search.folds])
     return FoundMetric(
         row_map,
         kernel,
         judged.C,
         _as_columns(search.table),
-        unseen_values(judged.values, search.problem, numbers),
         best.scale,
         best.kind,
         best.power,

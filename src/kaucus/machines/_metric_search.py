@@ -10,9 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kaucus.backend import (
-    as_like,
-    astype,
-    is_sparse,
     map_blocks,
     n_workers,
     resolve_budget,
@@ -24,6 +21,7 @@ from kaucus.machines._folds import (
     MappedFold,
     gains,
     judge,
+    make_fold,
     make_folds,
 )
 from kaucus.machines._gradients import composed_weights, gradient_product
@@ -48,6 +46,8 @@ class MetricOptions(NamedTuple):
 
     families: Sequence[Family]
     Cs: Sequence[float]
+    beyond: bool = False
+    """Whether C may leave ``Cs``, where the loss still falls at an end."""
     kinds: Sequence[str] = ("diagonal", "full")
     powers: Sequence[float] = (1.0, 0.5)
     max_steps: int = 3
@@ -231,13 +231,7 @@ class MetricSearch:
         if self.options.max_steps < 1 or not kinds:
             return []
         factor, C = last.judged.factor, last.judged.C
-        products = {
-            kind: [
-                self._product(folded, last.family, factor, C, kind)
-                for folded in last.folds
-            ]
-            for kind in kinds
-        }
+        products = self._products(last, kinds)
         path, base = (*last.path, (factor, C)), self.maps[last.scale].weights
         blanks = []
         for kind in kinds:
@@ -263,14 +257,21 @@ class MetricSearch:
             kinds.remove("full")
         return kinds
 
-    def _product(
-        self, folded: MappedFold, family: Family, factor, C, kind
-    ) -> np.ndarray:
-        kernel = folded.kernel(family, factor)
-        coef = folded.model(kernel).coefficients([C])[:, 0, :]
-        base = folded.row_map
+    def _products(self, last: Candidate, kinds) -> dict[str, list[np.ndarray]]:
+        """Return M of every fold for each kind; a full one has the diagonal in it."""
+        judged, family = last.judged, last.family
+        found = [self._product(folded, family, judged, kinds) for folded in last.folds]
+        if len(kinds) == 1:
+            return {kinds[0]: found}
+        return {"full": found, "diagonal": [np.diag(M) for M in found]}
+
+    def _product(self, folded: MappedFold, family: Family, judged, kinds) -> np.ndarray:
+        kernel = folded.kernel(family, judged.factor)
+        coef = folded.model(kernel).coefficients([judged.C])[:, 0, :]
+        kind = "full" if "full" in kinds else "diagonal"
+        rows, columns, weight = folded.rows, folded.columns, folded.fold.weight
         return gradient_product(
-            kernel, folded.rows, folded.columns, coef, folded.fold.weight, base, kind
+            kernel, rows, columns, coef, weight, folded.row_map, kind
         )
 
     # ---- 4. refine -------------------------------------------------------------------
@@ -281,7 +282,7 @@ class MetricSearch:
         Few columns favour smooth kernels and small C: each kernel is tried with its C
         and the next larger one, the best is then moved while its loss falls.
         """
-        larger = [c._replace(folds=self._larger(c)) for c in finalists]
+        larger = self._with_more_columns(finalists)
         tried: dict[tuple, Candidate] = {}
 
         def at(blank: Candidate, factor: float, C: float) -> Candidate:
@@ -293,55 +294,67 @@ class MetricSearch:
                 tried[key] = self.judged([(blank, factor, Cs)])[0]
             return tried[key]
 
-        moves_C = len(self.options.Cs) > 1
-        ways = (1.0, _FINE) if moves_C and larger[0].folds[0].is_exact else (1.0,)
+        moves_C = larger[0].folds[0].is_exact
+        ups = (0, 1) if moves_C else (0,)
         now = _best(
-            at(c, c.judged.factor, c.judged.C * w) for c in larger for w in ways
+            at(c, c.judged.factor, self._next_C(c.judged.C, up))
+            for c in larger
+            for up in ups
         )
         by = self.factors(now.family, (1.6,))[0]
-        moves = [(1 / by, 1.0), (by, 1.0)] if now.family.widens else []
-        if len(ways) > 1:
-            moves += [(1.0, _FINE), (1.0, 1 / _FINE)]
-        for f, c in moves:
+        moves = [(1 / by, 0), (by, 0)] if now.family.widens else []
+        moves += [(1.0, 1), (1.0, -1)] if moves_C else []
+        for factor, up in moves:
             for _ in range(_MOST_OUTWARDS):
-                C = min(now.judged.C * c, _MOST_C)
-                new = at(now, now.judged.factor * f, C)
+                C = self._next_C(now.judged.C, up)
+                new = at(now, now.judged.factor * factor, C)
                 if not _falls(new, now):
                     break
                 now = new
         return now
 
-    def _larger(self, best: Candidate) -> list[MappedFold]:
-        """Return the folds with more columns, and more rows where there are many."""
-        d = self.problem.rows.shape[1]
-        rows = self.folds[0].rows.shape[0]
-        fit = int((self.budget / 8 / 6) ** 0.5)
-        if self.problem.n <= 2 * _REFINE_ROWS or self.options.cv is not None:
-            n_columns = min(rows, fit) if rows <= fit else min(_REFINE_COLUMNS, fit)
-            return [folded._replace(n_columns=n_columns) for folded in best.folds]
-        n_columns = max(min(_REFINE_COLUMNS, fit), _COLUMNS)
-        most = int(self.budget / 2 / 8 / (4 * d + 4 * n_columns))
-        n_rows = max(min(_REFINE_MANY, most, self.problem.n), rows)
-        judging = np.concatenate([fold.numbers for fold in self.folds])
-        others = self.rng.permutation(self.present())
-        others = others[~np.isin(others, judging)][:n_rows]
-        (fold,), (folded,) = self.folds, best.folds
-        part = self.problem.part(others)
-        dense = part.rows.toarray() if is_sparse(part.rows) else part.rows
-        wide = astype(dense, "float64")
-        more = Fold(
-            wide,
-            as_like(self.Y[others], wide),
-            None if self.weight is None else as_like(self.weight[others], wide),
-            fold.judging,
-            fold.numbers,
-        )
-        return [more.mapped(folded.row_map, 1)._replace(n_columns=n_columns)]
+    def _next_C(self, C: float, up: int) -> float:
+        """Return the next larger C (``up`` 1), the next smaller (−1), or C itself.
 
-    def present(self) -> np.ndarray:
-        if self.weight is None:
-            return np.arange(self.problem.n)
-        return np.flatnonzero(self.weight)
+        At an end of those to choose from, C itself or, if allowed, one beyond it.
+        """
+        Cs = np.unique(self.options.Cs)
+        ahead = Cs[Cs * up > C * up * (1 + 1e-9 * up)] if up else Cs[:0]
+        if up and len(ahead):
+            return float(ahead.min() if up > 0 else ahead.max())
+        return min(C * _FINE**up, _MOST_C) if up and self.options.beyond else C
+
+    def _with_more_columns(self, finalists: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates with more columns, and more rows where there are many.
+
+        All rows that learn as columns, where these are few and one fold or several
+        judge; else some columns of many rows, the same for every candidate.
+        """
+        fit = int((self.budget / 8 / 6) ** 0.5)
+        one_split = len(self.folds) == 1 and self.options.cv is None
+        if self.problem.n <= 2 * _REFINE_ROWS or not one_split:
+            n = self.folds[0].rows.shape[0]
+            n_columns = n if n <= fit else min(_REFINE_COLUMNS, fit)
+            return [
+                c._replace(folds=[f._replace(n_columns=n_columns) for f in c.folds])
+                for c in finalists
+            ]
+        n_columns = max(min(_REFINE_COLUMNS, fit), _COLUMNS)
+        more = self._larger_fold(n_columns)
+        maps = [c.folds[0].row_map for c in finalists]
+        folds = [more.mapped(m, 1)._replace(n_columns=n_columns) for m in maps]
+        return [
+            c._replace(folds=[fold]) for c, fold in zip(finalists, folds, strict=True)
+        ]
+
+    def _larger_fold(self, n_columns: int) -> Fold:
+        """Return the fold with the same judges and as many other rows as memory has."""
+        d, fold = self.problem.rows.shape[1], self.folds[0]
+        most = int(self.budget / 2 / 8 / (4 * d + 4 * n_columns))
+        n_rows = max(min(_REFINE_MANY, most), fold.rows.shape[0])
+        others = self.rng.permutation(self.problem.present())
+        others = others[~np.isin(others, fold.numbers)][:n_rows]
+        return make_fold(self.problem, self.Y, others, fold.numbers)
 
 
 def _first_of_each_path(tried: Sequence[Candidate]) -> list[Candidate]:

@@ -57,6 +57,11 @@ class Problem(NamedTuple):
         """Number of rows."""
         return int(self.rows.shape[0])
 
+    def present(self) -> np.ndarray:
+        """Return the numbers of the rows that have a weight."""
+        weight = self.fit_weight
+        return np.arange(self.n) if weight is None else np.flatnonzero(weight)
+
     def part(self, numbers: np.ndarray) -> "Problem":
         """Return the problem of some of the rows."""
         targets = self.targets.like(self.targets.values[numbers])
