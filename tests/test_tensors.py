@@ -325,7 +325,9 @@ def test_partial_fit_takes_tensors_and_goes_on_with_arrays(xp, iris):
     X, y = iris
 
     def streamed(*parts):
-        model = KMeansKernelClassifier(n_representatives=5, random_state=0)
+        model = KMeansKernelClassifier(
+            n_representatives=5, random_state=0, learn_metric=False
+        )
         for rows, labels in parts:
             model.partial_fit(rows, labels, classes=[0, 1, 2])
         return model
