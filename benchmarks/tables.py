@@ -322,7 +322,8 @@ def _summary(group: str, records: Sequence[dict]) -> Table:
     errors, ranks = means(records, "error"), mean_ranks(means(records, "error"))
     fits, predictions = means(records, "fit_seconds"), means(records, "predict_seconds")
     rows = []
-    for c in dict.fromkeys(c for _, c in errors):
+    names = dict.fromkeys(c for _, c in errors)
+    for c in sorted(names, key=lambda c: ranks.get(c, np.inf)):
         shared = [t for t, other in errors if other == c and (t, "kaucus") in errors]
         gaps = [errors[t, c] - errors[t, "kaucus"] for t in shared]
         rows.append(

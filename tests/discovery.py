@@ -56,7 +56,7 @@ def _quick_options(cls):
     if "gammas" in known:
         options |= {"kernel": "rbf", "gammas": None}
     if cls.__name__ == "LearnedMetric":
-        options |= {"max_steps": 1, "kernel": "rbf"}
+        options |= {"max_steps": 1, "kernel": "rbf", "kind": "diagonal", "power": 1.0}
     return {name: value for name, value in options.items() if name in known}
 
 

@@ -231,7 +231,13 @@ def peak_of(function):
 def test_a_classifier_of_rows_that_do_not_fit(many_rows):
     X, y = many_rows
     model = KMeansKernelClassifier(
-        n_representatives=20, max_iter=5, tol=1e-2, random_state=0, device="cuda"
+        n_representatives=20,
+        kernel="rbf",
+        gamma=1 / 128,
+        C=10,
+        kmeans_params={"max_iter": 5, "tol": 1e-2},
+        random_state=0,
+        device="cuda",
     )
     whole, needed = peak_of(lambda: clone(model).fit(X, y))
     tight = clone(model).set_params(memory_budget=X.nbytes)

@@ -50,6 +50,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(who, "_on_digits", lambda n_added: real(12))
 
 
+@pytest.mark.slow
 def test_every_contender_learns_and_the_files_are_written(tiny, tmp_path):
     content, _ = run_benchmark(bench, tmp_path, Settings(quick=True))
     for part in bench.PARTS:

@@ -29,6 +29,7 @@ def small(monkeypatch, rng):
     monkeypatch.setattr(bench, "AUTO", {})
 
 
+@pytest.mark.slow
 def test_rows_are_written_and_the_best_way_is_run_again(small, tmp_path):
     settings = Settings(quick=True, parts=["rates", "mnist"])
     content, files = run_benchmark(bench, tmp_path, settings)

@@ -93,7 +93,7 @@ def test_names_and_frames(kind):
 
 
 def test_follows_the_library_and_precision_of_the_rows(xp, dtype):
-    X, y = some_numbers()
+    X, y = some_numbers(80, 4)
     metric = LearnedMetric("full", **QUICK).fit(array(xp, X.astype(dtype)), y)
     Z = metric.transform(array(xp, X.astype(dtype)))
     assert type(Z) is type(array(xp, X))
@@ -227,7 +227,7 @@ def test_a_kernel_without_a_gradient_is_refused_at_once():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tensors_and_precisions(xp, dtype):
-    X, y = some_classes(200)
+    X, y = some_classes(120, 4)
     options = {"kernel": "rbf", "gamma": 0.1, "C": 10.0, "learn_metric": True}
     model = KMeansKernelClassifier(20, random_state=0, **options)
     model.fit(array(xp, X.astype(dtype)), y)
@@ -312,7 +312,7 @@ def test_best_score_is_the_leave_one_out_score_of_the_model():
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
 def test_the_score_that_is_asked_for_decides(scoring):
-    X, y = some_classes(200)
+    X, y = some_classes(120)
     model = LSSVMClassifierCV(scoring=scoring, random_state=0).fit(X, y)
     assert np.isfinite(model.best_score_)
     assert model.search_results_["score"].max() <= 0

@@ -246,6 +246,7 @@ def test_predictions_in_blocks_are_the_same(digits, monkeypatch):
         assert_allclose(one, expected[k : k + 1], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_features_never_exist_at_once():
     """The features have 16 times as many bytes as the fit may take."""
     rng = np.random.default_rng(0)

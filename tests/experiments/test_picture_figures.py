@@ -30,6 +30,7 @@ def test_a_png_is_written(fitted, tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_pictures_in_colour_are_drawn(tmp_path, rng):
     pytest.importorskip("matplotlib")
     X = rng.integers(0, 256, size=(20, 3 * 64)).astype(np.uint8)

@@ -155,6 +155,7 @@ def test_a_block_that_repeats_travels_once(there, monkeypatch):
     assert len(travelled) == 2 + 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [Gaussian(gamma=0.3), CASES[2].kernel])
 def test_memory_on_the_device(kernel):
     """A library whose arrays are NumPy's stands in: their memory can be counted."""

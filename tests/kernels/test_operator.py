@@ -181,6 +181,7 @@ def test_threads_change_no_bit(dtype, symmetric, monkeypatch):
         assert same_bits(other[1], results[0][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [KERNEL, Polynomial(degree=3)], ids=["rbf", "poly"])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_memory_stays_within_the_budget(dtype, kernel, symmetric):

@@ -196,6 +196,7 @@ def test_kept_features_give_the_same_matrix(rng):
 # ---- memory --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m"), [(600, 2), (2, 600)])
 def test_many_pictures_beside_few_stay_within_the_budget(rng, n, m):
     X, Z = pictures(rng, n), pictures(rng, m)

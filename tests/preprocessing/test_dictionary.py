@@ -85,6 +85,7 @@ def test_blocks_within_a_budget_give_the_same_features(digits):
     assert_allclose(model.set_params(memory_budget=5000).transform(X), expected)
 
 
+@pytest.mark.slow
 def test_bytes_are_never_widened_whole():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, size=(3000, 576)).astype(np.uint8)

@@ -195,6 +195,7 @@ def test_a_matrix_that_does_not_fit_says_what_rows_take():
     assert "memory_budget is 1.0 KiB and 64.0 KiB for copies of rows" in plan.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cholesky", "cg", "block_descent"])
 def test_memory_on_the_device(solver):
     """A library whose arrays are NumPy's stands in: their memory can be counted."""

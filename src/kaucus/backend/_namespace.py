@@ -324,12 +324,18 @@ def set_columns(X: Array, columns: Array, values: Array) -> None:
 
 
 def set_entries(X: Array, i: Array, j: Array, values: Array) -> None:
-    """Write ``values``, (m,), into the entries ``(i, j)`` of ``X``."""
+    """Write ``values``, (m,), into m different entries ``(i, j)`` of ``X``."""
     try:
         X[i, j] = values
-    except IndexError:
-        for k in range(i.shape[0]):
-            X[int(i[k]), int(j[k])] = values[k]
+    except IndexError:  # a library that has the standard and nothing more
+        xp, (n_rows, n_columns) = array_namespace(X), X.shape
+        flat = i * n_columns + j
+        order = xp.argsort(flat)
+        flat = xp.take(flat, order)
+        every = xp.arange(n_rows * n_columns, dtype=flat.dtype, device=device_of(X))
+        at = xp.clip(xp.searchsorted(flat, every), max=flat.shape[0] - 1)
+        mask = xp.take(flat, at) == every
+        X[xp.reshape(mask, X.shape)] = xp.take(values, order)
 
 
 def add_to_rows(X: Array, rows: Array, values: Array) -> Array:

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from kaucus.backend import Array, row_blocks, to_numpy
+from kaucus.backend import (
+    Array,
+    is_numpy,
+    n_workers,
+    reduce_blocks,
+    row_blocks,
+    to_numpy,
+)
 from kaucus.kernels import Kernel, RowMap, metric_root
 
 # Multiplications that gradients may take: over as many rows as these allow.
@@ -50,25 +57,31 @@ def gradient_product(
     Z = Z[Z.shape[0] - n_rows :, :]
     s = None if weight is None else weight[weight.shape[0] - n_rows :]
     T = row_map.weights
-    total: np.ndarray | None = None
-    factors = []
-    for rows in row_blocks(n_rows, 8 * m, 2**26):
-        share = None if s is None else to_numpy(s[rows])
-        for G in kernel.gradients(Z[rows, :], columns, coef):
-            G = to_numpy(G)
-            G = G * T[None, :] if T.ndim == 1 else G @ T.T
-            if share is not None:
-                G = G * np.sqrt(share)[:, None]
-            if wide:
-                factors.append(G)
-                continue
-            part = np.sum(G * G, axis=0) if kind == "diagonal" else G.T @ G
-            total = part if total is None else total + part
-    norm = n_rows if s is None else float(to_numpy(s).sum())
-    if wide:
-        return np.concatenate(factors) / np.sqrt(norm)
-    assert total is not None
-    return total / max(norm, 1e-300)
+
+    def of_rows(rows: slice) -> np.ndarray:
+        share = None if s is None else np.sqrt(to_numpy(s[rows]))[:, None]
+        found = [
+            _mapped_back(to_numpy(G), T, share)
+            for G in kernel.gradients(Z[rows, :], columns, coef)
+        ]
+        if wide:
+            return np.concatenate(found)
+        return sum(
+            np.sum(G * G, axis=0) if kind == "diagonal" else G.T @ G for G in found
+        )
+
+    # Blocks that stay in a core's cache: what is not a product is bound by memory.
+    blocks = row_blocks(n_rows, 8 * m, 2**22 if is_numpy(Z) else 2**28)
+    join = (lambda F, G: np.concatenate([F, G])) if wide else np.add
+    total = reduce_blocks(of_rows, blocks, join, workers=n_workers(Z))
+    norm = max(n_rows if s is None else float(to_numpy(s).sum()), 1e-300)
+    return total / (np.sqrt(norm) if wide else norm)
+
+
+def _mapped_back(G: np.ndarray, T: np.ndarray, share: np.ndarray | None) -> np.ndarray:
+    """Return gradients by the columns before the map with weights T, times a share."""
+    G = G * T[None, :] if T.ndim == 1 else G @ T.T
+    return G if share is None else G * share
 
 
 def composed_weights(base: np.ndarray, M: np.ndarray, power: float) -> np.ndarray:

@@ -158,12 +158,13 @@ class MetricSearch:
     # ---- 1. scale --------------------------------------------------------------------
 
     def best_scale(self) -> list[Candidate]:
-        """Return the best width and C of every kernel, on the better scale."""
-        every = [
-            [self._best_width(scale, family) for family in self.options.families]
-            for scale in self.options.scales
-        ]
-        found = min(every, key=lambda some: _best(some).judged.loss)
+        """Return the best width and C of every kernel, on the better scale.
+
+        The first kernel decides which scale that is.
+        """
+        first, *others = self.options.families
+        best = _best(self._best_width(scale, first) for scale in self.options.scales)
+        found = [best, *(self._best_width(best.scale, family) for family in others)]
         return self.judged(
             (
                 c._replace(folds=self._folds(c, _COLUMNS)),
@@ -208,12 +209,13 @@ class MetricSearch:
             tried += self._steps(first)
             if all(self._pays(start, c) for c in tried):
                 break
-        ahead = _first_of_each_path(tried)[:_PATHS]
+        ahead = _first_of_each_path(self._other_widths(tried))[:_PATHS]
         for _ in range(1, self.options.max_steps):
             pairs = [(c, self._steps(c, c.kind, c.power)) for c in ahead]
-            nexts = [(c, _best(steps)) for c, steps in pairs if steps]
-            ahead = [best for c, best in nexts if _falls(best, c)]
+            nexts = [(c, _best(self._other_widths(new))) for c, new in pairs if new]
             tried += ahead
+            ahead = [best for c, best in nexts if _falls(best, c)]
+        tried += ahead
         if tried and self._pays(_best(tried), start):
             firsts = tried
         names = list(dict.fromkeys(c.family.kernel.name for c in firsts))
@@ -244,11 +246,18 @@ class MetricSearch:
                     )
                 ]
                 blanks.append(last._replace(kind=kind, power=p, path=path, folds=folds))
-        done = self.judged((blank, factor, self.options.Cs) for blank in blanks)
-        ahead = sorted(done, key=lambda c: c.judged.loss)[:_PATHS]
-        widths = [w for w in self.factors(last.family, (1 / _STEP, _STEP)) if w != 1]
-        jobs = [(c, factor * w, self.options.Cs) for c in ahead for w in widths]
-        return [*done, *self.judged(jobs)]
+        return self.judged((blank, factor, self.options.Cs) for blank in blanks)
+
+    def _other_widths(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return the best candidates, and these with a wider and a narrower kernel."""
+        ahead = sorted(candidates, key=lambda c: c.judged.loss)[:_PATHS]
+        jobs = [
+            (c, c.judged.factor * w, self.options.Cs)
+            for c in ahead
+            for w in self.factors(c.family, (1 / _STEP, _STEP))
+            if w != 1
+        ]
+        return [*ahead, *self.judged(jobs)]
 
     def _kinds(self, family: Family) -> list[str]:
         """Return the kinds that a kernel can have; Manhattan distances have columns."""
@@ -283,34 +292,30 @@ class MetricSearch:
         and the next larger one, the best is then moved while its loss falls.
         """
         larger = self._with_more_columns(finalists)
-        tried: dict[tuple, Candidate] = {}
+        exact = larger[0].folds[0].is_exact
+        seen: set[tuple] = set()
 
-        def at(blank: Candidate, factor: float, C: float) -> Candidate:
-            numbers = (round(math.log(factor), 6), round(math.log(C), 6))
-            key = (blank.family.kernel.name, *numbers)
-            if key not in tried:
-                every = not blank.folds[0].is_exact  # all of C for the price of one
-                Cs = list(self.options.Cs) if every else [C]
-                tried[key] = self.judged([(blank, factor, Cs)])[0]
-            return tried[key]
+        def tried(c: Candidate, factor: float, ups: Sequence[int]) -> list[Candidate]:
+            """Return the best of the next Cs at a width, unless all were seen."""
+            C = c.judged.C
+            # On some of the columns, all of C for the price of one.
+            Cs = [self._next_C(C, up) for up in ups] if exact else self.options.Cs
+            new = {(c.family.kernel.name, _key(factor), _key(C)): C for C in Cs}
+            new = {key: C for key, C in new.items() if key not in seen}
+            seen.update(new)
+            return self.judged([(c, factor, list(new.values()))]) if new else []
 
-        moves_C = larger[0].folds[0].is_exact
-        ups = (0, 1) if moves_C else (0,)
-        now = _best(
-            at(c, c.judged.factor, self._next_C(c.judged.C, up))
-            for c in larger
-            for up in ups
-        )
+        firsts = [tried(c, c.judged.factor, (0, 1)) for c in larger]
+        now = _best(c for some in firsts for c in some)
         by = self.factors(now.family, (1.6,))[0]
-        moves = [(1 / by, 0), (by, 0)] if now.family.widens else []
-        moves += [(1.0, 1), (1.0, -1)] if moves_C else []
-        for factor, up in moves:
+        moves = [(1 / by, (0,)), (by, (0,))] if now.family.widens else []
+        moves += [(1.0, (-1, 1))] if exact else []
+        for factor, ups in moves:
             for _ in range(_MOST_OUTWARDS):
-                C = self._next_C(now.judged.C, up)
-                new = at(now, now.judged.factor * factor, C)
-                if not _falls(new, now):
+                new = tried(now, now.judged.factor * factor, ups)
+                if not new or not _falls(new[0], now):
                     break
-                now = new
+                now = new[0]
         return now
 
     def _next_C(self, C: float, up: int) -> float:
@@ -367,6 +372,11 @@ def _first_of_each_path(tried: Sequence[Candidate]) -> list[Candidate]:
 
 def _best(candidates: Iterable[Candidate]) -> Candidate:
     return min(candidates, key=lambda c: c.judged.loss)
+
+
+def _key(value: float) -> float:
+    """Return a number by which values are equal up to rounding."""
+    return round(math.log(value), 6)
 
 
 def _falls(new: Candidate, old: Candidate) -> bool:
