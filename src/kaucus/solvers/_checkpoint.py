@@ -22,7 +22,7 @@ import numpy as np
 
 from kaucus.backend import to_numpy
 from kaucus.solvers._fingerprint import Fingerprint
-from kaucus.solvers._steps import State
+from kaucus.solvers._systems import State
 
 _FORMAT = 2
 _HEAD, _HEAD_BYTES = "head.json", 2**20
