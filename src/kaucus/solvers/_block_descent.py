@@ -124,34 +124,6 @@ class BlockDescent(System):
         return solved.dual_coef, solved.intercept + self.b0
 
 
-@known_as("gauss_seidel")
-class GaussSeidel(BlockDescent):
-    """Block Gauss-Seidel: the block's equations are solved, without momentum.
-
-        d = H_ss⁻¹ (B − H w)_s,    w ← w + I_s d
-
-    The quadratic function ½ wᵀHw − bᵀw never rises (S. Tu, R. Roelofs, S. Venkataraman,
-    B. Recht, arXiv:1602.05310).
-    """
-
-    carries = ("W", "R")
-
-    def begin(self) -> State:
-        """Return the state before the first step, with R = B − H W."""
-        state = super().begin()
-        return {"W": state["W"], "R": state["R"]}
-
-    def step(self, block: Block, state: State) -> StepResult:
-        """Solve the equations of the block."""
-        xp, E, rows = array_namespace(self.right), block.E[1:, 1:], block.rows[1:] - 1
-        H = astype(xp.take(E, rows, axis=1), "float64")
-        solve = block_inverse(H, self.setting.C, self.setting.rng)
-        d = solve(take_rows(state["R"], rows))
-        W = add_to_rows(state["W"], rows, d)
-        R = state["R"] - transposed_product(E, d)
-        return StepResult({"W": W, "R": R}, _bordered_residual(W, R, self.right))
-
-
 def _bordered_residual(W: Array, R: Array, B: Array) -> float:
     """Return the relative residual of Θ [b; a] = [0; y] for the columns of B = [u, Y].
 
