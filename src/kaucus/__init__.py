@@ -15,6 +15,7 @@ __all__ = [
     "LSSVMRegressor",
     "LSSVMRegressorCV",
     "LocalSVC",
+    "MahalanobisSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
 ]
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
+        MahalanobisSVC,
         PatchVotingClassifier,
         SphericalKMeans,
     )
