@@ -15,7 +15,6 @@ __all__ = [
     "LSSVMRegressor",
     "LSSVMRegressorCV",
     "LocalSVC",
-    "MahalanobisSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
 ]
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
-        MahalanobisSVC,
         PatchVotingClassifier,
         SphericalKMeans,
     )

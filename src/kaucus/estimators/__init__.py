@@ -8,7 +8,6 @@ from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
-from kaucus.estimators._mahalanobis_svc import MahalanobisSVC
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter
@@ -24,7 +23,6 @@ __all__ = [
     "LSSVMRegressor",
     "LSSVMRegressorCV",
     "LocalSVC",
-    "MahalanobisSVC",
     "PatchVotingClassifier",
     "SphericalKMeans",
     "StepProgress",
