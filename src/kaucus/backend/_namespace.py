@@ -337,3 +337,24 @@ def add_to_rows(X: Array, rows: Array, values: Array) -> Array:
         for k in range(rows.shape[0]):
             out[int(rows[k]), :] += values[k, :]
     return out
+
+
+# ---- elementwise functions that may reuse memory -------------------------------------
+
+
+def exp(x: Array) -> Array:
+    """Return exp(x); ``x`` may be overwritten."""
+    return _unary(x, "exp")
+
+
+def sqrt(x: Array) -> Array:
+    """Return the square root of x; ``x`` may be overwritten."""
+    return _unary(x, "sqrt")
+
+
+def _unary(x: Array, name: str) -> Array:
+    if is_numpy(x):
+        return getattr(np, name)(x, out=x)
+    if is_torch(x):
+        return getattr(x, name + "_")()
+    return getattr(array_namespace(x), name)(x)

@@ -6,13 +6,3 @@ whole model behind, or none.
 
 from kaucus.contract._array_input import HostAccuracy, HostR2, on_host, validate_data
 from kaucus.contract._fitted_arrays import FollowsX, check_follows_fit, fitted_arrays
-
-__all__ = [
-    "FollowsX",
-    "HostAccuracy",
-    "HostR2",
-    "check_follows_fit",
-    "fitted_arrays",
-    "on_host",
-    "validate_data",
-]

@@ -12,20 +12,3 @@ from kaucus.estimators._partitioned_svc import unlabelled_kernels
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
-
-__all__ = [
-    "ClusterRBFSVC",
-    "KMeansKernelClassifier",
-    "KMeansKernelRegressor",
-    "KernelKMeans",
-    "LSSVMClassifier",
-    "LSSVMClassifierCV",
-    "LSSVMRegressor",
-    "LSSVMRegressorCV",
-    "LocalSVC",
-    "PatchVotingClassifier",
-    "SphericalKMeans",
-    "StepProgress",
-    "step_counter",
-    "unlabelled_kernels",
-]
