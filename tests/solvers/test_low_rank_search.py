@@ -7,6 +7,7 @@ import scipy.special
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
 from kaucus.solvers import (
     _low_rank_search,
+    _scores,
     log_losses,
     search_on_representatives,
 )
@@ -15,6 +16,7 @@ from kaucus.solvers._low_rank_search import (
     leave_one_out_errors,
     mean_squares,
 )
+from kaucus.solvers._scores import LogLosses
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.solvers.problems import problem, weights
@@ -149,6 +151,25 @@ def test_log_losses_are_those_of_the_better_temperature(rng, k, weighted):
         for c in range(6)
     ]
     assert_close(log_losses(values, labels, weight), np.asarray(expected), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+def test_log_losses_do_not_depend_on_the_blocks(rng, k, weighted, monkeypatch):
+    """Added block by block, or by several and merged: the losses of all rows."""
+    values = rng.normal(size=(40, 5, k))
+    labels = rng.integers(max(k, 2), size=40)
+    weight = rng.uniform(size=40) if weighted else None
+    whole = log_losses(values, labels, weight)
+    cuts = [slice(0, 7), slice(7, 8), slice(8, 40)]
+    parts = [LogLosses() for _ in cuts]
+    for part, s in zip(parts, cuts, strict=True):
+        part.add(values[s], labels[s], None if weight is None else weight[s])
+    for part in parts[1:]:
+        parts[0].merge(part)
+    assert_close(parts[0].means(), whole, rtol=1e-12)
+    monkeypatch.setattr(_scores, "_BLOCK_BYTES", 8 * 5 * k * 11)
+    assert_close(log_losses(values, labels, weight), whole, rtol=1e-12)
 
 
 def test_log_losses_of_values_far_out_are_finite():

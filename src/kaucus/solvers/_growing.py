@@ -4,12 +4,7 @@ Where classes hardly overlap, the rows that matter are few and near the boundary
 centres are not. So the columns of the first representatives are fitted, then the rows
 that this fit finds hardest become representatives too, in a few rounds.
 
-Nothing is computed twice: with columns [K₁, K₂] of old and new representatives,
-
-    [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ],
-
-a round only adds the second row, and the sums over rows of k, k y. K₁ is kept from
-round to round where the budget has room for it, else computed again, block by block.
+Nothing is computed twice: a round adds its own columns (``_grown_columns``).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +36,7 @@ from kaucus.solvers._grown_columns import (
     more_columns,
     plan_blocks,
 )
+from kaucus.solvers._low_rank import sum_equations
 from kaucus.solvers._result import LSSVMSolution
 
 # So many candidates for each row that is wanted: some repeat others.
@@ -168,7 +164,7 @@ def solve_with_hard_rows(
     data = RowData(kernel, X, Y, sample_weight, left_out)
     m = Z.shape[0] + sum(additions)
     plan = plan_blocks(X.shape[0], m, resolve_budget(memory_budget, Y), Z)
-    progress = _progress(X.shape[0], [Z.shape[0], *additions], callback)
+    progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
         first = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
@@ -185,7 +181,7 @@ class _Growth(NamedTuple):
     judge: Judge | None
     first_fit: LSSVMSolution | None
     choices: list[Hardness]
-    progress: Callable[[int], Callable[[int], object]]
+    progress: Callable[[int], Callable[[int, int], object]]
 
     def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
         """Add the hardest rows, round by round, and solve."""
@@ -211,8 +207,10 @@ class _Growth(NamedTuple):
             except KeyboardInterrupt:
                 interrupted = True
         if len(taken) < sum(additions) and not interrupted:
-            self.progress(len(additions))(self.data.X.shape[0])  # done before its time
-        columns = self._with_held_out(grown.columns)
+            n = self.data.X.shape[0]
+            self.progress(len(additions))(n, n)  # done before its time
+        columns = grown.columns
+        interrupted = self._add_held_out(columns) or interrupted
         solution = solve_equations(
             self.data, columns, self.C, loo_rows, interrupted=interrupted
         )
@@ -247,16 +245,14 @@ class _Growth(NamedTuple):
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
-    def _with_held_out(self, columns: Columns) -> Columns:
-        """Return the equations of all rows, those held out included."""
+    def _add_held_out(self, columns: Columns) -> bool:
+        """Add the rows held out to the equations; tell whether that was cut short."""
         if self.judge is None:
-            return columns
+            return False
         held = RowData(self.data.kernel, *self.judge[:3], None)
-        Z, equations = columns.Z, columns.equations
-        for rows in row_blocks(held.X.shape[0], 1, self.plan.height):
-            K = held.columns(held.X[rows, :], rows, Z, columns.shift)
-            equations.add(K, held.targets(rows))
-        return columns
+        blocks = list(row_blocks(held.X.shape[0], 1, self.plan.height))
+        Z, _, shift, equations = columns
+        return sum_equations(held, Z, shift, blocks, None, equations)[1]
 
 
 def _gains(scores: list[float], least: float) -> bool:
@@ -266,14 +262,14 @@ def _gains(scores: list[float], least: float) -> bool:
     return scores[-1] - scores[-2] > least * abs(scores[-2])
 
 
-def _progress(n: int, numbers: Sequence[int], callback):
+def _progress(numbers: Sequence[int], callback):
     """Return, for a round, what tells rows done; each by the work of its round."""
     before = np.concatenate([[0], np.cumsum(numbers)[:-1]])
     work = np.asarray(numbers) * (before + np.asarray(numbers) / 2)
     share = np.concatenate([[0.0], np.cumsum(work) / work.sum()])
 
-    def of_round(r: int) -> Callable[[int], object]:
-        def tell(done: int) -> None:
+    def of_round(r: int) -> Callable[[int, int], object]:
+        def tell(done: int, n: int) -> None:
             if callback is not None:
                 callback(round(n * share[r] + done * (share[r + 1] - share[r])), n)
 

@@ -27,7 +27,7 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel
 from kaucus.solvers._equations import Columns, NormalEquations, RowData
-from kaucus.solvers._low_rank import bytes_per_row
+from kaucus.solvers._low_rank import bytes_per_row, sum_equations
 from kaucus.solvers._result import LSSVMSolution
 
 # Blocks of K_nm, as in _low_rank.
@@ -80,25 +80,14 @@ def first_columns(
 ) -> tuple[GrownColumns, bool]:
     """Return the columns of Z, and whether an interrupt cut them short.
 
-    ``tell(n_rows_done)`` is called after each block. After an interrupt the equations
-    are those of the rows seen so far; where there are none, it is raised again.
+    ``tell(n_rows_done, n)`` is called after each block.
     """
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)
-    sums, kept = NormalEquations.zeros(Z.shape[0], data.Y), []
-    blocks = stream_blocks(data.X, plan.blocks)
-    for rows in plan.blocks:
-        try:
-            K = data.columns(next(blocks), rows, Z, shift)
-        except KeyboardInterrupt:
-            if sums.weight == 0:
-                raise
-            return GrownColumns(Columns(Z, K_mm, shift, sums), []), True
-        sums.add(K, data.targets(rows))
-        if plan.keep:
-            kept.append([K])
-        tell(rows.stop)
-    return GrownColumns(Columns(Z, K_mm, shift, sums), kept), False
+    kept: list[Array] | None = [] if plan.keep else None
+    sums, interrupted = sum_equations(data, Z, shift, plan.blocks, tell, kept=kept)
+    columns = Columns(Z, K_mm, shift, sums)
+    return GrownColumns(columns, [[K] for K in kept or []]), interrupted
 
 
 def more_columns(
@@ -120,7 +109,7 @@ def more_columns(
         border = [add_cross_gram(*of, K) for of in zip(border, earlier, strict=True)]
         if plan.keep:
             kept.append([*earlier, K])
-        tell(rows.stop)
+        tell(rows.stop, data.X.shape[0])
     equations = old.columns.equations.bordered(sums, border)
     Z = concat_rows(old.columns.Z, Z)
     return GrownColumns(Columns(Z, K_mm, shift, equations), kept)

@@ -88,7 +88,7 @@ def solve_on_representatives(
     clearly costs less than n m²/2, :mod:`kaucus.solvers._sketched` does.
     """
     budget = resolve_budget(memory_budget, Y)
-    step = block_bytes(Z.shape[0], Y, budget, Z)
+    blocks = plan_rows(Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if choose_sketched(data, Z, budget):
         data = data._replace(X=astype(X, dtype_name(Z)))
@@ -98,7 +98,7 @@ def solve_on_representatives(
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations, interrupted = sum_equations(data, Z, shift, step, callback)
+        equations, interrupted = sum_equations(data, Z, shift, blocks, callback)
         return solve_equations(
             data,
             Columns(Z, K_mm, shift, equations),
@@ -108,19 +108,23 @@ def solve_on_representatives(
         )
 
 
-def block_bytes(
-    m: int, Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
-) -> int:
-    """Return the bytes for a block of K_nm, or raise where the rest does not fit."""
+def plan_rows(
+    Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
+) -> list[slice]:
+    """Return the blocks of rows in which K_nm is made, or raise where there is no room.
+
+    For matrices of m × m: three and the kernel's, and as many more as told.
+    """
+    (n, t), m, row = Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
     needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
-    rest = budget - needed - _TARGETS * 8 * Y.shape[0] * (Y.shape[1] + 1)
-    if rest < bytes_per_row(m, Z):
+    rest = budget - needed - _TARGETS * 8 * n * (t + 1)
+    if rest < row:
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, or a larger memory_budget."
         )
-    return min(_BLOCK_BYTES, rest)
+    return list(row_blocks(n, row, min(_BLOCK_BYTES, rest)))
 
 
 def bytes_per_row(m: int, Z: Array) -> int:
@@ -135,26 +139,40 @@ def sum_equations(
     data: RowData,
     Z: Array,
     shift: Array,
-    block_bytes: int,
-    callback,
+    blocks: list[slice],
+    callback: Callable[[int, int], object] | None,
     total: NormalEquations | None = None,
+    kept: list[Array] | None = None,
 ) -> tuple[NormalEquations, bool]:
     """Sum the normal equations over blocks of rows; tell whether that was cut short.
 
-    ``total`` are those of earlier rows, to which these are added; None: there are none.
+    After an interrupt they are those of the rows seen so far; where there are none, it
+    is raised again.
+
+    Parameters
+    ----------
+    data, Z, shift
+        Rows, representatives, and k₀ of their columns.
+    blocks : list of slice
+    callback : callable or None
+        ``callback(n_rows_done, n)`` after each block.
+    total : NormalEquations, default=None
+        Those of earlier rows, to which these are added; None: there are none.
+    kept : list, default=None
+        To which the columns of each block are added.
     """
-    n, m = data.X.shape[0], Z.shape[0]
-    total = NormalEquations.zeros(m, data.Y) if total is None else total
-    slices = list(row_blocks(n, bytes_per_row(m, Z), block_bytes))
-    blocks = stream_blocks(data.X, slices)
-    for rows in slices:
+    total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
+    rows_of = stream_blocks(data.X, blocks)
+    for rows in blocks:
         try:
-            K = data.columns(next(blocks), rows, Z, shift)
+            K = data.columns(next(rows_of), rows, Z, shift)
         except KeyboardInterrupt:
             if total.weight == 0:
                 raise
             return total, True
         total.add(K, data.targets(rows))
+        if kept is not None:
+            kept.append(K)
         if callback is not None:
-            callback(rows.stop, n)
+            callback(rows.stop, data.X.shape[0])
     return total, False

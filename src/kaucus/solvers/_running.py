@@ -23,7 +23,7 @@ from kaucus.solvers._equations import (
     RowData,
     solve_equations,
 )
-from kaucus.solvers._low_rank import block_bytes, sum_equations
+from kaucus.solvers._low_rank import plan_rows, sum_equations
 from kaucus.solvers._result import LSSVMSolution
 
 # Beside those of a fit at once: the sums that were kept, and the copy to be factored.
@@ -80,7 +80,7 @@ def add_rows(
     """
     m = Z.shape[0]
     budget = resolve_budget(memory_budget, Z)
-    step = block_bytes(m, data.Y, budget, Z, more_matrices=_MORE_MATRICES)
+    blocks = plan_rows(data.Y, budget, Z, more_matrices=_MORE_MATRICES)
     with few_threads_for(max(data.X.shape[0], m)):
         if before is None:
             K_mm = data.kernel(astype(Z, "float64"))
@@ -88,7 +88,7 @@ def add_rows(
             del K_mm
         else:
             shift, total = before.copied(data.Y)
-        equations, interrupted = sum_equations(data, Z, shift, step, callback, total)
+        equations, interrupted = sum_equations(data, Z, shift, blocks, callback, total)
     return RunningSums(shift, equations), interrupted
 
 
