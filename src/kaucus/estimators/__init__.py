@@ -1,10 +1,9 @@
 """The scikit-learn classes: validate, call the core, store."""
 
-from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
+from kaucus.estimators._cell_svcs import ClusterRBFSVC, LocalSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
-from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor

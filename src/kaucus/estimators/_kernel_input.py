@@ -37,7 +37,30 @@ from kaucus.kernels import Precomputed, kernel_class, resolve_gamma, resolve_ker
 
 
 class KernelInputMixin(ChecksParameters):
-    """For estimators with kernel, gamma, degree, coef0, device and memory_budget."""
+    """For estimators with kernel, gamma, degree, coef0, device and memory_budget.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or callable
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
+        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+    gamma : {"scale", "auto", "median"} or float
+        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
+    degree : int
+        Degree of ``"poly"``.
+    coef0 : float
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    device : str
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives results back as the kind of ``X``. Needs torch.
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+    verbose : int
+        1 shows progress on a terminal.
+    """
 
     # Words that the kernel may be beside the names of kernels.
     _kernel_words = ("precomputed",)

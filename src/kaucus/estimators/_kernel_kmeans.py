@@ -64,18 +64,6 @@ class KernelKMeans(
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    kernel : str, kernel object or callable, default="rbf"
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, ``"median"`` is from the median distance between rows (see
-        :func:`kaucus.kernels.median_gamma`).
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), \
 default="k-means++"
         Where to begin: rows far from each other in feature space, a random cluster for
@@ -98,18 +86,11 @@ default="k-means++"
     landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
         How they are chosen: centres of k-means, random rows, or pivots of a randomly
         pivoted Cholesky factor of the kernel matrix.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         with faster, coarser products of rows in the kernel on CUDA.
-    memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
     random_state : int, RandomState or Generator, default=None
         Draws the starts and the landmarks.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
@@ -136,10 +117,6 @@ default="k-means++"
         The means as sums over these rows.
     center_norms_ : ndarray of shape (n_clusters,)
         Their squared norms in feature space.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

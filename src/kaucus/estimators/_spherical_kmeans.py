@@ -103,10 +103,6 @@ default="k-means++"
     n_reseeded_ : int
         How often a centre that had lost all its rows was given the worst represented
         one.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

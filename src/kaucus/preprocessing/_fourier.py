@@ -79,10 +79,6 @@ class FourierFeatures(ImageTransformer):
         The shape in use.
     spectrum_shape_ : tuple of int
         Shape of the part of the spectrum that is kept.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------
