@@ -1,12 +1,81 @@
-"""Checks and warnings of all clusterers."""
+"""What clusterers share: parameters, the score, checks and warnings."""
+
+from typing import ClassVar
 
 import numpy as np
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus.backend import to_numpy, warn_user
+from kaucus.estimators._parameters import count, one_of
+from kaucus.estimators._validation import check_weights
 from kaucus.representatives import KernelKMeansResult, KMeansResult
 
 INITS = ("k-means++", "random")
+
+
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin):
+    """Parameters and the score of a clusterer.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters.
+    max_iter : int
+        Most steps of one start.
+    device : str
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives results back as the kind of ``X``. Needs torch.
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+    verbose : int
+        1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row.
+    n_iter_ : int
+        Steps of the best start.
+    n_reseeded_ : int
+        How often a cluster that had lost all its rows was given the worst represented
+        one.
+    """
+
+    _parameters: ClassVar = {
+        "n_clusters": count(),
+        "n_init": count() | one_of("auto"),
+        "max_iter": count(),
+    }
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not a precomputed kernel matrix: k(X, X_fit) does not tell k(x, x).
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        costs = to_numpy(self._costs(X)).astype(np.float64)
+        weight = check_weights(sample_weight, costs)
+        return -float(costs.sum() if weight is None else weight @ costs)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def check_rows(X, n_clusters: int) -> None:

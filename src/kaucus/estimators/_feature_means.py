@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
@@ -12,18 +10,16 @@ from kaucus.backend import (
     astype,
     dtype_name,
     products_in,
-    to_numpy,
 )
 from kaucus.contract import check_follows_fit
 from kaucus.estimators._kernel_input import map_rows, place_support
 from kaucus.estimators._ranges import check_results
-from kaucus.estimators._validation import check_weights
 from kaucus.kernels import KernelOperator
 from kaucus.representatives import distances_from_sums
 
 
-class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """``predict``, ``transform`` and ``score`` of a clusterer with a kernel.
+class FeatureMeansMixin:
+    """``predict`` and ``transform`` of a clusterer with a kernel.
 
     The means are Σ center_coef_[i, c] φ(X_fit_[i]), with the squared norms
     ``center_norms_``.
@@ -71,26 +67,9 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         D = self._true_distances(X, "transform")
         return array_namespace(D).sqrt(D)
 
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of squared distances from the nearest means.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        D = to_numpy(self._true_distances(X, "score"))
-        costs = D.min(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
+    def _costs(self, X):
+        D = self._true_distances(X, "score")
+        return array_namespace(D).min(D, axis=1)
 
     def _true_distances(self, X, method: str):
         check_is_fitted(self, "center_coef_")

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
@@ -15,7 +15,12 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.contract import FollowsX
-from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
+from kaucus.estimators._clusters import (
+    INITS,
+    Clusterer,
+    check_rows,
+    report_kernel_kmeans,
+)
 from kaucus.estimators._feature_means import FeatureMeansMixin
 from kaucus.estimators._kernel_input import KernelInputMixin
 from kaucus.estimators._parameters import (
@@ -47,11 +52,7 @@ EXACT_ROWS = 20_000
 
 
 class KernelKMeans(
-    FeatureMeansMixin,
-    FollowsX,
-    KernelInputMixin,
-    ClusterMixin,
-    BaseEstimator,
+    FeatureMeansMixin, FollowsX, Clusterer, KernelInputMixin, BaseEstimator
 ):
     """k-means in the feature space of a kernel.
 
@@ -62,8 +63,6 @@ class KernelKMeans(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), \
 default="k-means++"
         Where to begin: rows far from each other in feature space, a random cluster for
@@ -72,8 +71,6 @@ default="k-means++"
         Starts, of which the best is kept. They share the kernel matrix and go side by
         side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
         clusters and for ``approximation="nystrom"``.
-    max_iter : int, default=300
-        Most steps of one start.
     tol : float, default=0.0
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
@@ -94,8 +91,6 @@ default="k-means++"
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        The cluster of each training row.
     inertia_ : float
         Sum of squared distances in feature space of the rows from the means of their
         clusters, with their weights. With ``"nystrom"`` the means are held to the span
@@ -103,11 +98,6 @@ default="k-means++"
     exact_inertia_ : float or None
         The same with the exact means of these clusters; None for an approximate fit of
         more than 20,000 rows, where it would take longer than the fit, or after Ctrl-C.
-    n_iter_ : int
-        Steps of the best start.
-    n_reseeded_ : int
-        How often a cluster that had lost all its rows was given the worst represented
-        one.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed.
     X_fit_ : array or CSR matrix of shape (m, n_features)
@@ -156,10 +146,7 @@ default="k-means++"
     """
 
     _parameters: ClassVar = {
-        "n_clusters": count(),
         "init": one_of(*INITS) | not_text("the cluster of each row"),
-        "n_init": count() | one_of("auto"),
-        "max_iter": count(),
         "tol": NOT_NEGATIVE,
         "approximation": one_of(None, "nystrom"),
         "n_landmarks": count(),
@@ -336,8 +323,3 @@ default="k-means++"
             of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
             coef = of_all
         self.center_coef_ = as_like(coef, X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -2,12 +2,8 @@
 
 from typing import ClassVar
 
-import numpy as np
 from sklearn.base import (
     BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
 )
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -17,11 +13,10 @@ from kaucus.backend import (
     astype,
     dtype_name,
     generator_from,
-    to_numpy,
     working_types,
 )
 from kaucus.contract import FollowsX, check_follows_fit, on_host, validate_data
-from kaucus.estimators._clusters import INITS, check_rows, report_kmeans
+from kaucus.estimators._clusters import INITS, Clusterer, check_rows, report_kmeans
 from kaucus.estimators._kernel_input import (
     in_precision_of,
     map_rows,
@@ -33,7 +28,6 @@ from kaucus.estimators._parameters import (
     PRECISION,
     RANDOM_STATE,
     ChecksParameters,
-    count,
     is_whole,
     not_text,
     one_of,
@@ -47,14 +41,7 @@ from kaucus.kernels import inner_products, unit_rows
 from kaucus.representatives import KMeansResult, kmeans
 
 
-class SphericalKMeans(
-    FollowsX,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    ChecksParameters,
-    BaseEstimator,
-):
+class SphericalKMeans(FollowsX, Clusterer, ChecksParameters, BaseEstimator):
     """k-means by the angle between rows.
 
     Rows are scaled to unit norm, and each belongs to the centre with which its cosine
@@ -63,22 +50,15 @@ class SphericalKMeans(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
     init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
 default="k-means++"
         Where to begin: rows far from each other, random rows (the paper), or these
         centres.
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
-    max_iter : int, default=300
-        Most steps of one start.
     tol : float, default=1e-6
         Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
         larger.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.
@@ -87,22 +67,13 @@ default="k-means++"
         Cosines are kept between steps where they fit, which saves most of the work.
     random_state : int, RandomState or Generator, default=None
         Draws the first centres.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of unit norm.
-    labels_ : ndarray of shape (n_samples,)
-        The cluster of each training row.
     inertia_ : float
         Sum of 1 − cosine over the training rows, with their weights.
-    n_iter_ : int
-        Steps of the best start.
-    n_reseeded_ : int
-        How often a centre that had lost all its rows was given the worst represented
-        one.
 
     See Also
     --------
@@ -129,10 +100,7 @@ default="k-means++"
     """
 
     _parameters: ClassVar = {
-        "n_clusters": count(),
         "init": one_of(*INITS) | not_text("the first centres"),
-        "n_init": count() | one_of("auto"),
-        "max_iter": count(),
         "tol": POSITIVE,
         "precision": PRECISION,
         "memory_budget": MEMORY_BUDGET,
@@ -239,24 +207,9 @@ default="k-means++"
         check_follows_fit(self, X, "transform")
         return self._cosines(X)
 
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of 1 − cosine with the nearest centres.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        costs = 1 - to_numpy(self._cosines(X)).max(axis=1).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
+    def _costs(self, X):
+        cosines = self._cosines(X)
+        return 1 - astype(array_namespace(cosines).max(cosines, axis=1), "float64")
 
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
@@ -300,5 +253,4 @@ default="k-means++"
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
