@@ -17,15 +17,19 @@ from kaucus.solvers._growing import (
     solve_with_hard_rows,
 )
 from kaucus.solvers._grown_columns import columns_bytes
-from kaucus.solvers._history import Validation
-from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank import (
+    RunningSums,
+    add_rows,
+    solve_on_representatives,
+    solve_running,
+)
 from kaucus.solvers._low_rank_search import (
     affordable_search,
     search_on_representatives,
 )
+from kaucus.solvers._path import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._plan import plan_ls_svm
-from kaucus.solvers._result import LSSVMSolution, SolveInfo
-from kaucus.solvers._running import RunningSums, add_rows, solve_running
+from kaucus.solvers._result import LSSVMSolution, SolveInfo, Validation
 from kaucus.solvers._scores import (
     classification_score,
     fit_shift,
@@ -36,5 +40,4 @@ from kaucus.solvers._scores import (
     sum_of_exponentials,
     two_columns,
 )
-from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._systems import RANDOMIZED, Start

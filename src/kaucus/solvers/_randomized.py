@@ -21,9 +21,8 @@ from kaucus.backend import (
 from kaucus.kernels import Kernel, KernelOperator
 from kaucus.solvers import _block_descent, _projections  # noqa: F401
 from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._fingerprint import fingerprint
-from kaucus.solvers._history import Watch, history_of
-from kaucus.solvers._result import LSSVMSolution
+from kaucus.solvers._checkpoint import fingerprint
+from kaucus.solvers._result import LSSVMSolution, Watch, history_of
 from kaucus.solvers._run import Rules, Run, run_blocks
 from kaucus.solvers._scaling import scale_problems
 from kaucus.solvers._systems import RANDOMIZED, Setting, Start

@@ -2,7 +2,7 @@
 
 A run draws blocks of rows without replacement, pass after pass. Each block of the
 kernel is made once and serves every problem: the model, and, where decision values of
-unseen rows are wanted, a second one with the weight 0 for some rows (``_iterative``).
+unseen rows are wanted, a second one with the weight 0 for some rows (``_cg``).
 """
 
 import threading
@@ -14,6 +14,7 @@ import numpy as np
 from kaucus.backend import Array, array_namespace, as_like
 from kaucus.kernels import KernelOperator
 from kaucus.solvers._checkpoint import (
+    Fingerprint,
     Layout,
     Snapshot,
     Taken,
@@ -21,9 +22,7 @@ from kaucus.solvers._checkpoint import (
     remove_leftovers,
     save_checkpoint,
 )
-from kaucus.solvers._fingerprint import Fingerprint
-from kaucus.solvers._history import Recorder, Watch
-from kaucus.solvers._result import SolveInfo
+from kaucus.solvers._result import Recorder, SolveInfo, Watch
 from kaucus.solvers._systems import Setting, State, StepResult, System
 from kaucus.solvers._theta import draw_block, theta_block
 
