@@ -29,11 +29,9 @@ def array_namespace(*arrays: Array) -> ModuleType:
     TypeError
         If the arrays belong to different libraries.
     """
-    dense = [
-        np.empty(0) if scipy.sparse.issparse(a) else _seen(a)
-        for a in arrays
-        if a is not None and not isinstance(a, int | float)
-    ]
+    given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
+    dense = [a.like if isinstance(a, HostRows) else a for a in given]
+    dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in dense]
     try:
         return array_api_compat.array_namespace(*dense)
     except TypeError as error:
@@ -48,12 +46,7 @@ def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    return array_api_compat.device(_seen(x))
-
-
-def _seen(x: Array) -> Array:
-    """Return an array of the kind that rows of the host have on their device."""
-    return x.like if isinstance(x, HostRows) else x
+    return array_api_compat.device(x.like if isinstance(x, HostRows) else x)
 
 
 def is_numpy(x: Array) -> bool:
@@ -63,7 +56,7 @@ def is_numpy(x: Array) -> bool:
 
 def is_torch(x: Array) -> bool:
     """Tell whether ``x`` is a torch tensor, without importing torch."""
-    return array_api_compat.is_torch_array(_seen(x))
+    return array_api_compat.is_torch_array(x.like if isinstance(x, HostRows) else x)
 
 
 def is_cupy(x: Array) -> bool:
@@ -131,7 +124,7 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     """
     if x is None:
         return None
-    like = _seen(like)
+    like = like.like if isinstance(like, HostRows) else like
     if is_sparse(x):
         if not is_tensor(like):
             return x

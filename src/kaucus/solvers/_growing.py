@@ -30,7 +30,6 @@ from kaucus.solvers._equations import Columns, RowData, solve_equations
 from kaucus.solvers._grown_columns import (
     BlockPlan,
     GrownColumns,
-    copied,
     decision_values,
     first_columns,
     more_columns,
@@ -202,7 +201,9 @@ class _Growth(NamedTuple):
                 trials = [trial for trial in found if trial is not None]
                 if len(trials) < len(known):
                     break  # no rows left
-                best = self._best(trials)
+                best = 0
+                if len(trials) > 1:
+                    best = np.argmax([self._score(g, self._fit(g)) for g, _ in trials])
                 choice, (grown, taken) = known[best], trials[best]
             except KeyboardInterrupt:
                 interrupted = True
@@ -217,7 +218,8 @@ class _Growth(NamedTuple):
         return GrownSolution(solution, taken, choice, scores)
 
     def _fit(self, grown: GrownColumns) -> LSSVMSolution:
-        columns = copied(grown)
+        # Equations are used up.
+        columns = grown.columns._replace(equations=grown.columns.equations.copy())
         return solve_equations(self.data, columns, self.C, None, interrupted=False)
 
     def _round(self, grown, fit, taken, n_new, r: int, choice: int):
@@ -230,11 +232,6 @@ class _Growth(NamedTuple):
         tell = self.progress(r + 1)
         grown = more_columns(self.data, grown, Z, self.plan, tell)
         return grown, np.concatenate([taken, rows])
-
-    def _best(self, trials) -> int:
-        if len(trials) == 1:
-            return 0
-        return int(np.argmax([self._score(g, self._fit(g)) for g, _ in trials]))
 
     def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
         assert self.judge is not None, "several choices need a judge"
@@ -301,9 +298,14 @@ def _hardest(
     order = order[np.isfinite(hard[order])]
     if len(order) == 0:
         return order
-    Z = grown.columns.Z
-    new = _different(data.kernel, _as_points(data.X, order, Z), Z)
-    return order[new][:n_new]
+    kernel, Z = data.kernel, grown.columns.Z
+    points = _as_points(data.X, order, Z)
+    norms = to_numpy(kernel.diag(points))[:, None]
+    among, beside = to_numpy(kernel(points)), to_numpy(kernel(points, Z))
+    # Which repeat a row before them, or a representative.
+    repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
+    repeats |= _near(beside, norms, to_numpy(kernel.diag(Z))[:, None]).any(axis=1)
+    return order[~repeats][:n_new]
 
 
 def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
@@ -311,12 +313,6 @@ def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
     return as_like(dense_rows(X, rows), Z, dtype=dtype_name(Z))
 
 
-def _different(kernel: Kernel, new: Array, old: Array) -> np.ndarray:
-    """Return which rows repeat no representative and no row before them."""
-    norms, old_norms = to_numpy(kernel.diag(new)), to_numpy(kernel.diag(old))
-    among = to_numpy(kernel(new))
-    limit = (1 - _REPEATS) * (norms[:, None] + norms[None, :])
-    repeats = np.tril(2 * among >= limit, k=-1).any(axis=1)
-    limit = (1 - _REPEATS) * (norms[:, None] + old_norms[None, :])
-    repeats |= (2 * to_numpy(kernel(new, old)) >= limit).any(axis=1)
-    return np.flatnonzero(~repeats)
+def _near(K: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell for which pairs 2 k(x, y) is all but k(x, x) + k(y, y)."""
+    return (1 - _REPEATS) * (norms + others.T) <= 2 * K

@@ -115,11 +115,6 @@ def more_columns(
     return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
 
 
-def copied(grown: GrownColumns) -> Columns:
-    """Return columns whose equations may be used up."""
-    return grown.columns._replace(equations=grown.columns.equations.copy())
-
-
 def decision_values(
     data: RowData, grown: GrownColumns, fit: LSSVMSolution, plan: BlockPlan
 ) -> Iterator[tuple[slice, Array]]:
