@@ -26,6 +26,7 @@ from kaucus.backend._namespace import (
     device_of,
     is_numpy,
     is_torch,
+    torch_versions,
 )
 
 # Rows of one float32 sum, and how many such sums are added in float32.
@@ -72,9 +73,7 @@ def add_gram(G: Array, A: Array) -> Array:
     if is_numpy(G):
         return _blas_add_gram(G, A)
     if is_torch(G):
-        from kaucus.backend import _torch
-
-        return _torch.add_gram(G, A)
+        return torch_versions().add_gram(G, A)
     return G + astype(A.T @ A, "float64")
 
 

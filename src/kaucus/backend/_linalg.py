@@ -31,6 +31,7 @@ from kaucus.backend._namespace import (
     is_numpy,
     is_torch,
     on_gpu,
+    torch_versions,
 )
 
 # SciPy's LAPACK counts entries in 32 bits, and crashes above this many rows.
@@ -70,9 +71,7 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
     matrix and its factor in the room of one.
     """
     if is_torch(H):
-        from kaucus.backend import _torch
-
-        return _torch.cholesky(H, overwrite=overwrite)
+        return torch_versions().cholesky(H, overwrite=overwrite)
     if is_numpy(H):
         return _scipy_cholesky(H, overwrite=overwrite)
     return _portable_cholesky(H)
@@ -139,9 +138,7 @@ def _portable_cholesky(H: Array) -> Array | None:
 def cho_solve(L: Array, B: Array) -> Array:
     """Solve ``L @ L.T @ X = B`` for a lower factor ``L``, (n, n), and ``B``, (n, t)."""
     if is_torch(L):
-        from kaucus.backend import _torch
-
-        return _torch.cho_solve(L, B)
+        return torch_versions().cho_solve(L, B)
     if is_numpy(L):
         # See _lapack_cholesky: no copy of the factor.
         factor = (L.T, False) if L.flags.c_contiguous else (L, True)
@@ -162,9 +159,7 @@ def _by_columns(solve, L: np.ndarray, B: np.ndarray) -> np.ndarray:
 def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve ``L @ X = B``, or ``L.T @ X = B``, for a lower triangular ``L``."""
     if is_torch(L):
-        from kaucus.backend import _torch
-
-        return _torch.solve_triangular(L, B, transpose=transpose)
+        return torch_versions().solve_triangular(L, B, transpose=transpose)
     if is_numpy(L):
         row_major = bool(L.flags.c_contiguous)
         options = {"trans": int(row_major != transpose), "lower": not row_major}
@@ -232,9 +227,7 @@ def add_to_diagonal(H: Array, value: Array | float) -> Array:
     Works in place where the library can; use the returned array in any case.
     """
     if is_torch(H):
-        from kaucus.backend import _torch
-
-        return _torch.add_to_diagonal(H, value)
+        return torch_versions().add_to_diagonal(H, value)
     if is_numpy(H):
         np.einsum("ii->i", H)[...] += value
         return H

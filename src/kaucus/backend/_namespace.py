@@ -92,9 +92,14 @@ def without_history(x: Array) -> Array:
     """
     if not is_torch(x):
         return x
+    return torch_versions().without_history(x)
+
+
+def torch_versions() -> Any:
+    """Return the module of the torch versions; torch is imported by the first call."""
     from kaucus.backend import _torch
 
-    return _torch.without_history(x)
+    return _torch
 
 
 def is_sparse(x: Array) -> bool:
@@ -138,9 +143,11 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
             x = array_api_compat.to_device(x, device_of(like))
         return x if wanted is None or x.dtype == wanted else xp.astype(x, wanted)
     if is_torch(like):
-        from kaucus.backend import _torch
-
-        return _torch.from_numpy(to_numpy(x)).to(device=like.device, dtype=wanted)
+        return (
+            torch_versions()
+            .from_numpy(to_numpy(x))
+            .to(device=like.device, dtype=wanted)
+        )
     return xp.asarray(to_numpy(x), dtype=wanted, device=device_of(like))
 
 
@@ -201,9 +208,7 @@ def device_is_here(device: str | None) -> bool:
 def synchronize(like: Array) -> None:
     """Wait for the device of ``like``: GPUs compute while the program goes on."""
     if is_torch(like):
-        from kaucus.backend import _torch
-
-        _torch.synchronize(like)
+        torch_versions().synchronize(like)
 
 
 def device_name(device: str | None) -> str | None:

@@ -27,6 +27,7 @@ from kaucus.backend._namespace import (
     epsilon,
     is_numpy,
     is_torch,
+    torch_versions,
 )
 
 PRECISIONS = (None, "float64", "float32", "tf32")
@@ -59,19 +60,15 @@ def product(X: Array, Y: Array) -> Array:
 
 def product_into(out: Array, X: Array, Y: Array) -> Array:
     """Write :func:`product` of two tensors into a third one, and return that."""
-    from kaucus.backend import _torch
-
     with _switched_for(X):
-        return _torch.product_into(out, X, Y)
+        return torch_versions().product_into(out, X, Y)
 
 
 def _switched_for(X: Array) -> contextlib.AbstractContextManager[None]:
     """Return what holds torch's switch as products of ``X`` should be."""
     if not _is_rough(X):
         return contextlib.nullcontext()
-    from kaucus.backend import _torch
-
-    return _torch.tf32_products()
+    return torch_versions().tf32_products()
 
 
 def product_epsilon(x: Array) -> float:
@@ -83,9 +80,7 @@ def product_epsilon(x: Array) -> float:
 def _is_rough(x: Array) -> bool:
     if not _rough.get() or not is_torch(x):
         return False
-    from kaucus.backend import _torch
-
-    return _torch.has_tf32(x)
+    return torch_versions().has_tf32(x)
 
 
 # ---- a float32 matrix times float64 columns ------------------------------------------

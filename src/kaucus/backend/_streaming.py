@@ -22,6 +22,7 @@ from kaucus.backend._namespace import (
     is_torch,
     itemsize,
     to_device,
+    torch_versions,
 )
 
 # Large enough that the start of a copy costs nothing beside it, eight times.
@@ -96,9 +97,9 @@ def _copied_ahead(
     To a torch device through two buffers that take turns.
     """
     if is_torch(like):
-        from kaucus.backend import _torch
-
-        yield from (block for _, block in _torch.device_blocks(X, parts, like.device))
+        yield from (
+            block for _, block in torch_versions().device_blocks(X, parts, like.device)
+        )
         return
     yield from (as_like(X[rows], like) for rows in parts)
 
