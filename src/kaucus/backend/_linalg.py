@@ -72,12 +72,8 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
     """
     if is_torch(H):
         return torch_versions().cholesky(H, overwrite=overwrite)
-    if is_numpy(H):
-        return _scipy_cholesky(H, overwrite=overwrite)
-    return _portable_cholesky(H)
-
-
-def _scipy_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
+    if not is_numpy(H):
+        return _portable_cholesky(H)
     if H.shape[0] <= _LAPACK_ROWS:
         return _lapack_cholesky(H, overwrite=overwrite)
     return _blocked_cholesky(H if overwrite and H.flags.c_contiguous else H.copy("C"))

@@ -12,13 +12,14 @@ from kaucus.backend import (
     products_in,
 )
 from kaucus.contract import check_follows_fit
+from kaucus.estimators._clusters import Clusterer
 from kaucus.estimators._kernel_input import map_rows, place_support
 from kaucus.estimators._ranges import check_results
 from kaucus.kernels import KernelOperator
 from kaucus.representatives import distances_from_sums
 
 
-class FeatureMeansMixin:
+class FeatureMeansMixin(Clusterer):
     """``predict`` and ``transform`` of a clusterer with a kernel.
 
     The means are Σ center_coef_[i, c] φ(X_fit_[i]), with the squared norms

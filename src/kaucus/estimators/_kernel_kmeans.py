@@ -17,7 +17,6 @@ from kaucus.backend import (
 from kaucus.contract import FollowsX
 from kaucus.estimators._clusters import (
     INITS,
-    Clusterer,
     check_rows,
     report_kernel_kmeans,
 )
@@ -51,9 +50,7 @@ from kaucus.representatives import (
 EXACT_ROWS = 20_000
 
 
-class KernelKMeans(
-    FeatureMeansMixin, FollowsX, Clusterer, KernelInputMixin, BaseEstimator
-):
+class KernelKMeans(FeatureMeansMixin, FollowsX, KernelInputMixin, BaseEstimator):
     """k-means in the feature space of a kernel.
 
     Each row belongs to the cluster whose mean, in the space that the kernel stands for,
