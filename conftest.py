@@ -22,7 +22,9 @@ def modules_that_import(library):
     ]
 
 
-# Doctests of a module that needs torch are collected only where torch is.
+# Doctests of a module that needs a library are collected only where that is.
 collect_ignore = []
 if importlib.util.find_spec("torch") is None:
     collect_ignore += modules_that_import("torch")
+if importlib.util.find_spec("dask") is None:
+    collect_ignore += ["src/kaucus/distributed"]

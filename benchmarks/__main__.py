@@ -16,9 +16,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="few rows: a look in a minute")
     add("--sizes", type=int, nargs="+", metavar="N", help="numbers of training rows")
     add("--large", action="store_true", help="also the large fits, which take minutes")
-    add("--parts", nargs="+", metavar="PART", help="which comparisons of fast")
-    add("--device", metavar="D", help="where gpu, and kernel-kmeans --large, compute")
+    add("--parts", nargs="+", metavar="PART", help="which parts of a benchmark")
+    add("--device", metavar="D", help="where gpu, pictures and large fits compute")
+    add("--workers", type=int, nargs="+", metavar="W", help="workers of cluster")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
+    add("--jobs", type=int, default=1, help="steps at a time, for errors without times")
     add("--output", metavar="DIR", help="default: kaucus-results/bench-NAME")
     return parser
 

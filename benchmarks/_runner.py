@@ -16,7 +16,8 @@ One whose library is missing, or whose process dies, leaves ``skipped`` and the 
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TextIO
@@ -46,6 +47,9 @@ NAMES = (
     "defaults",
     "fast",
     "gpu",
+    "tables",
+    "pictures",
+    "cluster",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
@@ -59,7 +63,10 @@ class Settings(NamedTuple):
     large: bool = False
     parts: Sequence[str] | None = None
     device: str | None = None
+    workers: Sequence[int] | None = None
     data_home: str | Path | None = None
+    jobs: int = 1
+    """Steps at a time; for errors, not for times."""
 
 
 class Step(NamedTuple):
@@ -120,13 +127,26 @@ def run_benchmark(
     content |= {step.section: [] for step in steps}
     files = [folder / "bench.json", folder / "bench.md"]
     with StepProgress(len(steps), stream) as progress:
-        for step in steps:
-            progress.begin(step.label)
-            records = run_step(step, content)
+        for step, records in _results(steps, content, progress, settings.jobs):
             content[step.section] += records
             write_files(benchmark, content, folder)
             progress.advance(f"{step.label}{_summary(records)}")
     return content, files + _draw(benchmark, content, folder)
+
+
+def _results(
+    steps: Sequence[Step], content: Content, progress: StepProgress, jobs: int
+) -> Iterator[tuple[Step, list[dict[str, Any]]]]:
+    """Yield every step with its records; several at a time come as they are done."""
+    if jobs <= 1:
+        for step in steps:
+            progress.begin(step.label)
+            yield step, run_step(step, content)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(run_step, step, content): step for step in steps}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
 
 
 def run_step(step: Step, content: Content) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from kaucus.solvers import RANDOMIZED
 
 BLOCKS = {"block_size": 20, "random_state": 0, "tol": 0.05}
 SEED = {"random_state": 0}
+PLAIN = {"random_state": 0, "learn_metric": False}
 
 
 def variants():
@@ -36,17 +37,19 @@ def variants():
             solver="kaczmarz", n_runs=3, **BLOCKS
         ),
         "LSSVMRegressor-cg": LSSVMRegressor(solver="cg", **SEED),
-        "LSSVMClassifierCV-gammas": LSSVMClassifierCV(gammas=[0.1, 1.0]),
-        "LSSVMClassifierCV-part": LSSVMClassifierCV(max_samples=40, **SEED),
-        "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0]),
+        "LSSVMClassifierCV-gammas": LSSVMClassifierCV(gammas=[0.1, 1.0], kernel="rbf"),
+        "LSSVMClassifierCV-part": LSSVMClassifierCV(
+            max_samples=40, kernel="rbf", gammas=None, **SEED
+        ),
+        "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0], kernel="rbf"),
         "KMeansKernelClassifier-starts": KMeansKernelClassifier(
-            5, kmeans_params={"n_init": 3}, refine=6, **SEED
+            5, kmeans_params={"n_init": 3}, refine=6, **PLAIN
         ),
         "KMeansKernelClassifier-representatives": KMeansKernelClassifier(
-            5, fit_on="representatives", **SEED
+            5, fit_on="representatives", **PLAIN
         ),
         "KMeansKernelRegressor-starts": KMeansKernelRegressor(
-            10, kmeans_params={"n_init": 3}, **SEED
+            10, kmeans_params={"n_init": 3}, **PLAIN
         ),
         "SphericalKMeans-starts": SphericalKMeans(3, n_init=4, **SEED),
         "KernelKMeans-nystrom": KernelKMeans(

@@ -20,14 +20,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Data flows down this list: a layer imports only from those above it.
 LAYERS = [
     "backend",
+    "pictures",
     "datasets",
+    "distributed",
     "contract",
     "preprocessing",
     "kernels",
     "representatives",
     "solvers",
     "machines",
-    "distributed",
     "estimators",
     "evaluation",
     "experiments",
@@ -126,6 +127,7 @@ def test_torch_stays_behind_its_door(path):
 def test_dask_stays_behind_its_door(path):
     if layer_of(path) != "distributed":
         assert not importers_of("dask", path)
+        assert not importers_of("distributed", path)
 
 
 @each_module

@@ -2,10 +2,12 @@
 
 The blocks of a file run in order, in one namespace and in a folder of their own. A
 block after ``<!-- needs a GPU -->`` runs on the host where there is no GPU, if torch is
-there, and not at all if it is not.
+there, and not at all if it is not; one after ``<!-- needs zarr -->`` runs where zarr is
+installed.
 """
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -32,8 +34,20 @@ def has_gpu():
     return torch.cuda.is_available()
 
 
+def without_missing_libraries(text):
+    """Return the text with blocks that need a library only where it is installed."""
+    parts = re.split(r"<!-- needs (\w+) -->\n", text)
+    for i, library in enumerate(parts[1::2]):
+        if importlib.util.find_spec(library) is None:
+            block = parts[2 * i + 2]
+            parts[2 * i + 2] = block.replace("```python", "```text", 1)
+        parts[2 * i + 1] = "\n"  # the mark was a line
+    return "".join(parts)
+
+
 def for_this_machine(text):
     """Return the text of a page in which marked blocks can run here."""
+    text = without_missing_libraries(text)
     parts = text.split(GPU_MARK)
     for i, part in enumerate(parts[1:], 1):
         block, _, rest = part.partition("\n```\n")

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
 
@@ -18,6 +18,7 @@ from kaucus import (
     KMeansKernelClassifier,
     LSSVMClassifier,
     LSSVMRegressor,
+    PatchKernelClassifier,
     SphericalKMeans,
 )
 from kaucus.backend import (
@@ -29,6 +30,7 @@ from kaucus.backend import (
 )
 from kaucus.contract import fitted_arrays
 from kaucus.kernels import Linear
+from kaucus.preprocessing import PatchDictionary
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of, predictors
 
@@ -366,3 +368,35 @@ def test_kernel_clusters_of_rows_that_do_not_fit(approximation, long_rows):
     assert np.array_equal(streamed.labels_, whole.labels_)
     assert streamed.inertia_ == pytest.approx(whole.inertia_, rel=1e-4)
     assert np.array_equal(streamed.predict(X[:100]), whole.predict(X[:100]))
+
+
+# ---- pictures ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mirror", [True, "rows"])
+@pytest.mark.parametrize("n_representatives", [None, 60])
+def test_pictures_on_a_gpu_are_as_good_as_on_the_host(mirror, n_representatives):
+    X, y = load_digits(return_X_y=True)
+    X = X.astype(np.uint8)
+    model = PatchKernelClassifier(
+        64, 3, image_shape=(8, 8), gamma=0.5, C=30.0, mirror=mirror,
+        n_representatives=n_representatives, random_state=0,
+    )  # fmt: skip
+    host = clone(model).fit(X[:300], y[:300])
+    there = clone(model).set_params(device="cuda").fit(X[:300], y[:300])
+    assert there.kernel_.how.precision == "float16"
+    values = there.decision_function(X[300:])
+    assert isinstance(values, np.ndarray)
+    assert np.mean(values.argmax(1) == host.predict(X[300:])) > 0.95
+    again = pickle.loads(pickle.dumps(there)).to_device("numpy")
+    assert np.abs(again.decision_function(X[300:]) - values).max() < 0.05
+
+
+def test_features_on_a_gpu_are_those_of_the_host(dtype):
+    X, _ = load_digits(return_X_y=True)
+    model = PatchDictionary(32, 3, image_shape=(8, 8), precision=dtype, random_state=0)
+    expected = model.fit(X).transform(X)
+    found = model.set_params(device="cuda").transform(X)
+    assert_close(found, expected, rtol=0, atol=TOLERANCE[dtype])
+    half = model.set_params(precision="float16").transform(X)
+    assert_close(half, expected, rtol=0, atol=0.02)

@@ -60,12 +60,14 @@ def test_there_is_something_to_test():
 
 
 REPEATED_ROWS = (
-    "a row of weight 2 and two equal rows are different draws of first centres; "
-    "scikit-learn's own KMeans is excused for the same reason"
+    "a row of weight 2 and two equal rows are different draws, of first centres or of "
+    "rows that judge; scikit-learn's own KMeans is excused for the same reason"
 )
 NO_ARRAYS = "no array is fitted, so that rows of every library can be transformed"
 NOTHING_FITTED = {"FourierFeatures", "ImagePatches", "UnitNormalizer"}
-SEEDED_FROM_ROWS = {"ClusterRBFSVC", "KernelKMeans", "LocalSVC", "SphericalKMeans"}
+SEEDED_FROM_ROWS = {
+    *("ClusterRBFSVC", "KernelKMeans", "LearnedMetric", "LocalSVC", "SphericalKMeans"),
+}
 
 
 def excused(estimator):
@@ -163,20 +165,21 @@ def test_other_names_are_refused(estimator, frame, iris):
 @each_transformer
 def test_set_output_gives_a_data_frame(estimator, method, iris):
     pandas = pytest.importorskip("pandas")
-    X, _ = iris
+    X, y = iris
     frame = pandas_frame(X, NAMES)
-    transformer = clone(estimator).set_output(transform="pandas").fit(frame)
-    given = getattr(transformer, method)(frame)
+    transformer = clone(estimator).set_output(transform="pandas").fit(frame, y)
+    targets = (y,) if method == "fit_transform" else ()
+    given = getattr(transformer, method)(frame, *targets)
     assert isinstance(given, pandas.DataFrame)
     assert list(given.columns) == list(transformer.get_feature_names_out())
-    assert_same(given.to_numpy(), clone(estimator).fit_transform(X))
+    assert_same(given.to_numpy(), clone(estimator).fit_transform(X, y))
 
 
 @each_transformer
 def test_set_output_knows_polars(estimator, iris):
     polars = pytest.importorskip("polars")
-    X, _ = iris
-    given = clone(estimator).set_output(transform="polars").fit_transform(X)
+    X, y = iris
+    given = clone(estimator).set_output(transform="polars").fit_transform(X, y)
     assert isinstance(given, polars.DataFrame)
 
 
@@ -289,9 +292,9 @@ def test_parameters_are_not_changed(estimator, iris):
 
 @each_transformer
 def test_transformers_leave_their_input_alone(estimator, iris):
-    X, _ = iris
+    X, y = iris
     before = X.copy()
-    clone(estimator).fit_transform(X)
+    clone(estimator).fit_transform(X, y)
     assert_array_equal(X, before)
 
 

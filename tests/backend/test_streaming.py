@@ -8,7 +8,7 @@ from tests.arrays import array, assert_close
 
 torch = pytest.importorskip("torch")
 
-from kaucus.backend import _torch  # noqa: E402 - torch first
+from kaucus.backend import _lanes  # noqa: E402 - torch first
 
 N, D = 37, 3
 
@@ -64,7 +64,7 @@ def test_a_block_is_whole_while_it_is_in_use(X):
     """The next block has been loaded by then, and must have gone elsewhere."""
     loaded = []
 
-    class Noted(_torch.Lane):
+    class Noted(_lanes.Lane):
         def load(self, block):
             super().load(block)
             loaded.append(block[0, 0])
@@ -75,7 +75,7 @@ def test_a_block_is_whole_while_it_is_in_use(X):
         return [Noted(shape, getattr(torch, X.dtype.name), device) for _ in range(2)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_torch, "make_lanes", make)
+        patch.setattr(_lanes, "make_lanes", make)
         blocks = blocks_of(5)
         for k, block in enumerate(streamed(X, blocks, torch.tensor(X[:1]))):
             assert len(loaded) == min(k + 2, len(blocks))  # one ahead
@@ -92,7 +92,7 @@ def test_a_lane_is_loaded_only_after_its_release(X):
     """The order of events that a GPU relies on."""
     events = []
 
-    class Told(_torch.Lane):
+    class Told(_lanes.Lane):
         def __init__(self, name):
             super().__init__((4, D), getattr(torch, X.dtype.name), "cpu")
             self.name = name
@@ -112,8 +112,8 @@ def test_a_lane_is_loaded_only_after_its_release(X):
             events.append(("close", self.name))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_torch, "make_lanes", lambda *_: [Told("a"), Told("b")])
-        for _ in _torch.device_blocks(X, blocks_of(4)[:3], "cpu"):
+        patch.setattr(_lanes, "make_lanes", lambda *_: [Told("a"), Told("b")])
+        for _ in _lanes.device_blocks(X, blocks_of(4)[:3], "cpu"):
             pass
     assert events == [
         ("load", "a"),
@@ -132,7 +132,7 @@ def test_a_lane_is_loaded_only_after_its_release(X):
 
 def test_a_loop_that_is_left_closes_its_lanes(X, monkeypatch):
     closed = []
-    monkeypatch.setattr(_torch.Lane, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(_lanes.Lane, "close", lambda self: closed.append(self))
     parts = streamed(X, blocks_of(4), torch.tensor(X[:1]))
     next(parts)
     parts.close()

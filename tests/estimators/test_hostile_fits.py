@@ -34,8 +34,8 @@ KERNELS = ("rbf", "linear", "poly", "laplacian", "cosine", "cauchy")
 ESTIMATORS = {
     "cls": LSSVMClassifier(max_iter=20, random_state=0),
     "reg": LSSVMRegressor(max_iter=20, random_state=0),
-    "cls_cv": LSSVMClassifierCV(random_state=0),
-    "reg_cv": LSSVMRegressorCV(random_state=0),
+    "cls_cv": LSSVMClassifierCV(random_state=0, kernel="rbf", gammas=None),
+    "reg_cv": LSSVMRegressorCV(random_state=0, kernel="rbf", gammas=None),
     "representatives": KMeansKernelClassifier(4, kernel="rbf", gamma="scale", C=1.0),
     "representatives_reg": KMeansKernelRegressor(
         4, kernel="rbf", gamma="scale", C=1.0, random_state=0

@@ -138,9 +138,11 @@ def test_a_stream_goes_on_with_the_hard_rows():
 
 def test_a_regressor_adds_the_largest_residuals():
     X, y = make_friedman1(900, n_features=5, noise=0.01, random_state=0)
-    plain = KMeansKernelRegressor(30, C=1e4, random_state=0).fit(X[:600], y[:600])
+    plain = KMeansKernelRegressor(30, C=1e4, random_state=0, learn_metric=False).fit(
+        X[:600], y[:600]
+    )
     residuals = np.abs(y[:600] - plain.predict(X[:600]))
-    m = KMeansKernelRegressor(30, C=1e4, random_state=0, refine=40)
+    m = KMeansKernelRegressor(30, C=1e4, random_state=0, learn_metric=False, refine=40)
     m.fit(X[:600], y[:600])
     assert set(m.hard_rows_[:20]) == set(np.argsort(-residuals)[:20])
     assert m.representative_weights_.sum() == pytest.approx(600)
@@ -151,7 +153,9 @@ def test_outputs_of_any_unit_are_as_hard():
     X, y = make_friedman1(300, n_features=5, noise=0.01, random_state=0)
     both = np.c_[y, np.sin(7 * X[:, 0])]
     first, second = (
-        KMeansKernelRegressor(20, random_state=0, refine=15).fit(X, both * unit)
+        KMeansKernelRegressor(20, random_state=0, learn_metric=False, refine=15).fit(
+            X, both * unit
+        )
         for unit in (1.0, np.array([1.0, 1e3]))
     )
     assert_array_equal(first.hard_rows_, second.hard_rows_)

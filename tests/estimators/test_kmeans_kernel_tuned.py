@@ -22,7 +22,7 @@ def model(n=30, **params):
 
 @pytest.fixture(scope="module")
 def tuned():
-    return model().fit(MOONS[TRAIN], SIDES[TRAIN])
+    return model(learn_metric=False).fit(MOONS[TRAIN], SIDES[TRAIN])
 
 
 def test_what_is_chosen_is_of_the_grid(tuned):

@@ -14,6 +14,7 @@ from kaucus import (
     LSSVMRegressorCV,
 )
 
+RBF = {"kernel": "rbf", "gammas": None}
 CS = [0.1, 10.0, 1000.0]
 pytestmark = pytest.mark.filterwarnings("ignore:The best of")  # few were tried
 
@@ -32,7 +33,7 @@ def waves(rng):
 
 def test_classifier_scores_are_those_of_n_refits(iris):
     X, y = iris
-    model = LSSVMClassifierCV(CS, gamma=0.3).fit(X, y)
+    model = LSSVMClassifierCV(CS, gamma=0.3, **RBF).fit(X, y)
     refits = [
         cross_val_predict(LSSVMClassifier(C, gamma=0.3), X, y, cv=LeaveOneOut())
         for C in CS
@@ -43,7 +44,7 @@ def test_classifier_scores_are_those_of_n_refits(iris):
 
 def test_regressor_scores_are_those_of_n_refits(waves):
     X, y = waves
-    model = LSSVMRegressorCV(CS, gamma=1.0).fit(X, y)
+    model = LSSVMRegressorCV(CS, gamma=1.0, **RBF).fit(X, y)
     refits = [
         cross_val_predict(LSSVMRegressor(C, gamma=1.0), X, y, cv=LeaveOneOut())
         for C in CS
@@ -55,7 +56,9 @@ def test_regressor_scores_are_those_of_n_refits(waves):
 
 def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
     X, y = iris
-    chosen = LSSVMClassifierCV(CS, gammas=[0.01, 0.3, 5.0], random_state=0).fit(X, y)
+    chosen = LSSVMClassifierCV(
+        CS, gammas=[0.01, 0.3, 5.0], random_state=0, kernel="rbf"
+    ).fit(X, y)
     given = LSSVMClassifier(chosen.C_, gamma=chosen.gamma_, random_state=0).fit(X, y)
     table = chosen.search_results_
     assert {key: len(column) for key, column in table.items()} == dict.fromkeys(
@@ -69,14 +72,14 @@ def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
 
 def test_gammas_auto_are_multiples_of_gamma(iris):
     X, y = iris
-    model = LSSVMClassifierCV([1.0], gammas="auto", gamma=0.5).fit(X, y)
+    model = LSSVMClassifierCV([1.0], gammas="auto", gamma=0.5, kernel="rbf").fit(X, y)
     tried = model.search_results_["gamma"]
     assert_allclose(tried, 0.5 * 4.0 ** np.arange(-3, 4))
 
 
 def test_a_useless_width_is_not_chosen(rng):
     X, y = make_moons(120, noise=0.1, random_state=0)
-    model = LSSVMClassifierCV(gammas=[1e-6, 2.0, 1e6]).fit(X, y)
+    model = LSSVMClassifierCV(gammas=[1e-6, 2.0, 1e6], kernel="rbf").fit(X, y)
     assert model.gamma_ == 2.0
     assert model.best_score_ > 0.98
 
@@ -86,27 +89,29 @@ def test_a_weight_of_two_is_a_repeated_row_for_the_choice_too(iris, scoring):
     X, y = iris
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
     repeated = np.repeat(np.arange(len(y)), weight.astype(int))
-    a = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X, y, weight)
-    b = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring).fit(X[repeated], y[repeated])
+    a = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring, **RBF).fit(X, y, weight)
+    b = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring, **RBF).fit(
+        X[repeated], y[repeated]
+    )
     assert_allclose(a.search_results_["score"], b.search_results_["score"], rtol=1e-6)
     assert_allclose(a.temperature_, b.temperature_, rtol=1e-4)
 
 
 def test_more_rows_than_max_samples_choose_on_some_and_fit_all(iris):
     X, y = iris
-    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0, **RBF).fit(X, y)
     assert model.X_fit_.shape[0] == len(y)
     assert model.solver_ == "cholesky"
     same = LSSVMClassifier(model.C_, gamma=model.gamma_).fit(X, y)
     assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-9)
-    again = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    again = LSSVMClassifierCV(CS, max_samples=20, random_state=0, **RBF).fit(X, y)
     assert_array_equal(model.search_results_["score"], again.search_results_["score"])
 
 
 def test_every_class_is_among_the_rows_that_choose(rng):
     X = rng.normal(size=(200, 2))
     y = np.r_[np.zeros(190), np.ones(8), np.full(2, 2)].astype(int)
-    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0).fit(X, y)
+    model = LSSVMClassifierCV(CS, max_samples=20, random_state=0, **RBF).fit(X, y)
     rows = model._rows_for_search(200, y)
     assert set(y[rows]) == {0, 1, 2}
     assert np.bincount(y[rows]).min() >= 2
@@ -114,7 +119,7 @@ def test_every_class_is_among_the_rows_that_choose(rng):
 
 def test_several_outputs_share_one_choice(waves):
     X, y = waves
-    both = LSSVMRegressorCV(CS, gamma=1.0).fit(X, np.c_[y, -2 * y])
+    both = LSSVMRegressorCV(CS, gamma=1.0, **RBF).fit(X, np.c_[y, -2 * y])
     assert both.predict(X).shape == (40, 2)
     assert_allclose(both.predict(X)[:, 1], -2 * both.predict(X)[:, 0], atol=1e-8)
 
@@ -145,12 +150,12 @@ def test_bad_parameters_are_named(iris, cls, params, text):
 def test_a_decomposition_that_does_not_fit_is_refused(iris):
     X, y = iris
     with pytest.raises(MemoryError, match="max_samples="):
-        LSSVMClassifierCV(memory_budget="10KiB").fit(X, y)
+        LSSVMClassifierCV(memory_budget="10KiB", **RBF).fit(X, y)
 
 
 def test_the_choice_is_explained(waves):
     X, y = waves
-    model = LSSVMRegressorCV(CS, gammas=[0.1, 1.0, 10.0]).fit(X, y)
+    model = LSSVMRegressorCV(CS, gammas=[0.1, 1.0, 10.0], kernel="rbf").fit(X, y)
     told = model.explain()
     assert told.startswith(f"C={model.C_:g} and gamma={model.gamma_:g} of 3 Cs and 3 ")
     assert "neg_mean_squared_error of 40 rows left out" in told
@@ -168,4 +173,4 @@ def test_the_choice_is_explained(waves):
 def test_a_choice_at_the_end_of_its_grid_is_told(waves, params, text):
     X, y = waves
     with pytest.warns(UserWarning, match=text):
-        LSSVMRegressorCV(**params).fit(X, y)
+        LSSVMRegressorCV(**params, kernel="rbf").fit(X, y)

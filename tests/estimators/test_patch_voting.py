@@ -79,7 +79,7 @@ def test_shares_of_votes_are_probabilities():
 
 
 def test_with_sums_the_probabilities_are_means_of_the_patches():
-    inner = KMeansKernelClassifier(5, random_state=0)
+    inner = KMeansKernelClassifier(5, random_state=0, learn_metric=False)
     m = voter(inner, voting="sum").fit(DIGITS[TRAIN], LABELS[TRAIN])
     p = m.estimator_.predict_proba(patches_of(DIGITS[TEST])).reshape(-1, 9, 10)
     assert_allclose(m.predict_proba(DIGITS[TEST]), p.mean(axis=1))

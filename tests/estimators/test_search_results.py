@@ -18,10 +18,10 @@ from tests.discovery import name_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best of")
 SEARCHING = [
-    KMeansKernelClassifier(random_state=0),
-    KMeansKernelRegressor(random_state=0),
-    LSSVMClassifierCV(gammas="auto"),
-    LSSVMRegressorCV(gammas="auto"),
+    KMeansKernelClassifier(learn_metric=False, random_state=0),
+    KMeansKernelRegressor(learn_metric=False, random_state=0),
+    LSSVMClassifierCV(gammas="auto", kernel="rbf"),
+    LSSVMRegressorCV(gammas="auto", kernel="rbf"),
 ]
 each_search = pytest.mark.parametrize("model", SEARCHING, ids=name_of)
 

@@ -100,7 +100,9 @@ def test_a_classifier_of_rows_that_do_not_fit(
     fit_on, class_fits, iris, there, monkeypatch
 ):
     X, y = iris
-    model = KMeansKernelClassifier(n_representatives=6, fit_on=fit_on, random_state=0)
+    model = KMeansKernelClassifier(
+        n_representatives=6, fit_on=fit_on, random_state=0, learn_metric=False
+    )
     expected = clone(model).fit(X, y)
     stays = (len(X),) if class_fits else range(len(X) + 1)
     keep_on_host(monkeypatch, stays)
@@ -127,7 +129,9 @@ def test_parts_of_a_stream_that_do_not_fit(iris, there, monkeypatch):
     keep_on_host(monkeypatch, range(20, len(X) + 1))
     models = []
     for device in (None, there):
-        model = KMeansKernelRegressor(12, random_state=0, device=device)
+        model = KMeansKernelRegressor(
+            12, random_state=0, learn_metric=False, device=device
+        )
         for part in (slice(0, 25), slice(25, 50)):
             model.partial_fit(X[part], y[part])
         models.append(model)
@@ -187,8 +191,8 @@ def models_of_all_rows():
         else:
             yield LSSVMClassifier(**options)
             yield LSSVMRegressor(**options)
-    yield LSSVMClassifierCV(random_state=0)
-    yield LSSVMRegressorCV(random_state=0, max_samples=20)
+    yield LSSVMClassifierCV(random_state=0, kernel="rbf", gammas=None)
+    yield LSSVMRegressorCV(random_state=0, max_samples=20, kernel="rbf", gammas=None)
     yield KernelKMeans(3, n_init=2, random_state=0)
     yield KernelKMeans(
         3, approximation="nystrom", n_landmarks=5, landmarks="uniform", random_state=0

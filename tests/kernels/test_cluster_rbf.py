@@ -23,7 +23,7 @@ from kaucus.kernels import (
     Linear,
     MahalanobisRBF,
     NearestCenter,
-    _base,
+    _tiles,
     gamma_path,
     matrices_of,
     regularise_covariances,
@@ -174,7 +174,7 @@ def test_another_gamma_equals_recomputation(rng, rows, kind, normalization):
 def test_one_matrix_of_distances_gives_every_gamma(
     xp, dtype, rng, rows, gamma, of_pair, monkeypatch
 ):
-    monkeypatch.setattr("kaucus.kernels._base.tile_shape", lambda *args: (11, 9))
+    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (11, 9))
     X, Y = (array(xp, A, dtype) for A in rows)
     arguments = (X, Y) if of_pair else (X,)
     kernels = [kernel_of(kind, rng, "determinant", gamma=5.0) for kind in KINDS]
@@ -338,7 +338,7 @@ def test_partitions_that_are_functions_objects_and_clusterers(rows):
 def test_tiles_of_any_shape_and_order_of_cells(rng, rows, tile, monkeypatch):
     kernel = kernel_of("full", rng)
     whole = kernel(*rows)
-    monkeypatch.setattr(_base, "tile_shape", lambda *args: tile)
+    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: tile)
     assert_close(kernel(*rows), whole, rtol=1e-12)
     order = np.argsort(kernel.partition(rows[0]), kind="stable")
     assert_close(kernel(rows[0][order], rows[1]), whole[order], rtol=1e-12)

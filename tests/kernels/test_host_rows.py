@@ -12,7 +12,7 @@ from kaucus.kernels import (
     CallableKernel,
     Gaussian,
     KernelOperator,
-    _base,
+    _tiles,
     kernel_diagonal,
     row_pairs,
 )
@@ -32,7 +32,7 @@ def there(request):
     def seen(values, blocks_of=4):
         """Return rows of which about so many are in a block."""
         like = library.asarray(np.array(values[:1]), **device)
-        row = _base._COPIES * values.itemsize * values.shape[1]
+        row = _tiles._COPIES * values.itemsize * values.shape[1]
         return HostRows(values, like, buffer_bytes=2 * blocks_of * row)
 
     return seen
@@ -81,7 +81,7 @@ def test_products_for_any_budget(budget, n, m, blocks_of, store):
     rng = np.random.default_rng(n + m)
     X, Y = rng.normal(size=(n, D)), rng.normal(size=(m, D))
     V, W = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
-    room = 2 * blocks_of * _base._COPIES * 8 * D
+    room = 2 * blocks_of * _tiles._COPIES * 8 * D
     H, J = (HostRows(rows, torch.tensor(rows[:1]), room) for rows in (X, Y))
     kernel = Gaussian(gamma=0.3)
     options = {"memory_budget": budget, "keep": "tiles" if store else None}

@@ -18,6 +18,7 @@ from kaucus.kernels import (
     Polynomial,
     Sigmoid,
     _base,
+    _tiles,
     kernel_names,
 )
 from tests.arrays import EPS, array, assert_close, same_bits
@@ -75,7 +76,7 @@ def test_one_set_of_rows_gives_an_exactly_symmetric_matrix(xp, dtype, rows, case
 def test_tiles_of_any_shape_give_the_same_matrix(dtype, rows, case, tile, monkeypatch):
     X, Y = rows
     whole, pair = case.kernel(X), case.kernel(X, Y)
-    monkeypatch.setattr(_base, "tile_shape", lambda *args: tile)
+    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: tile)
     K = case.kernel(X)
     assert np.array_equal(K, K.T)
     tolerance = 100 * EPS[dtype]
@@ -206,7 +207,7 @@ def test_read_only_and_strided_rows_are_taken(dtype, rows, case):
 @each_kernel
 def test_threads_change_no_bit(dtype, rng, case, monkeypatch):
     X = rng.normal(size=(150, 5)).astype(dtype)
-    monkeypatch.setattr(_base, "tile_shape", lambda *args: (16, 32))
+    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: (16, 32))
     results = []
     for workers in (1, 2, 4):
         monkeypatch.setattr(_base, "n_workers", lambda X, w=workers: w)

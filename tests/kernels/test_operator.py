@@ -168,7 +168,7 @@ def test_what_is_kept_is_not_computed_again():
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_threads_change_no_bit(dtype, symmetric, monkeypatch):
     X, Y, V, W = data(0, 300, 260, 2, dtype)
-    monkeypatch.setattr("kaucus.kernels._base.tile_shape", lambda *args: (32, 64))
+    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (32, 64))
     results = []
     for threads in (1, 2, 4):
         monkeypatch.setattr("kaucus.kernels._base.n_workers", lambda X, t=threads: t)

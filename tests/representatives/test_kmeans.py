@@ -24,8 +24,8 @@ from kaucus.representatives._assign import (
     cluster_weights,
 )
 from kaucus.representatives._geometry import make_centers, prepare_rows
-from kaucus.representatives._lloyd import KMeansResult, best_of_starts, reseed_empty
-from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds
+from kaucus.representatives._lloyd import KMeansResult, best_of_starts
+from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds, reseed_empty
 
 METRICS = ["cosine", "euclidean"]
 
@@ -403,7 +403,7 @@ def test_ctrl_c_keeps_the_centres_so_far():
 def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
     X, calls = blobs(), []
     whole = kmeans(X, 5, init="random", n_init=1, rng=rng_of())
-    real = _lloyd._step
+    real = _lloyd._moved_centers
 
     def interrupted(*args):
         calls.append(1)
@@ -411,7 +411,7 @@ def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(_lloyd, "_step", interrupted)
+    monkeypatch.setattr(_lloyd, "_moved_centers", interrupted)
     result = kmeans(X, 5, init="random", n_init=4, rng=rng_of())
     assert result.interrupted
     assert_array_equal(result.centers, whole.centers)
@@ -421,7 +421,7 @@ def test_ctrl_c_before_rows_are_assigned_is_raised(monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_lloyd, "_first_centers", interrupted)
+    monkeypatch.setattr(_lloyd, "first_centers", interrupted)
     with pytest.raises(KeyboardInterrupt):
         kmeans(blobs(), 5, rng=rng_of())
 
@@ -441,7 +441,7 @@ def test_the_callers_arrays_are_not_changed():
 def test_the_first_of_equal_starts_is_kept(inertias, kept):
     """Rounding, which differs between machines, does not choose the start."""
     results = [
-        KMeansResult(k, None, inertia, 1, True, 0, False, None)
+        KMeansResult(k, None, inertia, 1, True, 0, False, None, None)
         for k, inertia in enumerate(inertias)
     ]
     best = best_of_starts(lambda rng: results[rng], range(len(results)))

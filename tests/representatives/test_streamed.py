@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from tests.arrays import array, assert_close
 
 from kaucus.backend import HostRows, to_numpy
-from kaucus.representatives import _assign, _lloyd, _streamed, kmeans
+from kaucus.representatives import _assign, _lloyd, _seeding, _streamed, kmeans
 
 METRICS = ["cosine", "euclidean"]
 
@@ -85,8 +85,8 @@ def test_rows_of_a_memory_map(tmp_path):
 
 
 def test_seeds_of_many_rows_are_chosen_among_some(monkeypatch):
-    monkeypatch.setattr(_streamed, "_LEAST_SEED_ROWS", 30)
-    monkeypatch.setattr(_streamed, "_SEED_ROWS", 1)
+    monkeypatch.setattr(_seeding, "_LEAST_SEED_ROWS", 30)
+    monkeypatch.setattr(_seeding, "_SEED_ROWS", 1)
     X = blobs()
     seen = []
     choose = _lloyd.kmeans_plus_plus

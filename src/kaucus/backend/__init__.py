@@ -17,6 +17,12 @@ from kaucus.backend._blocks import (
     tile_shape,
     tiles,
 )
+from kaucus.backend._convolution import (
+    convolve,
+    convolve_by_products,
+    patch_rows,
+    window_means,
+)
 from kaucus.backend._gram import (
     add_cross_gram,
     add_gram,
@@ -48,6 +54,7 @@ from kaucus.backend._linalg import (
     inverse_diagonal,
     solve_triangular,
 )
+from kaucus.backend._look import Look, as_matrix, check_looks, longest_rows, look_at
 from kaucus.backend._memory import (
     budget_to_have,
     format_bytes,
@@ -76,6 +83,7 @@ from kaucus.backend._namespace import (
     is_torch,
     itemsize,
     label_array,
+    not_negative,
     on_gpu,
     place_of,
     rows_in_order,
@@ -90,6 +98,7 @@ from kaucus.backend._namespace import (
 )
 from kaucus.backend._precision import (
     PRECISIONS,
+    add_product,
     product,
     product_epsilon,
     product_into,
@@ -100,6 +109,15 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._row_source import (
+    FAN_IN,
+    BatchRows,
+    Block,
+    Handling,
+    Held,
+    RowSource,
+    merged,
+)
 from kaucus.backend._streaming import (
     budget_without_buffers,
     copy_buffer_bytes,

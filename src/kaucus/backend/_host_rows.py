@@ -5,6 +5,7 @@ device and precision that their blocks will have there. What cannot be asked for
 of them at once, but blocks (``stream_blocks``), and rows by number (``take_rows``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,18 +27,23 @@ class HostRows:
         is made of them on the spot.
     order : ndarray of shape (m,), default=None
         Which rows of ``values`` these are, in which order; None means all.
+    function : callable, default=None
+        What blocks are mapped by on the device, row by row, to ``width`` columns.
+    width : int, default=None
     """
 
     values: np.ndarray
     like: Any
     buffer_bytes: int
     order: np.ndarray | None = None
+    function: Callable[[Any], Any] | None = None
+    width: int | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
         n = len(self.values) if self.order is None else len(self.order)
-        return n, self.values.shape[1]
+        return n, self.values.shape[1] if self.width is None else self.width
 
     @property
     def ndim(self) -> int:
@@ -55,8 +61,17 @@ class HostRows:
         return self.like.device
 
     def host(self) -> np.ndarray:
-        """Return all rows as a NumPy array; a copy if they are in another order."""
-        return self.values if self.order is None else self.values[self.order]
+        """Return all rows as a NumPy array; a copy if in another order or mapped."""
+        values = self.values if self.order is None else self.values[self.order]
+        return self.of_block(values)
+
+    def mapped(self, function: Callable[[Any], Any], width: int) -> "HostRows":
+        """Return rows whose blocks are mapped where they are copied to."""
+        return replace(self, function=function, width=width)
+
+    def of_block(self, block: Any) -> Any:
+        """Return a block of rows as it is to be used."""
+        return block if self.function is None else self.function(block)
 
     def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:
         """Return what ``values`` is to be indexed with for these rows."""

@@ -5,7 +5,6 @@ the package array-api-compat. SciPy's sparse matrices count as NumPy: they are
 read with NumPy and every result made from them is a NumPy array.
 """
 
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from kaucus.backend._host_rows import HostRows
+from kaucus.backend._row_source import RowSource
 
 Array = Any
 """An array of any library that follows the array API standard."""
@@ -30,8 +30,8 @@ def array_namespace(*arrays: Array) -> ModuleType:
         If the arrays belong to different libraries.
     """
     given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
-    dense = [a.like if isinstance(a, HostRows) else a for a in given]
-    dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in dense]
+    seen = [_seen(a) for a in given]
+    dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in seen]
     try:
         return array_api_compat.array_namespace(*dense)
     except TypeError as error:
@@ -46,7 +46,12 @@ def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    return array_api_compat.device(x.like if isinstance(x, HostRows) else x)
+    return array_api_compat.device(_seen(x))
+
+
+def _seen(x: Array) -> Array:
+    """Return an array of the kind that rows have where they are worked on."""
+    return x.like if isinstance(x, HostRows | RowSource) else x
 
 
 def is_numpy(x: Array) -> bool:
@@ -248,7 +253,7 @@ def astype(x: Array, dtype: str) -> Array:
     """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
     if dtype_name(x) == dtype:
         return x
-    if isinstance(x, HostRows):  # cast there, block by block
+    if isinstance(x, HostRows | RowSource):  # cast there, block by block
         return x.in_kind_of(astype(x.like, dtype))
     if is_sparse(x):
         return x.astype(dtype)
@@ -265,11 +270,14 @@ def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix.
 
     Numbers are zero or more, in NumPy or beside ``X``. ``X`` may have any number of
-    axes; of a vector, its rows are its entries. Rows of the host come to their device.
+    axes; of a vector, its rows are its entries. Rows of the host come to their device,
+    those of a source to this process.
     """
+    if isinstance(X, RowSource):
+        return X.take(to_numpy(rows))
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
-        return as_like(some, X.like, dtype=dtype_name(X))
+        return X.of_block(as_like(some, X.like, dtype=dtype_name(X)))
     if is_sparse(X) or is_numpy(X):
         return X[rows]  # numpy.take would first copy the whole of a view
     rows = as_like(rows, X)
@@ -287,7 +295,8 @@ def rows_in_order(X: Array, order: Array) -> Array:
 
 def dense_rows(X: Array, rows: np.ndarray) -> Array:
     """Return the rows with the given numbers as a dense array."""
-    return X[rows].toarray() if is_sparse(X) else take_rows(X, as_like(rows, X))
+    some = X[rows] if is_sparse(X) else take_rows(X, as_like(rows, X))
+    return some.toarray() if is_sparse(some) else some
 
 
 def concat_rows(X: Array, Y: Array) -> Array:
@@ -297,7 +306,8 @@ def concat_rows(X: Array, Y: Array) -> Array:
     """
     if isinstance(Y, HostRows):
         first = to_numpy(X).astype(Y.values.dtype)
-        return replace(Y, values=np.concatenate([first, Y.host()]), order=None)
+        values = np.concatenate([first, Y.host()])
+        return HostRows(values, Y.like, Y.buffer_bytes)
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)
@@ -348,6 +358,13 @@ def exp(x: Array) -> Array:
 def sqrt(x: Array) -> Array:
     """Return the square root of x; ``x`` may be overwritten."""
     return _unary(x, "sqrt")
+
+
+def not_negative(x: Array) -> Array:
+    """Return max(x, 0); ``x`` may be overwritten."""
+    if is_numpy(x):
+        return np.maximum(x, 0, out=x)
+    return x.clamp_(min=0) if is_torch(x) else array_namespace(x).clip(x, min=0)
 
 
 def _unary(x: Array, name: str) -> Array:

@@ -64,6 +64,15 @@ def product_into(out: Array, X: Array, Y: Array) -> Array:
         return torch_versions().product_into(out, X, Y)
 
 
+def add_product(out: Array, X: Array, Y: Array) -> Array:
+    """Return ``out`` + X Yᵀ, in the memory of ``out``; in tf32 as :func:`product`."""
+    if is_torch(out):
+        with _switched_for(X):
+            return torch_versions().add_product(out, X, Y)
+    out += X @ Y.T
+    return out
+
+
 def _switched_for(X: Array) -> contextlib.AbstractContextManager[None]:
     """Return what holds torch's switch as products of ``X`` should be."""
     if not _is_rough(X):

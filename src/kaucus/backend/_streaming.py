@@ -22,8 +22,8 @@ from kaucus.backend._namespace import (
     is_torch,
     itemsize,
     to_device,
-    torch_versions,
 )
+from kaucus.backend._row_source import RowSource
 
 # Large enough that the start of a copy costs nothing beside it, eight times.
 _BUFFER_BYTES = 2**31
@@ -36,8 +36,9 @@ def rows_for_device(
 
     Parameters
     ----------
-    X : array of shape (n, d)
-        A NumPy array may be a memory map.
+    X : array or RowSource of shape (n, d)
+        A NumPy array may be a memory map. The parts of a source find their device by
+        themselves.
     device : str or None
         None: where ``X`` is.
     memory_budget : int, str or None, default=None
@@ -46,6 +47,8 @@ def rows_for_device(
         that do not, an eighth of it is for blocks being copied, as much again for what
         is made of them on the spot.
     """
+    if isinstance(X, RowSource):
+        return X
     if device is None or device == "cpu" or not is_numpy(X):
         return to_device(X, device)
     like = to_device(X[:1, :], device)
@@ -85,7 +88,7 @@ def stream_blocks(X: Array, blocks: Sequence[slice]) -> Iterator[Array]:
     copies = _copied_ahead(X.values, parts, X.like)
     for new in changes:
         if new:
-            block = astype(next(copies), dtype)
+            block = X.of_block(astype(next(copies), dtype))
         yield block
 
 
@@ -97,9 +100,9 @@ def _copied_ahead(
     To a torch device through two buffers that take turns.
     """
     if is_torch(like):
-        yield from (
-            block for _, block in torch_versions().device_blocks(X, parts, like.device)
-        )
+        from kaucus.backend._lanes import device_blocks
+
+        yield from (block for _, block in device_blocks(X, parts, like.device))
         return
     yield from (as_like(X[rows], like) for rows in parts)
 

@@ -2,12 +2,6 @@
 
 The functions of the first part have a portable twin of the same name and meaning in
 ``_linalg``, ``_labels`` or ``_gram``, and a test that both agree.
-
-Rows of the host go to a device one block ahead of the work, in two lanes that take
-turns. While the work on one block is under way, the next one is copied: by the
-processor into page-locked memory, from there by the GPU's own copy engine, in a stream
-of its own. A lane is loaded again only after the work on it has ended. On the host the
-same lanes are plain memory.
 """
 
 import contextlib
@@ -253,6 +247,38 @@ def best_two(scores):
     return best, labels, torch.amax(scores, dim=1)
 
 
+def prefers_products(filters) -> bool:
+    """Tell whether responses are found by a product with all patches.
+
+    On CUDA: a product does not care that pictures have one channel or three, and needs
+    no second pass to scale the responses. 256 pictures, 2,048 filters, float16, one
+    H200: 0.5 ms, and 4.1 ms by a convolution.
+    """
+    return filters.device.type == "cuda"
+
+
+def convolve(images, filters, scale, bias):
+    """Return the responses of pictures to filters, (n, positions, m)."""
+    responses = torch.nn.functional.conv2d(images.to(filters.dtype), filters)
+    responses = responses.flatten(2).mT
+    if scale is not None:
+        responses *= scale
+    return responses if bias is None else responses.add_(bias)
+
+
+def biased_product(X, Y, bias):
+    """Return X Yᵀ, and ``bias`` added to each row."""
+    if missing := -X.shape[1] % 8 if X.dtype == torch.float16 else 0:
+        # Rows of whole 16 bytes: the units that multiply halves read no others.
+        X, Y = (torch.nn.functional.pad(part, (0, missing)) for part in (X, Y))
+    return X @ Y.mT if bias is None else torch.addmm(bias, X, Y.mT)
+
+
+def add_product(out, X, Y):
+    """Add X Yᵀ to a tensor, in place."""
+    return out.addmm_(X, Y.mT)
+
+
 def free_memory(x) -> int | None:
     """Return the free bytes of the tensor's CUDA device; ``None`` on the CPU.
 
@@ -291,98 +317,3 @@ def _tf32_switch() -> Iterator[None]:
 
 tf32_products = SharedSwitch(_tf32_switch)
 """Let float32 products on CUDA be in tf32, and restore what was."""
-
-
-# ---- rows on their way to a device ---------------------------------------------------
-
-
-class Lane:
-    """Room for one block on the device."""
-
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, device) -> None:
-        self.rows = torch.empty(shape, dtype=dtype, device=device)
-        self.n = 0
-
-    def load(self, block: np.ndarray) -> None:
-        """Begin to copy a block here."""
-        self.n = len(block)
-        self.rows[: self.n].copy_(from_numpy(block))
-
-    def ready(self):
-        """Return the block; work that is launched from now on sees it whole."""
-        return self.rows[: self.n]
-
-    def release(self) -> None:
-        """Say that no more work on the block will be launched."""
-
-    def close(self) -> None:
-        """Let nothing be under way when the room is given back."""
-
-
-class CudaLane(Lane):
-    """Room for one block on a GPU, page-locked room on the host, and their order."""
-
-    def __init__(self, shape, dtype, device, stream: torch.cuda.Stream) -> None:
-        super().__init__(shape, dtype, device)
-        self.stream = stream
-        self.locked = torch.empty(shape, dtype=dtype, pin_memory=True)
-        self.copied, self.free = torch.cuda.Event(), torch.cuda.Event()
-        self.release()  # what used this memory before must end first
-
-    def load(self, block: np.ndarray) -> None:
-        self.copied.synchronize()  # the last copy may still read the locked memory
-        self.n = len(block)
-        np.copyto(self.locked[: self.n].numpy(), block)
-        with torch.cuda.stream(self.stream):
-            self.stream.wait_event(self.free)
-            self.rows[: self.n].copy_(self.locked[: self.n], non_blocking=True)
-            self.copied.record(self.stream)
-
-    def ready(self):
-        self._work().wait_event(self.copied)
-        return super().ready()
-
-    def release(self) -> None:
-        self.free.record(self._work())
-
-    def close(self) -> None:
-        self._work().wait_event(self.copied)
-
-    def _work(self) -> torch.cuda.Stream:
-        return torch.cuda.current_stream(self.rows.device)
-
-
-Part = slice | np.ndarray
-"""Which rows: a slice, or their numbers."""
-
-
-def device_blocks(X: np.ndarray, blocks: list[Part], device) -> Iterator[tuple]:
-    """Yield parts of the rows, and these rows on the device, copied one ahead."""
-    lanes = make_lanes(X, blocks, device)
-    if lanes:
-        lanes[0].load(X[blocks[0]])
-    try:
-        for k, rows in enumerate(blocks):
-            lane = lanes[k % 2]
-            if k + 1 < len(blocks):
-                lanes[(k + 1) % 2].load(X[blocks[k + 1]])
-            yield rows, lane.ready()
-            lane.release()
-    finally:
-        for lane in lanes:
-            lane.close()
-
-
-def make_lanes(X: np.ndarray, blocks: list[Part], device) -> list[Lane]:
-    """Return two lanes for the highest block; one where there is one block."""
-    height = max(map(_height, blocks), default=0)
-    shape, dtype = (height, X.shape[1]), getattr(torch, X.dtype.name)
-    n_lanes = min(len(blocks), 2)
-    if torch.device(device).type != "cuda":
-        return [Lane(shape, dtype, device) for _ in range(n_lanes)]
-    stream = torch.cuda.Stream(device)
-    return [CudaLane(shape, dtype, device, stream) for _ in range(n_lanes)]
-
-
-def _height(part: Part) -> int:
-    return part.stop - part.start if isinstance(part, slice) else len(part)

@@ -5,4 +5,7 @@ whole model behind, or none.
 """
 
 from kaucus.contract._array_input import HostAccuracy, HostR2, on_host, validate_data
-from kaucus.contract._fitted_arrays import FollowsX, check_follows_fit, fitted_arrays
+from kaucus.contract._batches import FitsBatches
+from kaucus.contract._fitted_arrays import FollowsX, fitted_arrays
+from kaucus.contract._partitions import is_dask
+from kaucus.contract._rowwise import rowwise

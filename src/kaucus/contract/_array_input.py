@@ -10,6 +10,8 @@ to NumPy while it is off. Here no setting is needed; with it on, its stricter ru
 holds: what was fitted on one library predicts for rows of that library alone.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from sklearn.utils.validation import validate_data as _validate_data
 
 from kaucus.backend import (
     Array,
+    RowSource,
     array_namespace,
     astype,
     dtype_name,
@@ -27,10 +30,16 @@ from kaucus.backend import (
     warn_user,
     without_history,
 )
+from kaucus.contract._batches import is_large_map, map_rows_of
+from kaucus.contract._partitions import gathered, is_dask, validate_partitions
+
+# What scikit-learn says of columns that are not numbers, or have gaps.
+_FRAME_ERRORS = ("Input X contains NaN", "could not convert string to float")
 
 
 def on_host(values: Any) -> Any:
-    """Return tensors as NumPy arrays, and everything else as it is."""
+    """Return tensors and Dask vectors as NumPy arrays, everything else as it is."""
+    values = gathered(values)
     return to_numpy(without_history(values)) if is_tensor(values) else values
 
 
@@ -47,8 +56,8 @@ def validate_data(
     Parameters
     ----------
     estimator : BaseEstimator
-    X : array-like, CSR matrix or tensor of shape (n, d)
-    y : array-like or tensor, default="no_validation"
+    X : array-like, CSR matrix, tensor or Dask collection of shape (n, d)
+    y : array-like, tensor or Dask collection, default="no_validation"
         Returned as a NumPy array.
     dtype : "numeric", NumPy type or tuple of them, default="numeric"
         As in scikit-learn: of several types the first is converted to.
@@ -58,12 +67,20 @@ def validate_data(
     Returns
     -------
     X or (X, y)
+        Of a Dask collection, a row source; see ``validate_partitions``.
     """
     y = on_host(y)
     if not options.get("multi_output"):
         y = _one_column(y)
+    if _is_read_in_batches(estimator, X, options.get("reset", True)):
+        budget, name = estimator.memory_budget, type(estimator).__name__
+        X = map_rows_of(X, dtype, budget, name)
+    if is_dask(X) or isinstance(X, RowSource):
+        reset = options.pop("reset", True)
+        return validate_partitions(estimator, X, y, dtype=dtype, reset=reset, **options)
     if not is_tensor(X):
-        return _validate_data(estimator, X, y, dtype=dtype, **options)
+        with _line_for_frames(type(estimator).__name__):
+            return _validate_data(estimator, X, y, dtype=dtype, **options)
     X = _as_dtype(without_history(X), dtype)
     # Shape, number of features and targets are looked at by scikit-learn itself, which
     # need not see the values for that.
@@ -74,6 +91,31 @@ def validate_data(
     )
     _check_finite(X, type(estimator).__name__)
     return (X, *checked[1:]) if isinstance(checked, tuple) else X
+
+
+@contextlib.contextmanager
+def _line_for_frames(name: str) -> Iterator[None]:
+    """Context manager: errors of gaps and text show the line that takes them."""
+    try:
+        yield
+    except ValueError as error:
+        if not any(text in str(error) for text in _FRAME_ERRORS):
+            raise
+        raise ValueError(
+            f"{error}\nFor gaps, text and dates in columns: "
+            f"skrub.tabular_pipeline({name}()), or a ColumnTransformer with "
+            "SimpleImputer and OneHotEncoder before it."
+        ) from error
+
+
+def _is_read_in_batches(estimator: Any, X: Any, reset: bool) -> bool:
+    """Tell whether rows to be fitted are a memory map that is not to be read whole."""
+    return (
+        reset
+        and getattr(estimator, "_dask_fit", None) == "rows"
+        and estimator.device in (None, "cpu")  # a GPU has its own way
+        and is_large_map(X, estimator.memory_budget)
+    )
 
 
 def _one_column(y: Any) -> Any:
@@ -136,6 +178,10 @@ class HostAccuracy:
         -------
         float
         """
+        if is_dask(X):
+            from kaucus.distributed import score_accuracy
+
+            return score_accuracy(self, X, y, sample_weight)
         from sklearn.metrics import accuracy_score  # not before: it imports rich
 
         predicted = on_host(self.predict(X))  # type: ignore[attr-defined]
@@ -161,6 +207,10 @@ class HostR2:
         -------
         float
         """
+        if is_dask(X):
+            from kaucus.distributed import score_r2
+
+            return score_r2(self, X, y, sample_weight)
         from sklearn.metrics import r2_score  # not before: it imports rich
 
         predicted = on_host(self.predict(X))  # type: ignore[attr-defined]

@@ -28,13 +28,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
 from sklearn.base import BaseEstimator
 
 from kaucus.backend import (
     Array,
     device_is_here,
-    device_of,
     is_cupy,
     is_numpy,
     is_tensor,
@@ -46,6 +44,7 @@ from kaucus.backend import (
     warn_user,
 )
 from kaucus.contract._docstrings import complete_docstring
+from kaucus.contract._partitions import is_dask, refusal
 
 
 class Packed(NamedTuple):
@@ -107,7 +106,9 @@ class FollowsX:
 
     def __getstate__(self):
         state = super().__getstate__()  # type: ignore[misc]
-        return {name: _mapped(value, _pack) for name, value in state.items()}
+        # Lazy results, such as labels, are of data that stays where it is.
+        kept = {name: value for name, value in state.items() if not is_dask(value)}
+        return {name: _mapped(value, _pack) for name, value in kept.items()}
 
     def __setstate__(self, state):
         state = {name: _mapped(value, _unpack) for name, value in state.items()}
@@ -127,6 +128,9 @@ def _whole(method: Any, *, begins_anew: bool) -> Any:
 
     @functools.wraps(method)
     def wrapped(self, *args, **kwargs):
+        X = args[0] if args else kwargs.get("X")
+        if method.__name__ == "partial_fit" and is_dask(X):
+            raise refusal(self, "partial_fit")
         before = dict(vars(self))
         try:
             return method(self, *args, **kwargs)
@@ -198,28 +202,3 @@ def _pack(value: Any) -> Any:
 
 def _unpack(value: Any) -> Any:
     return tensor_near(*value) if isinstance(value, Packed) else value
-
-
-def check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
-    """With ``array_api_dispatch`` on, hold to scikit-learn's rule.
-
-    Rows must then be of the library and on the device of the rows of ``fit``. With it
-    off, results follow X, and the model's arrays are copied to where X is.
-    """
-    if not sklearn.get_config().get("array_api_dispatch"):
-        return
-    for _, fitted in fitted_arrays(estimator):
-        if _place(fitted) == _place(X):
-            return
-        raise ValueError(
-            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same "
-            "namespace and the same device as those passed to fit(): it was fitted on "
-            f"{_place(fitted)}, X is of {_place(X)}. Move the rows, or the model with "
-            "to_device."
-        )
-
-
-def _place(values: Any) -> tuple[str, str]:
-    if not is_tensor(values):
-        return "numpy", "cpu"
-    return type(values).__module__.partition(".")[0], str(device_of(values))

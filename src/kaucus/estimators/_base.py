@@ -51,11 +51,13 @@ class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
         left_out,
         *,
         leave_one_out: bool,
-        gamma=None,
+        kernel=None,
         options=None,
     ) -> FitResult:
         """Solve on the device, and say what ran; ``options`` go to the solver."""
-        self.kernel_ = self._resolve_kernel(X, sample_weight, gamma)
+        if kernel is None:
+            kernel = self._resolve_kernel(X, sample_weight)
+        self.kernel_ = kernel
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
             with products_in(self.precision):

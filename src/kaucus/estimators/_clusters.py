@@ -1,6 +1,6 @@
 """What clusterers share: parameters, the score, checks and warnings."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -11,6 +11,7 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus.backend import to_numpy, warn_user
+from kaucus.contract import is_dask
 from kaucus.estimators._parameters import count, one_of
 from kaucus.estimators._validation import check_weights
 from kaucus.representatives import KernelKMeansResult, KMeansResult
@@ -51,6 +52,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         "n_init": count() | one_of("auto"),
         "max_iter": count(),
     }
+    _row_scores: Any  # a method: minus the cost of each row, (n,)
 
     def score(self, X, y=None, sample_weight=None):
         """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
@@ -68,9 +70,13 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         -------
         float
         """
-        costs = to_numpy(self._costs(X)).astype(np.float64)
-        weight = check_weights(sample_weight, costs)
-        return -float(costs.sum() if weight is None else weight @ costs)
+        if is_dask(X):
+            from kaucus.distributed import score_sum
+
+            return score_sum(self, X, sample_weight)
+        scores = self._row_scores(X)
+        weight = check_weights(sample_weight, scores)
+        return float(scores.sum() if weight is None else weight @ scores)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -89,7 +95,10 @@ def check_rows(X, n_clusters: int) -> None:
 
 def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn where k-means has ended early or found fewer clusters."""
-    _warn_of_empty_clusters(result.labels, n_clusters)
+    labels = result.labels
+    if labels is None:  # of a row source
+        labels = np.flatnonzero(result.weights)
+    _warn_of_empty_clusters(labels, n_clusters)
     if result.interrupted:
         text = f"Interrupted after {result.n_iter} steps; the centres so far are kept."
     elif not result.converged:

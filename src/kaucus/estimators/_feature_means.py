@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
@@ -10,8 +11,9 @@ from kaucus.backend import (
     astype,
     dtype_name,
     products_in,
+    to_numpy,
 )
-from kaucus.contract import check_follows_fit
+from kaucus.contract import rowwise
 from kaucus.estimators._clusters import Clusterer
 from kaucus.estimators._kernel_input import map_rows, place_support
 from kaucus.estimators._ranges import check_results
@@ -36,6 +38,7 @@ class FeatureMeansMixin(Clusterer):
     _precomputed: Any
     _validate: Any
 
+    @rowwise
     def predict(self, X):
         """Return the cluster of the nearest mean in feature space.
 
@@ -48,10 +51,10 @@ class FeatureMeansMixin(Clusterer):
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         D = self._squared_distances(X)
         return astype(array_namespace(D).argmin(D, axis=1), "int32")
 
+    @rowwise
     def transform(self, X):
         """Return the distances from the means in feature space.
 
@@ -64,13 +67,12 @@ class FeatureMeansMixin(Clusterer):
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        check_follows_fit(self, X, "transform")
         D = self._true_distances(X, "transform")
         return array_namespace(D).sqrt(D)
 
-    def _costs(self, X):
-        D = self._true_distances(X, "score")
-        return array_namespace(D).min(D, axis=1)
+    def _row_scores(self, X):
+        D = to_numpy(self._true_distances(X, "score"))
+        return -D.min(axis=1).astype(np.float64)
 
     def _true_distances(self, X, method: str):
         check_is_fitted(self, "center_coef_")

@@ -20,6 +20,7 @@ from kaucus.backend import (
     row_blocks,
     rows_for_device,
     stream_blocks,
+    take_rows,
     to_device,
     working_types,
 )
@@ -124,8 +125,14 @@ class KernelInputMixin(ChecksParameters):
             coef0=self.coef0,
         )
         check_kernel_values(kernel, X)
-        kernel(X[:2, :], X[:3, :])  # a function of the user's: does it return a matrix?
+        # A function of the user's: does it return a matrix?
+        some = take_rows(X, np.arange(min(X.shape[0], 3)))
+        kernel(some[:2, :], some)
         return kernel
+
+    def _placed(self, X):
+        """Return rows on the device, or as ``HostRows`` where they do not fit."""
+        return place_rows(X, self.device, self.memory_budget)
 
     def _kernel_and_rows(self, kernel, X):
         """Return kernel and rows on the device; row numbers for a given matrix.
@@ -133,7 +140,7 @@ class KernelInputMixin(ChecksParameters):
         Rows that do not fit there stay, and are seen from there.
         """
         if kernel is not None:
-            return kernel, place_rows(X, self.device, self.memory_budget)
+            return kernel, self._placed(X)
         kernel = Precomputed(on_device(X, self.device))
         return kernel, kernel.row_numbers()
 

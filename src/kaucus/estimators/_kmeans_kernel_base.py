@@ -23,8 +23,16 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract import FitsBatches
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import in_precision_of, on_device, place_rows
+from kaucus.estimators._kernel_input import in_precision_of, on_device
+from kaucus.estimators._metric_options import (
+    LEARN_METRIC,
+    LearnedImportances,
+    learns_metric,
+    metric_options,
+    warn_of_one_column,
+)
 from kaucus.estimators._parameters import NONE, POSITIVE, Constraint, count, one_of
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._ranges import check_coefficients, check_kernel_values
@@ -63,19 +71,21 @@ def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
 
-class RepresentativesBase(LSSVMBase):
+class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns.
 
     Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
     """
 
     _kernel_words = ("auto",)
+    _dask_fit = "rows"
     _moves_intercept = _calibrates = False
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
         "metric": one_of(*METRICS),
         "refine": count() | one_of("auto", None),
+        "learn_metric": LEARN_METRIC,
         "kmeans_params": Constraint(
             _is_mapping, f"a dict with some of the keys {list(_KMEANS)}"
         )
@@ -110,8 +120,8 @@ class RepresentativesBase(LSSVMBase):
     def _learn(self, X, targets, weight):
         """Fit the rows at once."""
         rng = generator_from(self.random_state)
-        problem = Problem.of(self._place(X), targets, weight)
-        plan = self._plan(self._kernel_paths(X, problem.fit_weight))
+        problem = Problem.of(self._placed(X), targets, weight)
+        plan = self._plan(self._kernel_paths(X, problem.fit_weight), X)
         self._stream = None
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
@@ -121,10 +131,10 @@ class RepresentativesBase(LSSVMBase):
     def _learn_part(self, X, targets, weight):
         """Take in a part of the rows; the model so far stays where that fails."""
         fit = PartialFit(
-            self._plan([]),
+            self._plan([], X),
             lambda rows, weight: self._kernel_paths(as_like(rows, X), weight),
             targets,
-            lambda rows: self._place(as_like(rows, X)),
+            lambda rows: self._placed(as_like(rows, X)),
             lambda: generator_from(self.random_state),
         )
         model = self._as_model(X) if hasattr(self, "representatives_") else None
@@ -149,12 +159,20 @@ class RepresentativesBase(LSSVMBase):
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, error.C or np.nan) from error
 
-    def _place(self, X):
-        return place_rows(X, self.device, self.memory_budget)
+    def _metric_options(self, X):
+        """Return what a metric is chosen from, None where none is learned."""
+        if not learns_metric(self.learn_metric, self.kernel, self.gamma):
+            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+            return None
+        Cs = None if isinstance(self.C, str) else [float(self.C)]
+        return metric_options(
+            X, self.kernel, self.gamma, Cs, degree=self.degree, coef0=self.coef0
+        )
 
-    def _plan(self, kernels: list[list]) -> Plan:
+    def _plan(self, kernels: list[list], X) -> Plan:
         """Return the parameters as the core takes them."""
         return Plan(
+            metric=self._metric_options(X),
             kernels=kernels,
             Cs=CS if isinstance(self.C, str) else [float(self.C)],
             size=self._size(),
@@ -275,12 +293,13 @@ class RepresentativesBase(LSSVMBase):
         how = "as given"
         if n_tried:
             best = np.max(self.search_results_["score"])
-            how = f"of {n_tried} pairs tried by leave-one-out (loss {-best:.4g})"
+            judges = "rows held out" if self._has_metric else "leave-one-out"
+            how = f"of {n_tried} pairs tried by {judges} (loss {-best:.4g})"
         n_points = self.representatives_.shape[0]
         return (
             f"kernel={name!r}{width}, C={self.C_:g}: {how}. {n_points} "
             f"representatives, {len(self.hard_rows_)} of them training rows. "
-            f"solver={self.solver_!r}."
+            f"solver={self.solver_!r}.{self._metric_text()}"
         )
 
     def compress(self, tol, X=None):

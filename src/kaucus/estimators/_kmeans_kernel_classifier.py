@@ -77,6 +77,15 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
         times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
         ``"laplacian"``, which are functions of the distance, not of its square).
+    learn_metric : "auto" or bool, default="auto"
+        Whether columns are put on a common scale, which outliers do not spoil, and
+        weighed or mixed by a metric that is learned from ``y``: the average outer
+        product of the gradients of a first fit, in a few steps. Kernel, width, C,
+        metric and the number of steps, which may be none, and whether columns are
+        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
+        and ``gamma`` are left to be chosen; who gives them means the distances of the
+        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
+        to 64 columns.
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -128,7 +137,11 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     intercept_ : ndarray of shape (n_targets,)
         b.
     kernel_ : kernel object
-        The kernel, with its parameters as numbers.
+        The kernel, with its parameters as numbers; in a learned metric, that of rows
+        which ``kernel_.row_map`` maps.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each column in the learned metric: its diagonal, for columns of spread
+        1. Absent where no metric was searched.
     C_ : float
         The C that was used.
     gamma_ : float or None
@@ -176,7 +189,8 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     >>> from sklearn.datasets import load_digits
     >>> from kaucus import KMeansKernelClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = KMeansKernelClassifier(30, random_state=0).fit(X[:1000], y[:1000])
+    >>> model = KMeansKernelClassifier(30, learn_metric=False, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
     >>> model.representatives_.shape
     (300, 64)
     >>> round(model.score(X[1000:], y[1000:]), 2)
@@ -202,6 +216,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         C="auto",
         kernel="auto",
         gamma="tune",
+        learn_metric="auto",
         degree=3,
         coef0=0.0,
         class_weight=None,
@@ -220,6 +235,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
+        self.learn_metric = learn_metric
         self.degree = degree
         self.coef0 = coef0
         self.class_weight = class_weight

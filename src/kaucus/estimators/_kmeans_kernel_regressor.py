@@ -49,6 +49,15 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
         times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
         ``"laplacian"``, which are functions of the distance, not of its square).
+    learn_metric : "auto" or bool, default="auto"
+        Whether columns are put on a common scale, which outliers do not spoil, and
+        weighed or mixed by a metric that is learned from ``y``: the average outer
+        product of the gradients of a first fit, in a few steps. Kernel, width, C,
+        metric and the number of steps, which may be none, and whether columns are
+        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
+        and ``gamma`` are left to be chosen; who gives them means the distances of the
+        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
+        to 64 columns.
     degree : int, default=3
         Degree of ``"poly"``.
     coef0 : float, default=0.0
@@ -87,7 +96,11 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
     intercept_ : ndarray of shape (n_outputs,)
         b.
     kernel_ : kernel object
-        The kernel, with its parameters as numbers.
+        The kernel, with its parameters as numbers; in a learned metric, that of rows
+        which ``kernel_.row_map`` maps.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each column in the learned metric: its diagonal, for columns of spread
+        1. Absent where no metric was searched.
     C_ : float
         The C that was used.
     gamma_ : float or None
@@ -151,6 +164,7 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         C="auto",
         kernel="auto",
         gamma="tune",
+        learn_metric="auto",
         degree=3,
         coef0=0.0,
         kmeans_params=None,
@@ -167,6 +181,7 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
+        self.learn_metric = learn_metric
         self.degree = degree
         self.coef0 = coef0
         self.kmeans_params = kmeans_params

@@ -10,12 +10,32 @@ from kaucus.backend import (
     as_like,
     generator_from,
     take_rows,
+    to_numpy,
 )
 from kaucus.estimators._base import LSSVMBase, indefinite_kernel
+from kaucus.estimators._metric_options import (
+    LEARN_METRIC,
+    LearnedImportances,
+    is_auto,
+    metric_options,
+    warn_of_one_column,
+)
 from kaucus.estimators._parameters import NONE, SEQUENCE, count, one_of
 from kaucus.estimators._progress import share_reporter
-from kaucus.kernels import kernels_with_gamma, resolve_gamma
-from kaucus.machines import search_table, warn_at_edge
+from kaucus.kernels import (
+    MappedKernel,
+    kernels_with_gamma,
+    median_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
+from kaucus.machines import (
+    AUTO_KERNELS,
+    Problem,
+    search_metric,
+    search_table,
+    warn_at_edge,
+)
 from kaucus.solvers import LOOSearch, search_by_leave_one_out
 
 # To the constant at one end and, to rounding, an interpolation at the other: nothing
@@ -24,30 +44,60 @@ _DEFAULT_CS = 10.0 ** np.arange(-5, 10)
 _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
 
-class LeaveOneOutSearch(LSSVMBase):
+class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
     """The search that classifier and regressor share."""
 
     _parameters: ClassVar = {
         "Cs": SEQUENCE | NONE,
         "gammas": one_of("auto") | SEQUENCE | NONE,
+        "learn_metric": LEARN_METRIC,
         # One row left out must leave one.
         "max_samples": count(least=2) | NONE,
     }
 
+    _kernel_words = ("precomputed", "auto")
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether kernel and width are searched by rows held out, with a metric."""
+        return self.learn_metric is True or is_auto(self.kernel)
+
     def _check_combinations(self) -> None:
         super()._check_combinations()
-        if self.gammas is not None and self.kernel not in kernels_with_gamma():
+        given = self.gammas is not None and not isinstance(self.gammas, str)
+        if is_auto(self.kernel) and not isinstance(self.gammas, str):
+            raise ValueError(
+                f"gammas={self.gammas!r} are widths of one kernel; kernel='auto' "
+                "chooses among several. Use gammas='auto', or name a kernel."
+            )
+        if is_auto(self.kernel):
+            return
+        if self.learn_metric is True and given:
+            raise ValueError(
+                f"gammas={self.gammas!r} are widths for the distances of X; "
+                "learn_metric=True changes these. Use gammas='auto', or None and gamma."
+            )
+        if self.learn_metric is True and self._precomputed:
+            raise ValueError(
+                "learn_metric=True needs rows; kernel='precomputed' has none. Use "
+                "learn_metric=False."
+            )
+        if given and not self._has_gamma:  # "auto" is for kernels that have one
             raise ValueError(
                 f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
                 f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
             )
+
+    @property
+    def _has_gamma(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel in kernels_with_gamma()
 
     def _grid_of_C(self) -> np.ndarray:
         return _DEFAULT_CS if self.Cs is None else np.ravel(self.Cs).astype(float)
 
     def _gammas(self, X, sample_weight) -> list:
         """Return the gammas to try, as numbers."""
-        if self.gammas is None:
+        if self.gammas is None or not self._has_gamma:
             return [self.gamma]
         if isinstance(self.gammas, str) and self.gammas == "auto":
             weight = as_like(sample_weight, X)
@@ -55,10 +105,20 @@ class LeaveOneOutSearch(LSSVMBase):
             return [float(g) for g in middle * _AUTO_GAMMAS]
         return np.ravel(self.gammas).astype(float).tolist()
 
+    def _kernels(self, X, weight) -> list:
+        """Return the kernels to try on all rows."""
+        if not is_auto(self.kernel):
+            gammas = self._gammas(X, weight)
+            return [self._resolve_kernel(X, weight, gamma) for gamma in gammas]
+        return [
+            resolve_kernel(name, gamma=float(factor) * median_gamma(X, kernel=name))
+            for name in AUTO_KERNELS
+            for factor in _AUTO_GAMMAS
+        ]
+
     def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
         """Try every gamma and C, and store what was found."""
-        gammas = self._gammas(X, sample_weight)
-        kernels = [self._resolve_kernel(X, sample_weight, gamma) for gamma in gammas]
+        kernels = self._kernels(X, sample_weight)
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
         rows = pairs[0][1]
         try:
@@ -85,7 +145,8 @@ class LeaveOneOutSearch(LSSVMBase):
         if not search.solution.info.interrupted:
             if self.Cs is not None:
                 warn_at_edge("Cs", Cs, search.scores.max(axis=0))
-            if self.gammas is not None:
+            if self._has_gamma and len(kernels) > 1:
+                gammas = [kernel.gamma for kernel in kernels]
                 warn_at_edge("gammas", gammas, search.scores.max(axis=1))
         return search
 
@@ -98,6 +159,8 @@ class LeaveOneOutSearch(LSSVMBase):
         """
         check_is_fitted(self, "search_results_")
         table = self.search_results_
+        if "n_steps" in table:
+            return self._explain_metric()
         width = "" if self.gamma_ is None else f" and gamma={self.gamma_:.4g}"
         n_widths = len(np.unique(table["gamma"]))
         widths = f" and {n_widths} gammas" if n_widths > 1 else ""
@@ -107,6 +170,55 @@ class LeaveOneOutSearch(LSSVMBase):
             f"({self.best_score_:.4g}). solver={self.solver_!r}."
         )
 
+    def _explain_metric(self) -> str:
+        how = "in a learned metric" if self._has_metric else "of rows as they are"
+        n_tried = len(self.search_results_["score"])
+        width = "" if self.gamma_ is None else f" and gamma={self.gamma_:.4g}"
+        return (
+            f"kernel={self.kernel_.name!r} {how}, C={self.C_:g}{width} of {n_tried} "
+            f"pairs, by rows held out; {self.scoring} of {self._n_searched} rows left "
+            f"out one by one is {self.best_score_:.4g}. solver={self.solver_!r}."
+        )
+
+    def _search_openly(self, X, problem: Problem, data, losses, score):
+        """Choose a metric with kernel, width and C by rows held out, and fit all rows.
+
+        Returns
+        -------
+        loo_decision, loo_rows
+        """
+        options = metric_options(
+            X,
+            self.kernel,
+            self.gamma if self.gammas is None else "tune",
+            None if self.Cs is None else self._grid_of_C(),
+            degree=self.degree,
+            coef0=self.coef0,
+        )._replace(losses=losses)
+        if self.learn_metric is False:
+            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+            options = options._replace(max_steps=0, scales=("given",))
+        if self.max_samples is not None:
+            options = options._replace(max_samples=self.max_samples)
+        found = search_metric(
+            problem,
+            options,
+            generator_from(self.random_state),
+            callback=share_reporter(self.verbose, "stage"),
+            memory_budget=self.memory_budget,
+        )
+        self.C_, self.gamma_ = found.C, getattr(found.kernel, "gamma", None)
+        self.search_results_ = found.results
+        kernel = MappedKernel(found.kernel, found.row_map)
+        if self.learn_metric is False:
+            kernel = found.kernel
+        fitted = self._fit_core(X, C=self.C_, kernel=kernel, leave_one_out=True, **data)
+        self._store(X, fitted.solution)
+        values, rows = fitted.solution.loo_decision, fitted.loo_rows
+        self._n_searched = len(rows)
+        self.best_score_ = float(score(to_numpy(values), rows).value)
+        return values, rows
+
     def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
         """Search on ``rows`` (None: all), fit on all, and return unseen values.
 
@@ -115,8 +227,12 @@ class LeaveOneOutSearch(LSSVMBase):
         loo_decision, loo_rows
             Decision values of models fitted without the row, and which rows.
         """
+
+        def score_part(values):
+            return score(values, rows)
+
         if rows is None:
-            solution = self._search(X, Cs=Cs, score=score, **data).solution
+            solution = self._search(X, Cs=Cs, score=score_part, **data).solution
             self._report(solution.info, self.C_)
             self._store(X, solution)
             return solution.loo_decision, np.arange(X.shape[0])
@@ -124,10 +240,12 @@ class LeaveOneOutSearch(LSSVMBase):
         some = take_rows(X, rows)
         if self._precomputed:
             some = take_rows(some.T, rows).T
-        if self._search(some, Cs=Cs, score=score, **part).solution.info.interrupted:
+        if self._search(
+            some, Cs=Cs, score=score_part, **part
+        ).solution.info.interrupted:
             raise KeyboardInterrupt  # the fit of all rows is still to come
         fitted = self._fit_core(
-            X, C=self.C_, gamma=self.gamma_, leave_one_out=leave_one_out, **data
+            X, C=self.C_, kernel=self.kernel_, leave_one_out=leave_one_out, **data
         )
         self._store(X, fitted.solution)
         return fitted.solution.loo_decision, fitted.loo_rows

@@ -23,7 +23,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
-from kaucus.contract import FollowsX, HostAccuracy, check_follows_fit, validate_data
+from kaucus.contract import FollowsX, HostAccuracy, rowwise, validate_data
 from kaucus.estimators._kernel_input import map_rows, on_device
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
@@ -292,6 +292,7 @@ class PartitionedSVC(
                 ConvergenceWarning,
             )
 
+    @rowwise
     def decision_function(self, X):
         """Return the decision values.
 
@@ -305,9 +306,10 @@ class PartitionedSVC(
             For two classes one value, positive for ``classes_[1]``; else one-vs-rest
             values, as scikit-learn's ``SVC`` makes them.
         """
-        values = self._values(X, "decision_function")
+        values = self._values(X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
+    @rowwise
     def predict(self, X):
         """Return the class of each row.
 
@@ -319,17 +321,15 @@ class PartitionedSVC(
         -------
         ndarray of shape (n_samples,)
         """
-        like = self._values(X, "predict")
+        like, two = self._values(X), len(self.classes_) == 2
         values = to_numpy(like)
-        two = len(self.classes_) == 2
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
         numbers = as_like(numbers.astype(np.int64), like)
         return labels_at(self.classes_, numbers, like)
 
-    def _values(self, X, method: str):
-        """Check rows for a method, and return their decision values, (n, n_classes)."""
+    def _values(self, X):
+        """Check rows, and return their decision values, (n, n_classes)."""
         check_is_fitted(self, "partition_")
-        check_follows_fit(self, X, method)
         X = self._validate(X, reset=False)
         values = map_rows(self._decision_values, X, self.device, self.memory_budget)
         return check_results(values)

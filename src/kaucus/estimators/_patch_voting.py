@@ -23,8 +23,8 @@ from kaucus.backend import (
 from kaucus.contract import (
     FollowsX,
     HostAccuracy,
-    check_follows_fit,
     on_host,
+    rowwise,
     validate_data,
 )
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
@@ -75,7 +75,7 @@ class PatchVotingClassifier(
     ----------
     estimator : classifier, default=None
         Fitted on the patches as rows. None:
-        ``KMeansKernelClassifier()``. For images, put a
+        ``KMeansKernelClassifier(learn_metric=False)``. For images, put a
         :class:`~kaucus.preprocessing.UnitNormalizer` before it, in a pipeline.
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, or a pair of both. None: nine tenths of each side,
@@ -191,6 +191,7 @@ class PatchVotingClassifier(
         self.estimator_ = estimator.fit(patches, labels, **options)
         return self
 
+    @rowwise
     def predict(self, X):
         """Return the class that the patches vote for.
 
@@ -203,11 +204,11 @@ class PatchVotingClassifier(
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         votes = self._votes(X)
         winners = array_namespace(votes).argmax(votes, axis=1)
         return labels_at(self.classes_, winners, votes)
 
+    @rowwise
     def decision_function(self, X):
         """Return the votes for each class, or the sums of decision values.
 
@@ -222,11 +223,11 @@ class PatchVotingClassifier(
             For two classes one value, positive for ``classes_[1]``. Votes carry a
             fraction below one half by which ties are decided.
         """
-        check_follows_fit(self, X, "decision_function")
         votes = self._votes(X)
         return votes[:, 1] - votes[:, 0] if len(self.classes_) == 2 else votes
 
     @available_if(_can_give_probabilities)
+    @rowwise
     def predict_proba(self, X):
         """Return the probabilities of the classes.
 
@@ -242,7 +243,6 @@ class PatchVotingClassifier(
             the patches' probabilities, whose largest can be another class than that of
             the largest sum of decision values.
         """
-        check_follows_fit(self, X, "predict_proba")
         if self.voting == "majority":
             votes = self._votes(X)
             xp = array_namespace(votes)
@@ -300,7 +300,7 @@ class PatchVotingClassifier(
 
     def _new_estimator(self, patch_bytes: int, X):
         """Return the estimator to be fitted, with the memory that the patches leave."""
-        estimator = KMeansKernelClassifier()
+        estimator = KMeansKernelClassifier(learn_metric=False)
         if self.estimator is not None:
             estimator = clone(self.estimator)
         if self.memory_budget is None:

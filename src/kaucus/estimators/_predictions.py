@@ -17,7 +17,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.contract import HostAccuracy, HostR2, check_follows_fit
+from kaucus.contract import HostAccuracy, HostR2, rowwise
 from kaucus.estimators._parameters import one_of
 from kaucus.estimators._ranges import check_results
 from kaucus.estimators._validation import (
@@ -57,6 +57,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         self.classes_, indices = encode_labels(y)
         return X, indices
 
+    @rowwise
     def decision_function(self, X):
         """Return the decision values.
 
@@ -70,10 +71,10 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes one value, positive for ``classes_[1]``.
         """
-        check_follows_fit(self, X, "decision_function")
         values = check_results(self._decision_values(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
+    @rowwise
     def predict(self, X):
         """Return the class of largest decision value.
 
@@ -85,11 +86,11 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         values = check_results(self._decision_values(X))
         return labels_at(self.classes_, largest(values), values)
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_proba(self, X):
         """Return the probabilities of the classes.
 
@@ -103,13 +104,13 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
             In the order of ``classes_``. With ``probability="softmax"`` the largest is
             that of the class that ``predict`` gives.
         """
-        check_follows_fit(self, X, "predict_proba")
         if self.probability == "sum_exp":
             return self._sum_of_exponentials(X)
         values = check_results(self._decision_values(X))
         return softmax(all_classes(values), self.temperature_)
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
 
@@ -121,7 +122,6 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_follows_fit(self, X, "predict_log_proba")
         p = self.predict_proba(X)
         with np.errstate(divide="ignore"):  # log 0 = -inf is what is meant
             return array_namespace(p).log(p)
@@ -163,6 +163,7 @@ def largest(values):
 class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
 
+    @rowwise
     def predict(self, X):
         """Return f(x).
 
@@ -175,7 +176,6 @@ class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        check_follows_fit(self, X, "predict")
         values = check_results(self._decision_values(X))
         return values[:, 0] if self._single_output else values
 

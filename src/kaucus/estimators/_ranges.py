@@ -9,7 +9,14 @@ import math
 
 import numpy as np
 
-from kaucus.backend import Array, array_namespace, dtype_name, is_sparse, to_numpy
+from kaucus.backend import (
+    Array,
+    RowSource,
+    array_namespace,
+    dtype_name,
+    is_sparse,
+    to_numpy,
+)
 from kaucus.kernels import CallableKernel, Kernel
 
 # Sums of squares of numbers up to these stay far from overflow, in any dimension.
@@ -67,6 +74,7 @@ def check_targets(Y: np.ndarray) -> None:
 
 def _largest(X: Array) -> float:
     """Return the largest absolute value, without a copy of X."""
+    X = X.longest if isinstance(X, RowSource) else X
     values = X.data if is_sparse(X) else X
     if 0 in values.shape:
         return 0.0
@@ -97,7 +105,8 @@ def check_kernel_values(kernel: Kernel, X: Array) -> None:
     if isinstance(kernel, CallableKernel):  # checks each of its values itself
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        on_diagonal = to_numpy(kernel.diag(X))
+        rows = X.longest if isinstance(X, RowSource) else X
+        on_diagonal = to_numpy(kernel.diag(rows))
     largest = float(np.max(np.abs(on_diagonal)))  # NaN stays NaN
     limit = min(_LARGEST_KERNEL, float(np.finfo(dtype).max))
     if not largest <= limit:

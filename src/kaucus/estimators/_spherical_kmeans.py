@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from sklearn.base import (
-    BaseEstimator,
-)
+import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus.backend import (
@@ -13,15 +12,19 @@ from kaucus.backend import (
     astype,
     dtype_name,
     generator_from,
+    to_numpy,
     working_types,
 )
-from kaucus.contract import FollowsX, check_follows_fit, on_host, validate_data
-from kaucus.estimators._clusters import INITS, Clusterer, check_rows, report_kmeans
-from kaucus.estimators._kernel_input import (
-    in_precision_of,
-    map_rows,
-    place_rows,
+from kaucus.contract import (
+    FitsBatches,
+    FollowsX,
+    is_dask,
+    on_host,
+    rowwise,
+    validate_data,
 )
+from kaucus.estimators._clusters import INITS, Clusterer, check_rows, report_kmeans
+from kaucus.estimators._kernel_input import in_precision_of, map_rows, place_rows
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
@@ -34,14 +37,14 @@ from kaucus.estimators._parameters import (
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._ranges import check_magnitude
-from kaucus.estimators._validation import (
-    check_weights,
-)
+from kaucus.estimators._validation import check_weights
 from kaucus.kernels import inner_products, unit_rows
-from kaucus.representatives import KMeansResult, kmeans
+from kaucus.representatives import KMeansResult, kmeans, part_labels
 
 
-class SphericalKMeans(FollowsX, Clusterer, ChecksParameters, BaseEstimator):
+class SphericalKMeans(
+    FitsBatches, FollowsX, Clusterer, ChecksParameters, BaseEstimator
+):
     """k-means by the angle between rows.
 
     Rows are scaled to unit norm, and each belongs to the centre with which its cosine
@@ -72,6 +75,8 @@ default="k-means++"
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of unit norm.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row; a lazy Dask array where ``X`` was one.
     inertia_ : float
         Sum of 1 − cosine over the training rows, with their weights.
 
@@ -99,6 +104,7 @@ default="k-means++"
     array([1, 1, 0, 0], dtype=int32)
     """
 
+    _dask_fit = "rows"
     _parameters: ClassVar = {
         "init": one_of(*INITS) | not_text("the first centres"),
         "tol": POSITIVE,
@@ -148,17 +154,23 @@ default="k-means++"
         self : SphericalKMeans
         """
         self._check_parameters()
-        n_init = self._n_starts()
+        n_init, given = self._n_starts(), X
         X = self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
         result = self._kmeans(X, weight, n_init)
         report_kmeans(result, self.n_clusters, self.max_iter)
         self.cluster_centers_ = as_like(result.centers, X)
-        self.labels_ = astype(as_like(result.labels, X), "int32")
         self.inertia_, self.n_iter_ = result.inertia, result.n_iter
         self.n_reseeded_ = result.n_reseeded
         self._n_features_out = self.n_clusters
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+            return self
+        labels = result.labels
+        if labels is None:  # rows that are read batch by batch
+            labels = part_labels(X, result.centers, "cosine")
+        self.labels_ = astype(as_like(labels, X), "int32")
         return self
 
     def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
@@ -178,6 +190,7 @@ default="k-means++"
             callback=step_reporter(self.verbose, self.tol, self.max_iter),
         )
 
+    @rowwise
     def predict(self, X):
         """Return the cluster of largest cosine.
 
@@ -189,10 +202,10 @@ default="k-means++"
         -------
         ndarray of shape (n_samples,)
         """
-        check_follows_fit(self, X, "predict")
         cosines = self._cosines(X)
         return astype(array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
+    @rowwise
     def transform(self, X):
         """Return the cosines with the centres.
 
@@ -204,12 +217,10 @@ default="k-means++"
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        check_follows_fit(self, X, "transform")
         return self._cosines(X)
 
-    def _costs(self, X):
-        cosines = self._cosines(X)
-        return 1 - astype(array_namespace(cosines).max(cosines, axis=1), "float64")
+    def _row_scores(self, X):
+        return to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
 
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")

@@ -3,6 +3,7 @@
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._figures import MissingPackageError
 from kaucus.experiments._measure import best_of, describe_machine, peak_memory, timed
+from kaucus.experiments._picture_figures import draw_picture_model
 from kaucus.experiments._runner import Settings, run_paper
 from kaucus.experiments._spec import (
     SpecError,
@@ -21,6 +22,7 @@ __all__ = [
     "UnknownPaperError",
     "best_of",
     "describe_machine",
+    "draw_picture_model",
     "list_papers",
     "load_paper",
     "load_split",

@@ -43,8 +43,8 @@ def load_split(
         Number of training rows; None takes all.
     sample : {"first", "random"}, default="first"
         Which training rows: the first ones, or a random subset by the seed.
-    dtype : {"float32", "float64"}, default="float64"
-        Precision of the returned rows.
+    dtype : {"float32", "float64", "uint8"}, default="float64"
+        Type of the returned rows; ``"uint8"`` is for pictures.
     seed : int, default=0
         For the random subset, and for the halves of a UCI set.
     data_home : path, default=None

@@ -179,7 +179,7 @@ def _colour_map() -> Any:
 def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
     """Show the representatives of digits with the largest weights."""
     split = load_split("digits")
-    model = KMeansKernelClassifier(20, random_state=0, C=10.0)
+    model = KMeansKernelClassifier(20, learn_metric=False, random_state=0, C=10.0)
     accuracy = model.fit(split.X_train, split.y_train).score(split.X_test, split.y_test)
     axes = figure.subplots(n_shown, len(model.classes_))
     for column, label in zip(axes.T, model.classes_, strict=True):

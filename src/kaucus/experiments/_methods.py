@@ -9,7 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
-from kaucus import KMeansKernelClassifier, LSSVMClassifier, PatchVotingClassifier
+from kaucus import (
+    KMeansKernelClassifier,
+    LSSVMClassifier,
+    PatchKernelClassifier,
+    PatchVotingClassifier,
+)
 from kaucus.evaluation import clustering_accuracy, compare_kernels
 from kaucus.kernels import resolve_kernel
 from kaucus.preprocessing import FourierFeatures, UnitNormalizer
@@ -76,6 +81,13 @@ def digit_classifier(
         coef0=0.0,
         C=C,
         probability=False,
+    )
+
+
+def picture_classifier(**options: Any) -> PatchKernelClassifier:
+    """Return the classifier of pictures by a kernel of patches; lists are tuples."""
+    return PatchKernelClassifier(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     )
 
 

@@ -15,6 +15,7 @@ from kaucus.experiments._methods import (
     PrintedHybrid,
     fourier_classifier,
     patch_classifier,
+    picture_classifier,
     pixel_classifier,
 )
 from kaucus.experiments._svm_grid import measure_grid
@@ -64,6 +65,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "patches, kmeans-kernel": patch_classifier,
     "patches, kmeans-kernel, all rows": patch_classifier,
     "patches of 26 x 26, kmeans-kernel, all rows": patch_classifier,
+    "patch-kernel": picture_classifier,
     "kernel-kmeans-runs": ClusterRuns,
     "picked-kernel": PickedKernel,
     "kaczmarz-mp as printed": PrintedHybrid,

@@ -12,6 +12,7 @@ from kaucus.experiments._image_figures import (
     draw_misread,
     draw_points,
 )
+from kaucus.experiments._picture_figures import draw_patches
 from kaucus.experiments._registry import look_up
 from kaucus.experiments._report import Row, markdown_report, report_lines, summarise
 from kaucus.experiments._runner import Outcome, Settings, run_paper
@@ -27,6 +28,7 @@ FIGURES = {
     "misread": draw_misread,
     "confusion": draw_confusion,
     "points": draw_points,
+    "patches": draw_patches,
 }
 # Functions of (paper, outcome, output folder, data_home) that return what is Derived.
 DERIVATIONS = {"cluster-rbf": derive_cluster_rbf}

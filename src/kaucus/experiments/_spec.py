@@ -58,7 +58,7 @@ class Cell:
     normalize: str | None = None
     """Preprocessing before the method, a name in ``PREPROCESSING``."""
     dtype: str = "float64"
-    """Precision of the data, ``"float32"`` or ``"float64"``."""
+    """Type of the data, ``"float32"``, ``"float64"``, or ``"uint8"`` of pictures."""
     note: str = ""
     """What a reader must know about the comparison."""
     at_step: int | None = None
@@ -108,7 +108,8 @@ class Figure:
     """``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
     fit. ``"misread"``: the test images of the wrong class. ``"confusion"``: the
     confusion matrix; these two need ``keep_predictions``. ``"points"``: the selected
-    data sets of the plane; see ``draw_points``."""
+    data sets of the plane; see ``draw_points``. ``"patches"``: filters, responses and
+    the hardest pictures of a model of patches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +143,8 @@ _CHOICES = {
     "metric": tuple(METRICS),
     "sample": ("first", "random"),
     "normalize": tuple(PREPROCESSING),
-    "dtype": ("float32", "float64"),
-    "kind": ("curve", "history", "misread", "confusion", "points"),
+    "dtype": ("float32", "float64", "uint8"),
+    "kind": ("curve", "history", "misread", "confusion", "points", "patches"),
 }
 _PAPERS = resources.files("kaucus.experiments") / "papers"
 

@@ -3,7 +3,7 @@
 Nothing is fitted here.
 """
 
-from kaucus.kernels._base import Kernel, kernel_diagonal, row_pairs
+from kaucus.kernels._base import Kernel
 from kaucus.kernels._cluster_rbf import ClusterRBF
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._expansion import kernel_expansion
@@ -16,8 +16,11 @@ from kaucus.kernels._mahalanobis import (
     regularisation_text,
     regularise_covariances,
 )
+from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers
+from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
+from kaucus.kernels._patch_kernel import PatchKernel, add_gaussian, learn_distances
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
 from kaucus.kernels._radial import Cauchy, Exponential, Gaussian, Laplacian
 from kaucus.kernels._resolve import (
@@ -29,6 +32,7 @@ from kaucus.kernels._resolve import (
     resolve_gamma,
     resolve_kernel,
 )
+from kaucus.kernels._tiles import kernel_diagonal, row_pairs
 
 __all__ = [
     "CallableKernel",
@@ -36,18 +40,24 @@ __all__ = [
     "ClusterRBF",
     "Cosine",
     "Exponential",
+    "FilterGroup",
     "GammaPath",
     "Gaussian",
+    "KeptFeatures",
     "Kernel",
     "KernelOperator",
     "Laplacian",
     "Linear",
     "MahalanobisRBF",
+    "MappedKernel",
     "NearestCenter",
+    "PatchKernel",
     "Polynomial",
     "Precomputed",
     "Regularised",
+    "RowMap",
     "Sigmoid",
+    "add_gaussian",
     "cell_numbers",
     "fill_constant_columns",
     "gamma_path",
@@ -58,8 +68,10 @@ __all__ = [
     "kernel_names",
     "kernels_with_gamma",
     "known_by_name",
+    "learn_distances",
     "matrices_of",
     "median_gamma",
+    "metric_root",
     "path_kernel",
     "regularisation_text",
     "regularise_covariances",

@@ -4,45 +4,23 @@ A kernel object is immutable, knows its parameters and nothing else: no data, no
 fitting. A subclass gives ``prepare`` (once per set of rows, where they must be made
 ready), ``tile`` (one block of the matrix, from prepared rows) and ``diag``; the rest is
 here.
-
-Rows in memory are made ready once, and tiles are computed in threads. Rows of the host
-(:class:`~kaucus.backend.HostRows`) are copied to the device for each tile, the next
-while the last are worked on, and made ready there: that costs (h + w) d for a tile of
-h × w, beside h w d for the tile itself, and nothing of the size of all rows is on the
-device.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
-
-import numpy as np
 
 from kaucus.backend import (
     Array,
-    HostRows,
     array_namespace,
-    as_like,
     astype,
     device_of,
     dtype_name,
-    for_each_block,
     is_sparse,
     is_torch,
-    itemsize,
-    mirror_upper,
     n_workers,
-    on_gpu,
     product_into,
-    resolve_budget,
-    row_blocks,
-    rows_in_order,
     sqrt,
-    stream_blocks,
-    symmetric_tiles,
-    tile_shape,
-    tiles,
 )
 from kaucus.kernels._distances import (
     Rows,
@@ -51,6 +29,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
+from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
 
 
 class Kernel(ABC):
@@ -127,6 +106,31 @@ class Kernel(ABC):
     def diag(self, X: Array) -> Array:
         """Return k(x, x) for each row, (n,), without the matrix."""
 
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        """Yield the gradients by x of each function f_j(x) = Σ_q a_qj k(x, z_q).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Z : array of shape (m, d)
+        coef : array of shape (m, t)
+
+        Yields
+        ------
+        array of shape (n, d)
+            For each of the t functions. 0 from a point at which a kernel has no
+            gradient, as exp(−‖x − z‖) at x = z.
+        """
+        raise no_gradient(self)
+
+
+def no_gradient(kernel: Kernel) -> NotImplementedError:
+    """Return the error for a kernel whose derivative is not known."""
+    return NotImplementedError(
+        f"{kernel!r} has no gradient here; use 'rbf', 'exponential', 'cauchy', "
+        "'laplacian', 'linear', 'poly' or 'sigmoid'."
+    )
+
 
 def _result_dtype(X: Array):
     return getattr(array_namespace(X), dtype_name(X))
@@ -150,6 +154,15 @@ class InnerProductKernel(Kernel):
     @abstractmethod
     def of_inner_products(self, G: Array) -> Array:
         """Turn inner products into the kernel; may overwrite ``G``."""
+
+    def slope_of_inner_products(self, G: Array) -> Array:
+        """Return the derivative of the kernel by the inner product; may overwrite."""
+        raise no_gradient(self)
+
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        slope = self.slope_of_inner_products(inner_products(X, Z))
+        for j in range(coef.shape[1]):
+            yield (slope * coef[:, j][None, :]) @ Z
 
 
 class UnitDiagonalKernel(Kernel):
@@ -177,208 +190,16 @@ class DistanceKernel(UnitDiagonalKernel):
     def of_squared_distances(self, D: Array) -> Array:
         """Turn squared distances into the kernel; may overwrite ``D``."""
 
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        """Return the derivative of the kernel by ‖x − y‖², 0 where it has none.
 
-# ---- the rows and columns of tiles ---------------------------------------------------
-
-
-Tile = tuple[slice, slice]
-"""Rows and columns of a tile."""
-
-Write = Callable[[Array, Any, Any], None]
-"""``write(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
-
-# What a tile takes for each of its rows and columns, in rows: two being copied, two
-# cast, shifted, and with norms added for the product.
-_COPIES = 6
-# A kernel makes about this many temporaries as large as its tile.
-_TEMPORARIES = 4
-# Tiles of a small matrix may take as much.
-_LEAST_FOR_TILES = 8 * 2**20
-# Entries of the largest tile: a square of 8,192. The higher it is, the fewer times all
-# columns are copied.
-_TILE_ENTRIES = 2**26
-
-
-class PreparedPairs:
-    """Rows and columns of k(X, Y), made ready once.
-
-    ``owned`` are those of them whose copies this object holds; None: both.
-    """
-
-    def __init__(
-        self, kernel: "Kernel", like: Array, rows: Any, columns: Any, owned=None
-    ) -> None:
-        self._kernel, self._like = kernel, like
-        self._rows, self._columns = rows, columns
-        both = (rows,) if columns is rows else (rows, columns)
-        self._owned = both if owned is None else owned
-        self.shape = (int(rows.values.shape[0]), int(columns.values.shape[0]))
-
-    def tile_shape(self, budget: int) -> tuple[int, int]:
-        """Return rows and columns of a tile for which there is memory."""
-        return tile_shape(self._like, self.shape[1], budget)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of copies of the rows, which are held for the tiles."""
-        return sum(copied_bytes(rows) for rows in self._owned)
-
-    def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows and the columns of each tile."""
-        return ((self._rows.block(i), self._columns.block(j)) for i, j in tiles)
-
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
-        """Write the tiles of a matrix, in threads.
-
-        Of a symmetric matrix one half is written so, and copied to the other.
+        May overwrite ``D``.
         """
+        raise no_gradient(self)
 
-        def fill(block: Tile) -> None:
-            rows, columns = block
-            write(out[block], self._rows.block(rows), self._columns.block(columns))
-            if symmetric:
-                _mirror(out, block)
-
-        workers = self._kernel.n_workers(self._like)
-        for_each_block(fill, tiles_of(self.shape, tile, symmetric), workers=workers)
-
-    def part(self, rows=None, columns=None) -> "PreparedPairs":
-        """Return the pairs of the rows and columns with these numbers; None: all."""
-        new_rows = self._rows if rows is None else _taken(self._rows, rows)
-        new_columns = (
-            self._columns if columns is None else _taken(self._columns, columns)
-        )
-        owned = [new_rows] if rows is not None else []
-        owned += [new_columns] if columns is not None else []
-        pair = (new_rows, new_columns)
-        return PreparedPairs(self._kernel, self._like, *pair, owned=owned)
-
-
-class StreamedPairs:
-    """Rows and columns of k(X, Y), copied to the device for each tile."""
-
-    held_bytes = 0
-
-    def __init__(self, kernel: "Kernel", X: Array, Y: Array) -> None:
-        self._kernel, self._X, self._Y = kernel, X, Y
-        self.shape = (int(X.shape[0]), int(Y.shape[0]))
-        self._room = min(x.buffer_bytes for x in (X, Y) if isinstance(x, HostRows))
-
-    def tile_shape(self, budget: int) -> tuple[int, int]:
-        """Return rows and columns of a tile for which there is memory.
-
-        As square as possible, with half of the memory for streamed rows for its rows,
-        and half for its columns.
-        """
-        entries = min(budget, self._room) // (_TEMPORARIES * itemsize(self._X))
-        entries = max(min(entries, _TILE_ENTRIES), 1)
-        most = max(self._room // (2 * _bytes_per_row(self._X)), 1)
-        width = max(min(math.isqrt(entries), most, self.shape[1]), 1)
-        return max(min(entries // width, most), 1), width
-
-    def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows and the columns of each tile.
-
-        They are to be used up before the next ones are asked for.
-        """
-        tiles = list(tiles)
-        some_rows = stream_blocks(self._X, [rows for rows, _ in tiles])
-        some_columns = stream_blocks(self._Y, [columns for _, columns in tiles])
-        for x, y in zip(some_rows, some_columns, strict=True):
-            yield self._kernel.prepare_pair(x, y)
-
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
-        """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
-        blocks = tiles_of(self.shape, tile, symmetric)
-        for block, pair in zip(blocks, self.iterate(blocks), strict=True):
-            write(out[block], *pair)
-            if symmetric:
-                _mirror(out, block)
-
-    def part(self, rows=None, columns=None) -> "StreamedPairs":
-        """Return the pairs of the rows and columns with these numbers; None: all."""
-        X = self._X if rows is None else rows_in_order(self._X, rows)
-        Y = self._Y if columns is None else rows_in_order(self._Y, columns)
-        return StreamedPairs(self._kernel, X, Y)
-
-
-RowPairs = PreparedPairs | StreamedPairs
-
-
-def _taken(rows: Any, numbers: np.ndarray) -> Any:
-    values = rows.values
-    return rows.taken(numbers if is_sparse(values) else as_like(numbers, values))
-
-
-def copied_bytes(rows: Any) -> int:
-    """Return the bytes of a shifted copy of rows, 0 where they were not copied."""
-    values = rows.values
-    if getattr(rows, "given", None) is None:
-        return 0
-    return itemsize(values) * values.shape[0] * values.shape[1]
-
-
-def bytes_for_tiles(out: Array) -> int:
-    """Return the bytes for tiles at work: on the host, no more than the matrix has."""
-    free = resolve_budget(None, out)
-    if on_gpu(out):
-        return free
-    return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
-
-
-def row_pairs(kernel: "Kernel", X: Array, Y: Array | None = None) -> RowPairs:
-    """Return the rows and columns of the tiles of a kernel matrix.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-    Y : array, CSR matrix or HostRows of shape (m, d), default=None
-        None means ``X``.
-
-    Returns
-    -------
-    PreparedPairs or StreamedPairs
-        The second where rows stay on the host.
-    """
-    if isinstance(X, HostRows) or isinstance(Y, HostRows):
-        return StreamedPairs(kernel, X, X if Y is None else Y)
-    return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
-
-
-def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:
-    """Return the tiles of a matrix; of a symmetric one, those that are computed."""
-    return symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
-
-
-def _mirror(out: Array, block: Tile) -> None:
-    """Write the mirror image of a tile of :func:`symmetric_tiles`."""
-    rows, columns = block
-    if columns.start == rows.start:
-        mirror_upper(out[rows, rows])
-        columns = slice(rows.stop, columns.stop)
-    out[columns, rows] = out[rows, columns].T
-
-
-def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
-    """Return k(x, x) of each row.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-
-    Returns
-    -------
-    array of shape (n,)
-        In the precision of ``X``.
-    """
-    if not isinstance(X, HostRows):
-        return kernel.diag(X)
-    blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.buffer_bytes))
-    parts = [kernel.diag(block) for block in stream_blocks(X, blocks)]
-    return array_namespace(X).concat(parts)
-
-
-def _bytes_per_row(X: Array) -> int:
-    return _COPIES * itemsize(X) * X.shape[1]
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        x_rows, z_rows = self.prepare_pair(X, Z)
+        slope = self.slope_of_squared_distances(squared_distances(x_rows, z_rows))
+        X, Z = x_rows.values, z_rows.values
+        for a in (2 * coef[:, j] for j in range(coef.shape[1])):
+            yield X * (slope @ a)[:, None] - (slope * a[None, :]) @ Z

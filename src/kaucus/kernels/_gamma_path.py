@@ -16,14 +16,10 @@ from kaucus.backend import (
     array_namespace,
     device_of,
 )
-from kaucus.kernels._base import (
-    DistanceKernel,
-    Kernel,
-    PreparedPairs,
-    bytes_for_tiles,
-)
+from kaucus.kernels._base import DistanceKernel, Kernel
 from kaucus.kernels._cluster_rbf import CellRows, ClusterRBF, by_pairs_of_cells
 from kaucus.kernels._distances import squared_distances
+from kaucus.kernels._tiles import PreparedPairs, bytes_for_tiles
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from kaucus.backend import (
     take_rows,
     times_split,
 )
-from kaucus.kernels._base import Kernel, RowPairs, Tile, tiles_of
+from kaucus.kernels._base import Kernel
+from kaucus.kernels._tiles import RowPairs, Tile, tiles_of
 
 # A block of a stored matrix is in cache when it is multiplied; a GPU wants more.
 _BLOCK_BYTES_CPU = 8 * 2**20

@@ -32,12 +32,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.kernels._base import (
-    Kernel,
-    RowPairs,
-    kernel_diagonal,
-    row_pairs,
-)
+from kaucus.kernels._base import Kernel
 from kaucus.kernels._given import Precomputed
 from kaucus.kernels._kept import (
     KeptRows,
@@ -47,6 +42,7 @@ from kaucus.kernels._kept import (
     transposed_part,
     zeros_like_product,
 )
+from kaucus.kernels._tiles import RowPairs, kernel_diagonal, row_pairs
 
 Result = TypeVar("Result")
 

@@ -1,6 +1,6 @@
 """Kernels of an inner product: linear, polynomial, sigmoid, cosine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -33,6 +33,9 @@ class Linear(InnerProductKernel):
 
     def of_inner_products(self, G: Array) -> Array:
         return G
+
+    def slope_of_inner_products(self, G: Array) -> Array:
+        return array_namespace(G).ones_like(G)
 
     def diag(self, X: Array) -> Array:
         return astype(squared_norms(X), dtype_name(X))
@@ -78,6 +81,12 @@ class Polynomial(InnerProductKernel):
         if self.coef0 != 0:
             G += self.coef0
         return _power(G, int(self.degree))
+
+    def slope_of_inner_products(self, G: Array) -> Array:
+        if self.degree == 1:
+            return self.gamma * array_namespace(G).ones_like(G)
+        lower = replace(self, degree=int(self.degree) - 1)
+        return self.gamma * self.degree * lower.of_inner_products(G)
 
     def diag(self, X: Array) -> Array:
         return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))
@@ -128,6 +137,10 @@ class Sigmoid(InnerProductKernel):
         G *= self.gamma
         G += self.coef0
         return array_namespace(G).tanh(G)
+
+    def slope_of_inner_products(self, G: Array) -> Array:
+        K = self.of_inner_products(G)
+        return self.gamma * (1 - K * K)
 
     def diag(self, X: Array) -> Array:
         return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))

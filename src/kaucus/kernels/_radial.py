@@ -1,8 +1,9 @@
 """Kernels of a distance: Gaussian, exponential, Cauchy, Laplacian."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kaucus.backend import Array, exp, sqrt
+from kaucus.backend import Array, array_namespace, exp, sqrt
 from kaucus.kernels._base import DistanceKernel, UnitDiagonalKernel
 from kaucus.kernels._distances import Rows, manhattan_distances
 from kaucus.kernels._resolve import known_by_name
@@ -34,6 +35,11 @@ class Gaussian(DistanceKernel):
         D *= -self.gamma
         return exp(D)
 
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        D = self.of_squared_distances(D)
+        D *= -self.gamma
+        return D
+
 
 @known_by_name
 @dataclass(frozen=True)
@@ -64,6 +70,14 @@ class Exponential(DistanceKernel):
         D *= -self.gamma
         return exp(D)
 
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        # −γ k(d) / 2d; a row that is itself a point has no gradient from it.
+        xp = array_namespace(D)
+        d = sqrt(D)
+        slope = exp(-self.gamma * d)
+        slope *= -0.5 * self.gamma
+        return xp.where(d > 0, slope / xp.where(d > 0, d, xp.ones_like(d)), 0 * d)
+
 
 @known_by_name
 @dataclass(frozen=True)
@@ -91,6 +105,12 @@ class Cauchy(DistanceKernel):
         D *= self.gamma
         D += 1
         return 1 / D
+
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        K = self.of_squared_distances(D)
+        K *= K
+        K *= -self.gamma
+        return K
 
 
 @known_by_name
@@ -126,3 +146,13 @@ class Laplacian(UnitDiagonalKernel):
         D = manhattan_distances(X.values, Y.values)
         D *= -self.gamma
         return exp(D)
+
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        xp = array_namespace(X)
+        slope = -self.gamma * self(X, Z)
+        by_column = []
+        for c in range(X.shape[1]):
+            signs = xp.sign(X[:, c][:, None] - Z[:, c][None, :])
+            by_column.append((slope * signs) @ coef)
+        for j in range(coef.shape[1]):
+            yield xp.stack([column[:, j] for column in by_column], axis=1)

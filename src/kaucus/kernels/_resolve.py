@@ -13,8 +13,11 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    Block,
+    RowSource,
     array_namespace,
     astype,
+    dense_rows,
     is_sparse,
     row_blocks,
     take_rows,
@@ -180,23 +183,54 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     From row sums of x and of (x − m)², with the first entry for m: taking off a number
     of the data's size keeps the digits, and no second copy of X is made.
     """
-    xp = array_namespace(X, sample_weight)
-    if is_sparse(X):
-        sums = X.sum(axis=1, dtype="float64")
-        squares = X.multiply(X).sum(axis=1, dtype="float64")
-        sums, squares = (xp.reshape(xp.asarray(v), (-1,)) for v in (sums, squares))
-    else:
-        shift = astype(X[:1, :1], "float64")
-        sums, squares = [], []
-        for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**20):
-            block = astype(X[s, :], "float64") - shift
-            sums.append(xp.sum(block, axis=1))
-            squares.append(xp.sum(block**2, axis=1))
-        sums, squares = xp.concat(sums), xp.concat(squares)
+    if isinstance(X, RowSource):
+        shift = float(dense_rows(X, np.arange(1))[0, 0])
+        held = X if sample_weight is None else X.holding(to_numpy(sample_weight))
+        return held.reduce(_PartSums, shift, label="measure-rows").variance()
+    sums, squares = _row_sums(X, None)
+    xp = array_namespace(sums, sample_weight)
     weight = xp.ones_like(sums) if sample_weight is None else sample_weight
     n_entries = float(xp.sum(weight)) * X.shape[1]
     mean = float(xp.sum(weight * sums)) / n_entries
     return float(xp.sum(weight * squares)) / n_entries - mean * mean
+
+
+class _PartSums:
+    """Σ w, Σ w (x − m) and Σ w (x − m)² of the entries of a part of the rows."""
+
+    def __init__(self, block: Block, shift: float):
+        rows = block.rows
+        sums, squares = (to_numpy(v) for v in _row_sums(rows, shift))
+        weight = block.vectors[0] if block.vectors else None
+        weight = np.ones(len(sums)) if weight is None else weight
+        totals = (weight.sum() * rows.shape[1], weight @ sums, weight @ squares)
+        self.totals = np.asarray(totals, dtype=np.float64)
+
+    def merge(self, other: "_PartSums") -> None:
+        """Add those of other rows."""
+        self.totals = self.totals + other.totals
+
+    def variance(self) -> float:
+        """Return the variance of all entries."""
+        n_entries, total, squares = (float(v) for v in self.totals)
+        return squares / n_entries - (total / n_entries) ** 2
+
+
+def _row_sums(X: Array, shift: float | None) -> tuple[Array, Array]:
+    """Return Σ (x − m) and Σ (x − m)² of each row; m is 0 in a CSR matrix."""
+    xp = array_namespace(X)
+    if is_sparse(X):
+        sums = X.sum(axis=1, dtype="float64")
+        squares = X.multiply(X).sum(axis=1, dtype="float64")
+        return tuple(xp.reshape(xp.asarray(v), (-1,)) for v in (sums, squares))
+    middle = astype(X[:1, :1], "float64") if shift is None else shift
+    nothing = astype(X[:0, 0], "float64")
+    sums, squares = [nothing], [nothing]
+    for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**20):
+        block = astype(X[s, :], "float64") - middle
+        sums.append(xp.sum(block, axis=1))
+        squares.append(xp.sum(block**2, axis=1))
+    return xp.concat(sums), xp.concat(squares)
 
 
 # ---- the median heuristic ------------------------------------------------------------

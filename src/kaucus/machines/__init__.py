@@ -3,7 +3,23 @@
 Knows rows, classes and numbers; not estimators, their parameters or their warnings.
 """
 
+from kaucus.machines._folds import Family
+from kaucus.machines._metric import (
+    FoundMetric,
+    enough_rows,
+    only_scaled,
+    search_metric,
+)
+from kaucus.machines._metric_search import MetricOptions
 from kaucus.machines._partial import PartialFit
+from kaucus.machines._picture_search import ALTERNATIVES, PicturePlan
+from kaucus.machines._picture_search import CS as PICTURE_CS
+from kaucus.machines._picture_search import GAMMAS as PICTURE_GAMMAS
+from kaucus.machines._pictures import (
+    PictureModel,
+    fit_pictures,
+    picture_decision_values,
+)
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES
@@ -23,21 +39,34 @@ from kaucus.machines._tuning import (
 )
 
 __all__ = [
+    "ALTERNATIVES",
     "AUTO_KERNELS",
     "CS",
     "GAMMA_FACTORS",
     "SIZES",
     "USUAL_JITTER",
     "ClassTargets",
+    "Family",
+    "FoundMetric",
+    "MetricOptions",
     "Model",
     "NumberTargets",
+    "PICTURE_CS",
+    "PICTURE_GAMMAS",
     "PartialFit",
+    "PictureModel",
+    "PicturePlan",
     "Plan",
     "Problem",
     "all_classes",
+    "enough_rows",
     "fit_represented",
     "left_out_shares",
     "one_vs_rest_targets",
+    "only_scaled",
+    "search_metric",
+    "fit_pictures",
+    "picture_decision_values",
     "search_table",
     "warn_at_edge",
 ]

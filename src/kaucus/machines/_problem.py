@@ -2,22 +2,32 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     NotPositiveDefiniteError,
     as_like,
+    astype,
+    concat_rows,
+    dense_rows,
     dtype_name,
+    is_numpy,
+    itemsize,
+    resolve_budget,
     take_rows,
     to_numpy,
 )
-from kaucus.kernels import Kernel, kernel_expansion
+from kaucus.kernels import Kernel, RowMap, kernel_expansion
 from kaucus.machines._targets import Targets, all_classes
 from kaucus.representatives import KMeansOptions, Representatives
 from kaucus.solvers import LSSVMSolution, fit_shift
+
+if TYPE_CHECKING:
+    from kaucus.machines._metric_search import MetricOptions
 
 # Rows whose values by models that have not seen them are wanted.
 UNSEEN_ROWS = 2000
@@ -34,6 +44,8 @@ class Problem(NamedTuple):
     """How many rows each counts for, (n,)."""
     fit_weight: np.ndarray | None
     """The same times the weight of its class, (n,)."""
+    row_map: RowMap | None = None
+    """By which the rows were mapped to a learned metric."""
 
     @classmethod
     def of(cls, rows: Array, targets: Targets, weight: np.ndarray | None) -> "Problem":
@@ -45,11 +57,29 @@ class Problem(NamedTuple):
         """Number of rows."""
         return int(self.rows.shape[0])
 
+    def present(self) -> np.ndarray:
+        """Return the numbers of the rows that have a weight."""
+        weight = self.fit_weight
+        return np.arange(self.n) if weight is None else np.flatnonzero(weight)
+
     def part(self, numbers: np.ndarray) -> "Problem":
         """Return the problem of some of the rows."""
         targets = self.targets.like(self.targets.values[numbers])
-        weights = (None if w is None else w[numbers] for w in self[2:])
-        return Problem(take_rows(self.rows, numbers), targets, *weights)
+        weights = (None if w is None else w[numbers] for w in self[2:4])
+        rows = take_rows(self.rows, numbers)
+        return Problem(rows, targets, *weights, self.row_map)
+
+    def mapped(self, row_map: RowMap, memory_budget: int | str | None) -> "Problem":
+        """Return the problem with its rows in a metric.
+
+        Copies that would take more than a quarter of the budget are made block by
+        block, whenever they are needed.
+        """
+        rows, budget = self.rows, resolve_budget(memory_budget, self.rows)
+        size = itemsize(rows) * self.n * row_map.n_components
+        if is_numpy(rows) and 4 * size > budget:
+            rows = HostRows(rows, rows[:1, :], budget // 8)
+        return self._replace(rows=row_map(rows), row_map=row_map)
 
 
 class Plan(NamedTuple):
@@ -72,6 +102,8 @@ class Plan(NamedTuple):
     memory_budget: int | str | None = None
     progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None
     """Returns the callback ``(n_done, n_total)`` of a stage, or None."""
+    metric: "MetricOptions | None" = None
+    """Where a metric is searched together with kernel and C."""
     streamed: bool = False
     """Whether more rows will come, whose equations are added to those of these."""
     grows_fully: bool = False
@@ -173,3 +205,23 @@ def _with_shift(model: Model) -> Model:
         solution=model.solution._replace(intercept=moved),
         unseen=model.unseen._replace(values=values + shift),
     )
+
+
+def in_given_columns(
+    model: Model, problem: Problem, row_map: RowMap
+) -> Representatives:
+    """Return the representatives of a model of mapped rows in the columns of the rows.
+
+    Those that are rows are taken from them.
+    """
+    chosen, n_rows = model.representatives, len(model.hard_rows)
+    n = chosen.points.shape[0]
+    if n == problem.n and n_rows == 0:
+        groups = problem.targets.clusters(problem.weight)
+        rows = dense_rows(problem.rows, np.argsort(groups, kind="stable"))
+        return chosen._replace(points=as_like(rows, chosen.points))
+    points = row_map.back(chosen.points[: n - n_rows, :])
+    if n_rows:
+        hard = as_like(dense_rows(problem.rows, model.hard_rows), points)
+        points = concat_rows(points, astype(hard, dtype_name(points)))
+    return chosen._replace(points=points)

@@ -1,6 +1,7 @@
 """Fit a kernel machine on representatives: a problem and a plan in, a model out.
 
-    1  tune        choose kernel, gamma and C by leave-one-out on some rows
+    1  tune        choose kernel, gamma and C by leave-one-out on some rows; or a metric
+                   with them, by rows held out, in which everything else is then done
     2  choose      cluster each group of rows by k-means: the first representatives
     3  accumulate  sum the normal equations of all rows on the kernel columns of these
     4  solve       for the coefficients
@@ -30,6 +31,7 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
+from kaucus.kernels import MappedKernel
 from kaucus.machines._problem import (
     NO_ROWS,
     UNSEEN_ROWS,
@@ -39,13 +41,14 @@ from kaucus.machines._problem import (
     Unseen,
     calibrated,
     errors_at,
+    in_given_columns,
     joined_unseen,
     unseen_values,
     values_of,
 )
 from kaucus.machines._sizes import Growth, plan_growth
 from kaucus.machines._targets import Targets, left_out_shares
-from kaucus.machines._tuning import Tuning, tune
+from kaucus.machines._tuning import Tuning, choose_kernel
 from kaucus.representatives import (
     Representatives,
     represent_classes,
@@ -93,7 +96,18 @@ def fit_represented(
     MemoryError
         If the plan does not fit into its memory budget.
     """
-    tuning = _tune(problem, plan, rng) if tuned is None else tuned
+    tuning = choose_kernel(problem, plan, rng) if tuned is None else tuned
+    if not isinstance(tuning.kernel, MappedKernel):
+        return _fit_tuned(problem, plan, tuning, rng)
+    kernel, row_map = tuning.kernel.kernel, tuning.kernel.row_map
+    mapped = problem.mapped(row_map, plan.memory_budget)
+    model = _fit_tuned(mapped, plan, tuning._replace(kernel=kernel), rng)
+    chosen = in_given_columns(model, problem, row_map)
+    return model._replace(kernel=tuning.kernel, representatives=chosen)
+
+
+def _fit_tuned(problem: Problem, plan: Plan, tuning: Tuning, rng) -> Model:
+    """Fit with a known kernel and C."""
     groups = problem.targets.clusters(problem.weight)
     growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
     held = _hold_out(problem, growth, rng)
@@ -102,29 +116,6 @@ def fit_represented(
     with errors_at(tuning.C), products_in(plan.precision):
         model = fit.coefficients(chosen, groups, growth, held)
         return calibrated(model, problem, plan, rng)
-
-
-# ---- 1. tune -------------------------------------------------------------------------
-
-
-def _tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tuning:
-    """Choose kernel and C by leave-one-out, where there is a choice."""
-    Y, loss = problem.targets.search(problem.fit_weight)
-    with errors_at(max(plan.Cs)):
-        found = tune(
-            plan.kernels,
-            plan.Cs,
-            problem.rows,
-            Y,
-            loss=loss,
-            weight=problem.fit_weight,
-            shares=left_out_shares(problem.weight),
-            rng=rng,
-            callback=plan.progress("kernel"),
-            memory_budget=plan.memory_budget,
-        )
-    release_freed_memory()
-    return found
 
 
 # ---- 2. choose -----------------------------------------------------------------------
@@ -153,6 +144,11 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
         callback=plan.progress(problem.targets.clustered),
     )
     release_freed_memory()
+    row_map = problem.row_map
+    if row_map is not None and chosen.points.shape[0] < problem.n:
+        # As they will be when they are given back in the columns of the user.
+        points = row_map(row_map.back(chosen.points))
+        chosen = chosen._replace(points=points)
     if len(held) == 0:
         return chosen
     # Rows held out are spoken for, too.
@@ -247,7 +243,7 @@ class _Fit(NamedTuple):
         self, problem: Problem, points, growth: Growth, held, loo_rows, first_fit
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
-        rows, targets, weight, fit_weight = problem
+        rows, targets, weight, fit_weight, _ = problem
         Y = targets.columns()
         columns = (self.tuning.kernel, rows, as_like(Y, points), points)
         options: dict[str, Any] = {

@@ -15,6 +15,7 @@ from kaucus.solvers import (
     Hardness,
     classification_score,
     log_losses,
+    log_losses_of_rows,
     margin_hardness,
     random_hardness,
     regression_score,
@@ -72,6 +73,12 @@ class ClassTargets(NamedTuple):
 
         return self.columns(), loss
 
+    def losses(
+        self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
+    ) -> np.ndarray:
+        """Return the log-loss of each of some rows by c models, (r, c)."""
+        return log_losses_of_rows(values, self.values[rows], _some(weight, rows))
+
     def score(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
     ) -> float:
@@ -119,6 +126,16 @@ class NumberTargets(NamedTuple):
     def search(self, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
         """Return columns by whose squared errors kernels and C are compared."""
         return self.values / _spread(self.values, weight), None
+
+    def losses(
+        self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
+    ) -> np.ndarray:
+        """Return the squared error of each of some rows by c models, (r, c).
+
+        ``values`` and targets are in units of each output's spread.
+        """
+        targets = self.values[rows] / _spread(self.values, weight)
+        return np.mean((values - targets[:, None, :]) ** 2, axis=2)
 
     def score(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray

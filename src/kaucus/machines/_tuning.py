@@ -18,8 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.backend import as_like, dense_rows, take_rows, warn_user
-from kaucus.kernels import Kernel
+from kaucus.backend import (
+    as_like,
+    dense_rows,
+    release_freed_memory,
+    take_rows,
+    warn_user,
+)
+from kaucus.kernels import Kernel, MappedKernel
+from kaucus.machines._metric import enough_rows, search_metric
+from kaucus.machines._problem import Plan, Problem, errors_at
+from kaucus.machines._targets import left_out_shares
 from kaucus.solvers import affordable_search, search_on_representatives
 
 # By so much, relative to its own size, the score must still rise towards an end of the
@@ -163,6 +172,37 @@ class Tuning(NamedTuple):
     results: dict[str, np.ndarray]
     """A row for every kernel and C (see ``_search_table``); the score is minus the
     leave-one-out loss, in which the Gaussian has its handicap."""
+
+
+def choose_kernel(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tuning:
+    """Choose kernel and C by leave-one-out, or with a metric by rows held out."""
+    if plan.metric is not None and enough_rows(problem.n, problem.fit_weight):
+        found = search_metric(
+            problem,
+            plan.metric,
+            rng,
+            callback=plan.progress("stage"),
+            memory_budget=plan.memory_budget,
+        )
+        release_freed_memory()
+        kernel = MappedKernel(found.kernel, found.row_map)
+        return Tuning(kernel, found.C, found.results)
+    Y, loss = problem.targets.search(problem.fit_weight)
+    with errors_at(max(plan.Cs)):
+        found = tune(
+            plan.kernels,
+            plan.Cs,
+            problem.rows,
+            Y,
+            loss=loss,
+            weight=problem.fit_weight,
+            shares=left_out_shares(problem.weight),
+            rng=rng,
+            callback=plan.progress("kernel"),
+            memory_budget=plan.memory_budget,
+        )
+    release_freed_memory()
+    return found
 
 
 def tune(

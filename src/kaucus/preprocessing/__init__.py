@@ -1,5 +1,6 @@
 """scikit-learn transformers, most of them for images."""
 
+from kaucus.preprocessing._dictionary import PatchDictionary
 from kaucus.preprocessing._fourier import FourierFeatures
 from kaucus.preprocessing._patches import ImagePatches, iter_patches, patch_view
 from kaucus.preprocessing._scaling import UnitNormalizer
@@ -10,6 +11,7 @@ __all__ = [
     "FourierFeatures",
     "GaussianWindow",
     "ImagePatches",
+    "PatchDictionary",
     "iter_patches",
     "patch_view",
 ]

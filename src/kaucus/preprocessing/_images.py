@@ -16,6 +16,9 @@ from sklearn.base import OneToOneFeatureMixin
 from kaucus.backend import Array, dtype_name, warn_user
 from kaucus.preprocessing._rows import RowTransformer
 
+# Columns of well-known sets of pictures, and the shape of a row.
+KNOWN_SHAPES = {784: (28, 28), 1024: (32, 32), 3072: (3, 32, 32)}
+
 
 def resolve_image_shape(
     image_shape: Sequence[int] | None, n_features: int
@@ -39,6 +42,33 @@ def resolve_image_shape(
         )
     _warn_of_channels_last(shape)
     return shape
+
+
+def resolve_picture_shape(
+    image_shape: Sequence[int] | None, n_features: int
+) -> tuple[int, int, int]:
+    """Return (channels, height, width) of pictures; None is guessed from the columns.
+
+    >>> resolve_picture_shape((28, 28), 784), resolve_picture_shape(None, 3072)
+    ((1, 28, 28), (3, 32, 32))
+    """
+    if image_shape is None and n_features not in KNOWN_SHAPES:
+        known = ", ".join(f"{n} ({s})" for n, s in KNOWN_SHAPES.items())
+        raise ValueError(
+            f"The shape of pictures with n_features={n_features} cannot be guessed "
+            f"from X, other than for these numbers of columns: {known}. Pass "
+            "image_shape=(height, width) or (channels, height, width)."
+        )
+    shape = resolve_image_shape(
+        KNOWN_SHAPES[n_features] if image_shape is None else image_shape, n_features
+    )
+    if len(shape) not in (2, 3):
+        raise ValueError(
+            f"image_shape={image_shape!r} has {len(shape)} axes; pictures need "
+            "(height, width) or (channels, height, width)."
+        )
+    channels, height, width = (1, *shape)[-3:]
+    return channels, height, width
 
 
 def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -94,8 +124,11 @@ class ImageTransformer(RowTransformer):
 
     image_shape: Any
 
+    # What an image's shape is; pictures have three axes, and may leave it to a guess.
+    _resolve_shape = staticmethod(resolve_image_shape)
+
     def _prepare(self, X) -> None:
-        self.image_shape_ = resolve_image_shape(self.image_shape, X.shape[1])
+        self.image_shape_ = self._resolve_shape(self.image_shape, X.shape[1])
         self._prepare_images(X)
 
     def _prepare_images(self, X) -> None:

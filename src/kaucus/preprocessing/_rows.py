@@ -5,7 +5,12 @@ from typing import Any
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.contract import FollowsX, check_follows_fit, validate_data
+from kaucus.contract import (
+    FollowsX,
+    is_dask,
+    rowwise,
+    validate_data,
+)
 
 
 class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
@@ -16,6 +21,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
     """
 
     _dtype: Any = "numeric"
+    _dask_fit = "columns"
 
     def fit(self, X, y=None):
         """Check the data and the parameters; no value of the data is used.
@@ -47,10 +53,13 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features_out)
             As from ``transform``.
         """
+        if is_dask(X):
+            return self.fit(X).transform(X)
         X = validate_data(self, X, dtype=self._dtype)
         self._prepare(X)
         return self._transform(X)
 
+    @rowwise
     def transform(self, X):
         """Transform each row.
 
@@ -64,7 +73,6 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
             Of the library and on the device of ``X``.
         """
         check_is_fitted(self)
-        check_follows_fit(self, X, "transform")
         return self._transform(validate_data(self, X, reset=False, dtype=self._dtype))
 
     def _prepare(self, X) -> None:

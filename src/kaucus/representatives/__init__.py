@@ -21,6 +21,7 @@ from kaucus.representatives._kernel_kmeans import (
 )
 from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
 from kaucus.representatives._lloyd import KMeansResult, kmeans
+from kaucus.representatives._parts import part_labels
 from kaucus.representatives._per_class import (
     KMeansOptions,
     Representatives,

@@ -42,8 +42,7 @@ from kaucus.representatives._feature_means import (
     run_of,
 )
 from kaucus.representatives._gram import KernelMatrix
-from kaucus.representatives._lloyd import reseed_empty
-from kaucus.representatives._seeding import clearly_less, seeds_by_cost
+from kaucus.representatives._seeding import clearly_less, reseed_empty, seeds_by_cost
 
 # Where more than this share of the rows has moved, a full product is cheaper.
 _MANY = 1 / 3

@@ -12,19 +12,19 @@ is worst represented. A cluster that neither won nor lost rows has the mean it h
 sums of the others change by the rows that they won and lost.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     astype,
     count_labels,
-    device_of,
     is_sparse,
     resolve_budget,
     set_columns,
@@ -47,10 +47,18 @@ from kaucus.representatives._geometry import (
     make_centers,
     prepare_rows,
 )
+from kaucus.representatives._parts import (
+    Members,
+    PartAssigner,
+    PartAssignment,
+    spreads,
+    with_groups,
+)
 from kaucus.representatives._seeding import (
     clearly_less,
     kmeans_plus_plus,
     random_seeds,
+    reseed_empty,
 )
 from kaucus.representatives._streamed import StreamedAssigner
 
@@ -60,8 +68,8 @@ class KMeansResult(NamedTuple):
 
     centers: Array
     """(k, d), of unit norm in the cosine geometry."""
-    labels: Array
-    """Which of these centres is best for each row, (n,)."""
+    labels: Array | None
+    """Which of these centres is best for each row, (n,); None for a row source."""
     inertia: float
     """Σ w (1 − ⟨x, c⟩) or Σ w ‖x − c‖²."""
     n_iter: int
@@ -69,11 +77,14 @@ class KMeansResult(NamedTuple):
     n_reseeded: int
     """How often a centre without rows was given a new one."""
     interrupted: bool
-    squared_norms: Array
-    """‖x‖² of the rows as they were given, (n,), in float64."""
+    weights: np.ndarray
+    """Total weight of the rows of each cluster, (k,)."""
+    mean_norms: np.ndarray | None
+    """Mean norm of the rows of each cluster as they were given, (k,), weighted; None in
+    the euclidean geometry."""
 
 
-class _Problem(NamedTuple):
+class KMeansProblem(NamedTuple):
     """What does not change from step to step."""
 
     n_clusters: int
@@ -85,14 +96,14 @@ class _Problem(NamedTuple):
     can_seed: Array | None
     """Rows that may become a centre; None: all."""
     scale: float
-    assigner: Assigner | StreamedAssigner
+    assigner: Assigner | StreamedAssigner | PartAssigner
 
 
 class _State(NamedTuple):
     """Between two steps: where the centres are, and whose rows they have."""
 
     centers: Centers
-    assignment: Assignment
+    assignment: Assignment | PartAssignment
     sums: ClusterSums | None = None
     """Of which the centres are the means; None: of no rows."""
 
@@ -115,9 +126,10 @@ def kmeans(
 
     Parameters
     ----------
-    X : array, CSR matrix or HostRows of shape (n, d)
-        Rows of the host go to their device once in every step; ``"k-means++"`` chooses
-        first centres among a random part of them where there are very many.
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+        Rows of the host go to their device once in every step, those of a source are
+        read once; ``"k-means++"`` chooses first centres among a random part of either
+        where there are very many.
     n_clusters : int
         At most n.
     metric : {"cosine", "euclidean"}, default="cosine"
@@ -149,8 +161,9 @@ def kmeans(
     problem, norms = _pose(X, n_clusters, metric, sample_weight, memory_budget)
 
     def start(start_rng: np.random.Generator) -> KMeansResult:
-        first = _first_centers(problem, init, X.shape[0], X, start_rng)
-        return _lloyd(problem, first, max_iter, tol, norms, callback)
+        first = first_centers(problem, init, X.shape[0], X, start_rng)
+        steps = lloyd_steps(problem, first, max_iter, tol, norms, callback)
+        return run_steps(steps, problem.assigner.assign)
 
     return best_of_starts(start, rng.spawn(n_init))
 
@@ -183,6 +196,14 @@ def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
     """Return the problem, and ‖x‖² of the rows as they were given."""
     weight = None if sample_weight is None else astype(sample_weight, "float64")
     budget = resolve_budget(memory_budget, X)
+    if isinstance(X, RowSource):
+        weight = None if weight is None else to_numpy(weight)
+        assigner = PartAssigner(
+            with_groups(X, None, weight), n_clusters, metric, weight
+        )
+        scale = 1.0 if metric == "cosine" else spreads(X, None)[None]
+        problem = KMeansProblem(n_clusters, weight, metric, None, None, scale, assigner)
+        return problem, None
     if isinstance(X, HostRows):
         weight = None if weight is None else to_numpy(weight)
         assigner = StreamedAssigner(X, n_clusters, budget, metric, weight)
@@ -198,11 +219,14 @@ def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
     if weight is not None:
         can_seed = can_seed & (weight > 0)
     can_seed = None if bool(array_namespace(norms).all(can_seed)) else can_seed
-    problem = _Problem(n_clusters, weight, metric, squared, can_seed, scale, assigner)
+    problem = KMeansProblem(
+        n_clusters, weight, metric, squared, can_seed, scale, assigner
+    )
     return problem, norms
 
 
-def _first_centers(problem: _Problem, init, n: int, like: Array, rng) -> Centers:
+def first_centers(problem: KMeansProblem, init, n: int, like: Array, rng) -> Centers:
+    """Return where to begin, of n rows: given centres, or some of the rows."""
     assigner, metric, k = problem.assigner, problem.metric, problem.n_clusters
     if not isinstance(init, str):
         return make_centers(prepare_rows(as_like(init, like), metric), metric)
@@ -214,54 +238,106 @@ def _first_centers(problem: _Problem, init, n: int, like: Array, rng) -> Centers
     return make_centers(assigner.take(part[some]), metric)
 
 
-def _lloyd(
-    problem: _Problem, centers: Centers, max_iter: int, tol: float, norms, callback
-) -> KMeansResult:
+Steps = Generator[tuple[Centers, Array | None], Any, KMeansResult]
+"""Yields centres, and which of them moved (None: all); is sent the assignment of the
+rows to them; returns the result."""
+
+
+def run_steps(steps: Steps, assign: Callable[..., Any]) -> KMeansResult:
+    """Return the result of steps whose rows are assigned by a function."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                found = assign(*request)
+            except KeyboardInterrupt as interrupt:
+                request = steps.throw(interrupt)  # which may keep what there is
+            else:
+                request = steps.send(found)
+    except StopIteration as end:
+        return end.value
+
+
+def lloyd_steps(
+    problem: KMeansProblem, centers: Centers, max_iter: int, tol: float, norms, callback
+) -> Steps:
     """Iterate from given centres."""
-    state = _State(centers, problem.assigner.assign(centers))
+    state = _State(centers, (yield centers, None))
     n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
     while n_iter < max_iter and not converged:
         try:
-            new, reseeded, moved = _step(problem, state)
-            state, n_iter, n_reseeded = new, n_iter + 1, n_reseeded + reseeded
-            converged = moved <= tol
-            if callback is not None and callback(n_iter, moved):
+            new = _moved_centers(problem, state)
+            assignment = yield new.centers, new.moved
+            state = _State(new.centers, assignment, new.sums)
+            n_iter, n_reseeded = n_iter + 1, n_reseeded + new.n_reseeded
+            converged = new.deviation <= tol
+            if callback is not None and callback(n_iter, new.deviation):
                 break
         except KeyboardInterrupt:
             interrupted = True
             break
-    costs = _costs(problem, state)
-    weighted = costs if problem.weight is None else problem.weight * costs
     return KMeansResult(
         state.centers.values,
-        state.assignment.labels,
-        float(array_namespace(costs).sum(weighted)),
-        n_iter,
-        converged,
-        n_reseeded,
-        interrupted,
-        norms,
+        n_iter=n_iter,
+        converged=converged,
+        n_reseeded=n_reseeded,
+        interrupted=interrupted,
+        **_outcome(problem, state, norms),
     )
 
 
-def _costs(problem: _Problem, state: _State) -> Array:
+def _outcome(
+    problem: KMeansProblem, state: _State, norms: Array | None
+) -> dict[str, Any]:
+    """Return labels, inertia, weights and mean norms of the clusters."""
+    found, k = state.assignment, problem.n_clusters
+    if isinstance(found, PartAssignment):
+        labels, inertia, weights = None, found.inertia, found.weights
+        norm_sums = found.norms
+    else:
+        labels, costs = found.labels, _costs(problem, state)
+        weighted = costs if problem.weight is None else problem.weight * costs
+        inertia = float(array_namespace(costs).sum(weighted))
+        weights = to_numpy(cluster_weights(labels, problem.weight, k))
+        norm_sums = None
+        if problem.metric == "cosine":
+            lengths = array_namespace(norms).sqrt(norms)
+            weight = lengths if problem.weight is None else problem.weight * lengths
+            norm_sums = to_numpy(cluster_weights(labels, weight, k))
+    means = None
+    if problem.metric == "cosine":
+        means = norm_sums / np.where(weights > 0, weights, 1.0)
+    return {
+        "labels": labels,
+        "inertia": inertia,
+        "weights": weights,
+        "mean_norms": means,
+    }
+
+
+def _costs(problem: KMeansProblem, state: _State) -> Array:
     """Return what each row costs, (n,), in float64."""
+    assert not isinstance(problem.assigner, PartAssigner)
+    assert isinstance(state.assignment, Assignment)
     scores = problem.assigner.exact_scores(state.assignment, state.centers)
     return costs_from_scores(scores, problem.squared)
 
 
-def _step(problem: _Problem, state: _State):
-    """Move the centres to the means of their rows, and assign the rows again."""
+class _Moved(NamedTuple):
+    """Centres after a step."""
+
+    centers: Centers
+    moved: Array
+    """The numbers of those that are not where they were."""
+    sums: ClusterSums
+    n_reseeded: int
+    deviation: float
+
+
+def _moved_centers(problem: KMeansProblem, state: _State) -> _Moved:
+    """Move the centres to the means of their rows."""
     k = state.centers.values.shape[0]
-    labels, n_reseeded = state.assignment.labels, 0
-    weights = cluster_weights(labels, problem.weight, k)
-    can_seed = problem.can_seed
-    held = weights if can_seed is None else count_labels(labels, k, can_seed)
-    if bool(array_namespace(held).any(held == 0)):
-        costs = _costs(problem, state)
-        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
-        weights = cluster_weights(labels, problem.weight, k)
-    sums, changed = problem.assigner.sum_again(labels, state.sums)
+    sums, weights, changed, n_reseeded = _members(problem, state)
     weights = as_like(weights, sums.values)
     old = state.centers if changed is None else some_centers(state.centers, changed)
     new = _means(sums.values, weights, old, changed, problem.metric)
@@ -270,8 +346,26 @@ def _step(problem: _Problem, state: _State):
         new.values, old.values, problem.metric, problem.scale
     )
     centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
-    assignment = problem.assigner.assign(centers, moved)
-    return _State(centers, assignment, sums), n_reseeded, deviated
+    return _Moved(centers, moved, sums, n_reseeded, deviated)
+
+
+def _members(problem: KMeansProblem, state: _State) -> Members:
+    """Return the sums of each cluster; one without rows takes the worst of all."""
+    assigner, found = problem.assigner, state.assignment
+    if isinstance(assigner, PartAssigner):
+        assert isinstance(found, PartAssignment)
+        return assigner.members(found, state.centers)
+    assert isinstance(found, Assignment)
+    k, labels, n_reseeded = problem.n_clusters, found.labels, 0
+    weights = cluster_weights(labels, problem.weight, k)
+    can_seed = problem.can_seed
+    held = weights if can_seed is None else count_labels(labels, k, can_seed)
+    if bool(array_namespace(held).any(held == 0)):
+        costs = _costs(problem, state)
+        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
+        weights = cluster_weights(labels, problem.weight, k)
+    sums, changed = assigner.sum_again(labels, state.sums)
+    return Members(sums, weights, changed, n_reseeded)
 
 
 def _means(sums: Array, weights: Array, old: Centers, changed, metric) -> Centers:
@@ -292,39 +386,6 @@ def _replace_centers(
     values = xp.asarray(centers.values, copy=True)
     set_columns(values.T, changed, new.values.T)
     return make_centers(values, metric), changed
-
-
-def reseed_empty(
-    labels: Array, costs: Array, can_seed: Array | None, n_clusters: int
-) -> tuple[Array, int]:
-    """Give each cluster without rows the worst represented row that can be spared.
-
-    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken;
-    ``can_seed`` is None where all can.
-
-    Returns
-    -------
-    labels, n_reseeded
-    """
-    xp = array_namespace(labels)
-    n = labels.shape[0]
-    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
-    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
-    empty = np.flatnonzero(counts == 0)
-    if not empty.size:
-        return labels, 0
-    new = np.array(to_numpy(labels))
-    loss = to_numpy(costs) * usable
-    worst_first = iter(np.argsort(-loss, kind="stable"))
-    n_reseeded = 0
-    for cluster in empty:
-        row = next((r for r in worst_first if counts[new[r]] > 1), None)
-        if row is None or loss[row] <= 0:
-            break
-        counts[new[row]] -= 1
-        new[row] = cluster
-        n_reseeded += 1
-    return xp.asarray(new, device=device_of(labels)), n_reseeded
 
 
 def _spread(rows: Array, squared: Array) -> float:

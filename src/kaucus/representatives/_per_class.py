@@ -19,6 +19,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -38,7 +39,8 @@ from kaucus.backend import (
 )
 from kaucus.representatives._assign import Assigner
 from kaucus.representatives._geometry import make_centers, prepare_rows
-from kaucus.representatives._lloyd import kmeans
+from kaucus.representatives._groups import kmeans_of_groups
+from kaucus.representatives._lloyd import KMeansResult, kmeans
 
 # Numbers of float64 for each row of a class: weights, norms, costs, labels.
 _VECTORS = 6
@@ -102,9 +104,10 @@ def represent_classes(
 
     Parameters
     ----------
-    X : array, CSR matrix or HostRows of shape (n, d)
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
         Of rows of the host each class goes to the device as a whole, or block by block
-        in every step where it does not fit there.
+        in every step where it does not fit there. A source is read once in every step,
+        for all classes.
     labels : integer array of shape (n,)
         The number of each row's class.
     n_representatives : sequence of int
@@ -114,7 +117,8 @@ def represent_classes(
         Rows of weight zero are passed over.
     old : Representatives, default=None
         Of earlier rows. They move to where the new rows draw them; a class that has
-        fewer than its number gets more, and in one that has more some become one.
+        fewer than its number gets more, and in one that has more some become one. Not
+        for a source.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
     callback : callable, default=None
@@ -133,6 +137,8 @@ def represent_classes(
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
+    if isinstance(X, RowSource):
+        return _join(_represent_parts(X, jobs, sample_weight, options, rngs, callback))
     copies, workers = 0, 1
     if not isinstance(X, HostRows):
         copies = _bytes_of_copies(jobs, X, old, options.metric)
@@ -305,7 +311,7 @@ def _represent(
     )
     if result.interrupted:
         raise KeyboardInterrupt
-    points, weights = _with_norms(result, weight, options.metric)
+    points, weights = _with_norms(result)
     return _OneClass(
         points,
         weights,
@@ -313,6 +319,33 @@ def _represent(
         result.n_reseeded,
         result.converged,
     )
+
+
+def _represent_parts(
+    X: RowSource, jobs: list[_Job], weight, options: KMeansOptions, rngs, callback
+) -> list[_OneClass]:
+    """Return points for the classes of rows that are read part by part."""
+    unit = weight is None or bool(np.all(weight == 1))
+    many = [c for c, job in enumerate(jobs) if len(job.rows) > job.n_representatives]
+    n_few = len(jobs) - len(many)
+    results = kmeans_of_groups(
+        X,
+        [jobs[c].rows for c in many],
+        [jobs[c].n_representatives for c in many],
+        **options._asdict(),
+        sample_weight=None if unit else weight,
+        rngs=[rngs[c] for c in many],
+        callback=callback and (lambda n_done: callback(n_few + n_done, len(jobs))),
+    )
+    found = {
+        c: _OneClass(*_with_norms(r), r.n_iter, r.n_reseeded, r.converged)
+        for c, r in zip(many, results, strict=True)
+    }
+    for c in sorted(set(range(len(jobs))) - set(many)):
+        rows = jobs[c].rows
+        own = np.ones(len(rows)) if weight is None else weight[rows]
+        found[c] = _OneClass(dense_rows(X, rows), own)
+    return [found[c] for c in range(len(jobs))]
 
 
 def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> Array:
@@ -323,21 +356,17 @@ def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> A
     return dense_rows(rows, which)
 
 
-def _with_norms(result, weight: np.ndarray, metric: str) -> tuple[Array, np.ndarray]:
+def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:
     """Return the centres that have rows, as long as these are, and their weights.
 
     Centres on the sphere are directions. A representative has the mean norm of its
     rows, which is 1 for unit rows as in the paper.
     """
-    k, labels = result.centers.shape[0], to_numpy(result.labels)
-    weights = np.bincount(labels, weight, minlength=k)
-    alive, points = np.flatnonzero(weights > 0), result.centers
-    if metric == "cosine":
-        norms = np.sqrt(to_numpy(result.squared_norms))
-        sums = np.bincount(labels, weight * norms, minlength=k)
-        means = sums / np.where(weights > 0, weights, 1.0)
-        points = points * as_like(means, points, dtype=dtype_name(points))[:, None]
-    return take_rows(points, alive), weights[alive]
+    points, norms = result.centers, result.mean_norms
+    if norms is not None:
+        points = points * as_like(norms, points, dtype=dtype_name(points))[:, None]
+    alive = np.flatnonzero(result.weights > 0)
+    return take_rows(points, alive), result.weights[alive]
 
 
 def _join(parts: list[_OneClass]) -> Representatives:

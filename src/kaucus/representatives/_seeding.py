@@ -12,6 +12,7 @@ from kaucus.backend import (
     Array,
     array_namespace,
     as_like,
+    device_of,
     is_sparse,
     take_rows,
     to_numpy,
@@ -22,6 +23,9 @@ from kaucus.representatives._geometry import costs_from_scores, make_centers
 # Two starts that end in the same clusters differ by the rounding of sums over rows, and
 # that differs from one processor, or number of threads, to another.
 _ROUNDING = 1e-6
+# Rows among which k-means++ chooses where they are read in blocks, for each centre and
+# in all: it looks at every row once for every centre, and would read all as often.
+_SEED_ROWS, _LEAST_SEED_ROWS = 20, 20_000
 
 
 def clearly_less(inertia: float, best: float) -> bool:
@@ -44,6 +48,68 @@ def random_seeds(
     """
     order = rng.permutation(n_rows)
     return order[np.argsort(weight[order] <= 0, kind="stable")][:n_clusters]
+
+
+def rows_to_seed(
+    n_rows: int,
+    n_clusters: int,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    most: int | None = None,
+) -> np.ndarray:
+    """Return the numbers of the rows among which k-means++ chooses, ascending.
+
+    All of them, or a random part where there are very many, or more than ``most``.
+    """
+    n_seeds = max(_SEED_ROWS * n_clusters, _LEAST_SEED_ROWS)
+    if most is not None:
+        n_seeds = min(n_seeds, max(most, n_clusters))
+    if n_seeds >= n_rows:
+        return np.arange(n_rows)
+    return np.sort(random_seeds(n_rows, n_seeds, weight, rng))
+
+
+def spare_rows(
+    n_wanted: int, counts: np.ndarray, labels: np.ndarray, losses: np.ndarray
+) -> np.ndarray:
+    """Return the rows of the largest losses that their clusters can spare.
+
+    At most ``n_wanted``; not rows that lose nothing, and of each cluster all but one of
+    its ``counts`` rows at most.
+    """
+    left, rows = counts.copy(), []
+    for row in np.argsort(-losses, kind="stable"):
+        if len(rows) == n_wanted or losses[row] <= 0:
+            break
+        if left[labels[row]] > 1:
+            left[labels[row]] -= 1
+            rows.append(int(row))
+    return np.array(rows, dtype=np.int64)
+
+
+def reseed_empty(
+    labels: Array, costs: Array, can_seed: Array | None, n_clusters: int
+) -> tuple[Array, int]:
+    """Give each cluster without rows the worst represented row that can be spared.
+
+    Rows that cost nothing, cannot seed, or are alone in their cluster are not taken;
+    ``can_seed`` is None where all can.
+
+    Returns
+    -------
+    labels, n_reseeded
+    """
+    xp = array_namespace(labels)
+    n = labels.shape[0]
+    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
+    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
+    empty = np.flatnonzero(counts == 0)
+    if not empty.size:
+        return labels, 0
+    new = np.array(to_numpy(labels))
+    rows = spare_rows(len(empty), counts, new, to_numpy(costs) * usable)
+    new[rows] = empty[: len(rows)]
+    return xp.asarray(new, device=device_of(labels)), len(rows)
 
 
 def kmeans_plus_plus(

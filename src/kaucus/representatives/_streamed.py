@@ -22,11 +22,8 @@ from kaucus.backend import (
 from kaucus.kernels import squared_norms
 from kaucus.representatives._assign import Assigner, Assignment, ClusterSums
 from kaucus.representatives._geometry import Centers, prepare_rows
-from kaucus.representatives._seeding import random_seeds
+from kaucus.representatives._seeding import rows_to_seed
 
-# Rows among which k-means++ chooses, for each centre and in all: it looks at every row
-# once for every centre, and would send all of them to the device as often.
-_SEED_ROWS, _LEAST_SEED_ROWS = 20, 20_000
 _BLOCK_BYTES = 256 * 2**20
 
 
@@ -76,11 +73,7 @@ class StreamedAssigner:
         self, weight: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, Array]:
         """Return numbers and rows among which k-means++ chooses: some of very many."""
-        n = self._X.shape[0]
-        n_seeds = min(max(_SEED_ROWS * self._k, _LEAST_SEED_ROWS), n)
-        part = np.arange(n)
-        if n_seeds < n:
-            part = np.sort(random_seeds(n, n_seeds, weight, rng))
+        part = rows_to_seed(self._X.shape[0], self._k, weight, rng)
         return part, self.take(part)
 
     def assign(self, centers: Centers, moved: Array | None = None) -> Assignment:

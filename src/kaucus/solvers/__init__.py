@@ -4,6 +4,7 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
+from kaucus.solvers._column_model import decompose_columns
 from kaucus.solvers._compress import compress_columns
 from kaucus.solvers._equations import RowData
 from kaucus.solvers._fit import FitResult, fit_ls_svm
@@ -27,6 +28,7 @@ from kaucus.solvers._low_rank_search import (
     affordable_search,
     search_on_representatives,
 )
+from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._path import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._plan import plan_ls_svm
 from kaucus.solvers._result import LSSVMSolution, SolveInfo, Validation
@@ -35,6 +37,7 @@ from kaucus.solvers._scores import (
     fit_shift,
     fit_temperature,
     log_losses,
+    log_losses_of_rows,
     regression_score,
     softmax,
     sum_of_exponentials,

@@ -22,6 +22,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    RowSource,
     as_like,
     itemsize,
     resolve_budget,
@@ -32,6 +33,7 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel, kernel_expansion
 from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._part_equations import part_values
 from kaucus.solvers._result import LSSVMSolution
 
 # One row in so many is to be near the boundary.
@@ -140,6 +142,9 @@ def _values(
     kernel: Kernel, X: Array, Z: Array, fit: LSSVMSolution, memory_budget
 ) -> np.ndarray:
     """Return the decision values of all rows, (n, t)."""
+    if isinstance(X, RowSource):
+        values = part_values(X, kernel, Z, fit.dual_coef, fit.intercept)
+        return np.concatenate(values)
     n, d = X.shape
     block = min(_BLOCK_BYTES, resolve_budget(memory_budget, Z) // 4)
     parts = []

@@ -65,6 +65,14 @@ _ROUNDINGS = 8
 _STRIP_BYTES = 2**20
 
 
+def bytes_per_row(m: int, Z: Array) -> int:
+    """Return what a row of a block takes: kernel columns, tiles of these, its copies.
+
+    A kernel of distances shifts the rows; those of the host are on a device twice.
+    """
+    return itemsize(Z) * (2 * m + 3 * Z.shape[1])
+
+
 class RowData(NamedTuple):
     """The rows that the columns are fitted to."""
 

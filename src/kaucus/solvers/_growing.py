@@ -14,6 +14,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -120,7 +121,7 @@ def solve_with_hard_rows(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
     Y : array of shape (n, t)
     Z : array of shape (m, d)
         The first representatives.
@@ -162,7 +163,9 @@ def solve_with_hard_rows(
     """
     data = RowData(kernel, X, Y, sample_weight, left_out)
     m = Z.shape[0] + sum(additions)
-    plan = plan_blocks(X.shape[0], m, resolve_budget(memory_budget, Y), Z)
+    # The columns of a row source are not kept: its rows are in no one place.
+    budget, may_keep = resolve_budget(memory_budget, Y), not isinstance(X, RowSource)
+    plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=may_keep)
     progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
         first = first_columns(data, Z, plan, progress(0))

@@ -8,13 +8,18 @@ new columns add the second row, and the sums of k and of k y over the rows; G₁
 K₁ is kept where the budget has room for it, else computed again, block by block.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from kaucus.backend import (
     Array,
+    RowSource,
     add_cross_gram,
     array_namespace,
+    as_like,
     astype,
     concat_rows,
     device_of,
@@ -26,8 +31,14 @@ from kaucus.backend import (
     stream_blocks,
 )
 from kaucus.kernels import Kernel
-from kaucus.solvers._equations import Columns, NormalEquations, RowData
-from kaucus.solvers._low_rank import bytes_per_row, sum_equations
+from kaucus.solvers._equations import (
+    Columns,
+    NormalEquations,
+    RowData,
+    bytes_per_row,
+)
+from kaucus.solvers._low_rank import sum_equations
+from kaucus.solvers._part_equations import border_parts, part_values
 from kaucus.solvers._result import LSSVMSolution
 
 # Blocks of K_nm, as in _low_rank.
@@ -57,7 +68,9 @@ def columns_bytes(m: int, Z: Array) -> int:
     return (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
 
 
-def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
+def plan_blocks(
+    n: int, m: int, budget: int, Z: Array, *, may_keep: bool = True
+) -> BlockPlan:
     """Return the blocks, or raise where the matrices of m × m do not fit."""
     needed = columns_bytes(m, Z)
     row, rest = bytes_per_row(m, Z), budget - needed
@@ -69,7 +82,7 @@ def plan_blocks(n: int, m: int, budget: int, Z: Array) -> BlockPlan:
         )
     block = min(_BLOCK_BYTES, rest)
     whole = n * m * itemsize(Z)
-    keep = whole < rest and whole + min(block, n * row) // 2 <= rest
+    keep = may_keep and whole < rest and whole + min(block, n * row) // 2 <= rest
     if keep:
         block = min(block, rest - whole)
     return BlockPlan(list(row_blocks(n, row, block)), keep, max(block // row, 1))
@@ -95,7 +108,11 @@ def more_columns(
 ) -> GrownColumns:
     """Return the old columns and those of Z; the old ones stay as they are."""
     K_mm, shift = _bordered(data.kernel, old.columns, Z)
-    before, m = old.columns.Z.shape[0], Z.shape[0]
+    n, before, m = data.X.shape[0], old.columns.Z.shape[0], Z.shape[0]
+    if isinstance(data.X, RowSource):
+        sums, border = border_parts(data, old.columns.Z, Z, shift)
+        tell(n, n)
+        return _joined(old, Z, K_mm, shift, sums, [border], [])
     widths = [part.shape[1] for part in old.kept[0]] if plan.keep else [before]
     xp = array_namespace(K_mm)
     place = {"dtype": xp.float64, "device": device_of(K_mm)}
@@ -109,7 +126,12 @@ def more_columns(
         border = [add_cross_gram(*of, K) for of in zip(border, earlier, strict=True)]
         if plan.keep:
             kept.append([*earlier, K])
-        tell(rows.stop, data.X.shape[0])
+        tell(rows.stop, n)
+    return _joined(old, Z, K_mm, shift, sums, border, kept)
+
+
+def _joined(old: GrownColumns, Z, K_mm, shift, sums, border, kept) -> GrownColumns:
+    """Return the old columns and those of Z, from sums over the rows."""
     equations = old.columns.equations.bordered(sums, border)
     Z = concat_rows(old.columns.Z, Z)
     return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
@@ -120,6 +142,13 @@ def decision_values(
 ) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of rows and their decision values, (rows, t), float64."""
     coef = fit.dual_coef
+    if isinstance(data.X, RowSource):
+        Z = grown.columns.Z
+        values = part_values(data.X, data.kernel, Z, coef, fit.intercept)
+        edges = np.cumsum([0, *data.X.sizes]).tolist()
+        slices = [slice(*edge) for edge in itertools.pairwise(edges)]
+        yield from zip(slices, (as_like(v, coef) for v in values), strict=True)
+        return
     offset = (fit.intercept + grown.columns.shift @ coef)[None, :]
     blocks = [None] * len(plan.blocks) if plan.keep else None
     blocks = stream_blocks(data.X, plan.blocks) if blocks is None else blocks

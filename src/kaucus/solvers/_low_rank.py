@@ -15,6 +15,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -33,8 +34,10 @@ from kaucus.solvers._equations import (
     Columns,
     NormalEquations,
     RowData,
+    bytes_per_row,
     solve_equations,
 )
+from kaucus.solvers._part_equations import sum_parts
 from kaucus.solvers._result import LSSVMSolution
 from kaucus.solvers._sketched import choose_sketched, solve_sketched
 
@@ -62,7 +65,7 @@ def solve_on_representatives(
     Parameters
     ----------
     kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
     Y : array of shape (n, t)
         Targets, in the library of ``X`` (NumPy for CSR).
     Z : array of shape (m, d)
@@ -95,7 +98,8 @@ def solve_on_representatives(
     clearly costs less than n m²/2, :mod:`kaucus.solvers._sketched` does.
     """
     budget = resolve_budget(memory_budget, Y)
-    blocks = plan_rows(Y, budget, Z)
+    # The targets of a row source are beside its rows.
+    blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if choose_sketched(data, Z, budget):
         data = data._replace(X=astype(X, dtype_name(Z)))
@@ -134,14 +138,6 @@ def plan_rows(
     return list(row_blocks(n, row, min(_BLOCK_BYTES, rest)))
 
 
-def bytes_per_row(m: int, Z: Array) -> int:
-    """Return what a row of a block takes: kernel columns, tiles of these, its copies.
-
-    A kernel of distances shifts the rows; those of the host are on a device twice.
-    """
-    return itemsize(Z) * (2 * m + 3 * Z.shape[1])
-
-
 def sum_equations(
     data: RowData,
     Z: Array,
@@ -161,6 +157,7 @@ def sum_equations(
     data, Z, shift
         Rows, representatives, and k₀ of their columns.
     blocks : list of slice
+        Not used for a row source, which has parts of its own.
     callback : callable or None
         ``callback(n_rows_done, n)`` after each block.
     total : NormalEquations, default=None
@@ -168,6 +165,14 @@ def sum_equations(
     kept : list, default=None
         To which the columns of each block are added.
     """
+    n = data.X.shape[0]
+    if isinstance(data.X, RowSource):
+        parts = sum_parts(data, Z, shift)
+        if total is not None:
+            total.merge(parts)
+        if callback is not None:
+            callback(n, n)
+        return parts if total is None else total, False
     total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
     rows_of = stream_blocks(data.X, blocks)
     for rows in blocks:
@@ -181,7 +186,7 @@ def sum_equations(
         if kept is not None:
             kept.append(K)
         if callback is not None:
-            callback(rows.stop, data.X.shape[0])
+            callback(rows.stop, n)
     return total, False
 
 

@@ -12,6 +12,7 @@ the temperature; J. Platt (1999), for targets that are not quite 0 and 1, by whi
 stays finite on separable data.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -264,22 +265,12 @@ class LogLosses:
         labels : integer array of shape (n,)
         sample_weight : array of shape (n,) or None
         """
-        if values.shape[2] == 1:
-            margins = np.where(labels == 1, 2.0, -2.0)[:, None] * values[:, :, 0]
-            lost = np.maximum(-margins, 0.0)
-            behind, first = np.abs(margins)[:, :, None], 1.0
-        else:
-            highest = values.max(axis=2)
-            right = np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
-            lost, behind, first = highest - right, highest[:, :, None] - values, 0.0
-        shares = np.exp(-behind / _TEMPERATURES[0])
         weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-        sums = []
-        for temperature in _TEMPERATURES:
-            each = np.log(first + shares.sum(axis=2)) + lost / temperature
-            sums.append(weight @ each)
-            shares *= shares  # half of the temperature
-        self.sums = self.sums + np.stack(sums)
+        self.add_terms(_loss_terms(values, labels), weight)
+
+    def add_terms(self, terms: Iterable[np.ndarray], weight: np.ndarray) -> None:
+        """Add the losses of a block of rows, (n, c), at each temperature."""
+        self.sums = self.sums + np.stack([weight @ each for each in terms])
         self.weight += float(weight.sum())
 
     def merge(self, other: "LogLosses") -> None:
@@ -289,6 +280,10 @@ class LogLosses:
     def means(self) -> np.ndarray:
         """Return the loss of each set of values, (c,)."""
         return np.min(self.sums / self.weight, axis=0)
+
+    def best(self) -> np.ndarray:
+        """Return the number of the better temperature for each set of values, (c,)."""
+        return np.argmin(self.sums, axis=0)
 
 
 def log_losses(
@@ -304,6 +299,32 @@ def log_losses(
         weight = None if sample_weight is None else sample_weight[s]
         losses.add(values[s], labels[s], weight)
     return losses.means()
+
+
+def log_losses_of_rows(
+    values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the terms of :func:`log_losses`, one for each row and set, (n, c)."""
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    terms, losses = np.stack(list(_loss_terms(values, labels))), LogLosses()
+    losses.add_terms(terms, weight)
+    return np.take_along_axis(terms, losses.best()[None, None, :], axis=0)[0]
+
+
+def _loss_terms(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the log-loss of each row and set, (n, c), at each temperature."""
+    if values.shape[2] == 1:
+        margins = np.where(labels == 1, 2.0, -2.0)[:, None] * values[:, :, 0]
+        lost = np.maximum(-margins, 0.0)
+        behind, first = np.abs(margins)[:, :, None], 1.0
+    else:
+        highest = values.max(axis=2)
+        right = np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
+        lost, behind, first = highest - right, highest[:, :, None] - values, 0.0
+    shares = np.exp(-behind / _TEMPERATURES[0])
+    for temperature in _TEMPERATURES:
+        yield np.log(first + shares.sum(axis=2)) + lost / temperature
+        shares *= shares  # half of the temperature
 
 
 def regression_score(

@@ -34,6 +34,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     CholeskyFactor,
+    RowSource,
     add_gram,
     array_namespace,
     as_like,
@@ -119,10 +120,10 @@ def choose_sketched(data: RowData, Z: Array, budget: int) -> bool:
     """Tell whether :func:`solve_sketched` costs less, and has the memory it needs.
 
     Not on a GPU, where products are cheap and scattering rows costs as much as the
-    Gram matrix.
+    Gram matrix; nor of a row source, which is read once.
     """
     n, m = data.X.shape[0], Z.shape[0]
-    if on_gpu(Z):
+    if on_gpu(Z) or isinstance(data.X, RowSource):
         return False
     if sketch_bytes(m, Z) > budget // 2:
         return False

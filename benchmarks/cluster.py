@@ -1,0 +1,376 @@
+"""`KMeansKernelClassifier` on Dask clusters, beside one process and the Bayes error.
+
+    python -m benchmarks cluster [--quick] [--sizes N ...] [--workers W ...]
+                                 [--parts fit growth workers kills covtype gpu]
+
+The largest of `--sizes` is for `fit`, `workers` and `gpu`, all are for `growth`. Rows
+are written to the folder of temporary files, about 160 bytes each.
+"""
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._cluster_data import bayes_error, test_rows, write_files
+from benchmarks._runner import Content, Settings, Step, Table, ratio, skipped_row
+from benchmarks.kmeans_kernel import fitted_exponent
+from kaucus.backend import format_bytes
+from kaucus.evaluation import format_seconds
+from kaucus.experiments import timed
+from kaucus.experiments._figures import figure_file
+
+TITLE = "On Dask clusters"
+ABOUT = (
+    "`python -m benchmarks cluster`: 20 float32 columns and two classes with a known "
+    "Bayes error, from Parquet; 1,000 representatives, at most ten steps of k-means; "
+    "kernel, gamma and C are given. A LocalCluster whose workers have one thread and "
+    "3 GiB each; one process reads the same rows from a memory map, with as many BLAS "
+    "threads. The time of a fit is all that comes after the rows are in the workers' "
+    "memory; reading them there is told apart. Memory: the largest resident set of a "
+    "worker, or of the process."
+)
+PARTS = ("fit", "growth", "workers", "kills", "covtype", "gpu")
+SIZES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)
+QUICK_SIZES = (50_000, 100_000, 200_000)
+WORKERS = (1, 2, 4, 8, 16)
+N_KILLS, KILL_ROWS = 20, 20_000
+MODEL = {
+    "n_representatives": 500,  # of each of the two classes
+    "C": 1.0,
+    "kernel": "rbf",
+    "gamma": 0.3,
+    "random_state": 0,
+    "kmeans_params": {"max_iter": 10, "tol": 1e-3},
+}
+WORKER_MEMORY = "3GiB"
+N_TEST = 200_000
+DASK = ("dask.dataframe", "distributed", "pyarrow", "sklearn", "kaucus.estimators")
+
+
+def steps(settings: Settings) -> list[Step]:
+    sizes = settings.sizes or (QUICK_SIZES if settings.quick else SIZES)
+    parts = settings.parts or PARTS[:5]
+    unknown = sorted(set(parts) - set(PARTS))
+    if unknown:
+        raise FileNotFoundError(f"--parts {unknown}: there are {list(PARTS)}")
+    n, workers = max(sizes), settings.workers or WORKERS
+    found = []
+    if "fit" in parts:
+        found += [_cluster_step("fit", n, 2), _process_step("fit", n, 2)]
+    if "growth" in parts:
+        found += [_cluster_step("growth", size, 2, of=n) for size in sorted(sizes)]
+    if "workers" in parts:
+        found += [_cluster_step("workers", n, w) for w in workers]
+        found.append(_process_step("workers", n, max(workers)))
+    if "gpu" in parts:
+        found.append(_cluster_step("workers", n, 1, device=settings.device or "cuda"))
+    if "kills" in parts:
+        n_kills = 3 if settings.quick else N_KILLS
+        head = {"what": "kills"}
+        found.append(Step("kills", "kills", kill_workers, (n_kills,), head, DASK))
+    if "covtype" in parts:
+        args = (settings.data_home, 20_000 if settings.quick else None)
+        found.append(
+            Step("covtype", "covtype", fit_covtype, args, {"what": "covtype"}, DASK)
+        )
+    return found
+
+
+def _cluster_step(
+    section: str, n: int, n_workers: int, *, of=None, device=None
+) -> Step:
+    head = {"rows": n, "workers": n_workers, "how": "Dask", "device": device}
+    args = (n, of or n, n_workers, device)
+    label = f"{n:,} rows, {n_workers} workers"
+    return Step(section, label, fit_on_cluster, args, head, DASK)
+
+
+def _process_step(section: str, n: int, n_threads: int) -> Step:
+    head = {"rows": n, "workers": n_threads, "how": "one process", "device": None}
+    label = f"{n:,} rows, one process, {n_threads} threads"
+    return Step(section, label, fit_in_process, (n, n_threads), head, DASK)
+
+
+def data_folder() -> Path:
+    """Return where rows are written."""
+    return Path(tempfile.gettempdir()) / "kaucus-cluster-rows"
+
+
+# ---- what is measured ----------------------------------------------------------------
+
+
+def fit_on_cluster(n: int, of: int, n_workers: int, device: str | None) -> dict:
+    """Fit the first n of the rows from Parquet, and predict, on a local cluster."""
+    import dask.dataframe as dd
+
+    from distributed import wait
+
+    files = write_files(data_folder(), of).parquet
+    with local_cluster(n_workers, WORKER_MEMORY if device is None else "64GiB"):
+        frame = dd.read_parquet(files[: -(-len(files) * n // of)])
+        rows, labels = frame.drop(columns="label"), frame["label"]
+
+        def read():
+            kept = rows.to_dask_array(lengths=None).persist(), labels.persist()
+            wait(kept)
+            return kept
+
+        (rows, labels), read_seconds = timed(read)
+        return {"read_seconds": read_seconds, **_fit(rows, labels, device=device)}
+
+
+def fit_in_process(n: int, n_threads: int) -> dict:
+    """Fit the same rows in this process, from a memory map."""
+    import threadpoolctl
+
+    files = write_files(data_folder(), n)
+    rows, labels = np.load(files.rows, mmap_mode="r"), np.load(files.labels)
+    _, read_seconds = timed(lambda: float(rows.sum()))  # into the system's memory
+    with threadpoolctl.threadpool_limits(n_threads):
+        # As the workers have it: batches, in no more memory than they have together.
+        found = _fit(rows, labels, memory_budget=f"{n_threads * 3}GiB")
+    return {"read_seconds": read_seconds, **found, "memory": peak_of_process()}
+
+
+def _fit(rows, labels, **options) -> dict:
+    from kaucus import KMeansKernelClassifier
+
+    model = KMeansKernelClassifier(**MODEL, **options)
+    with quiet():
+        _, fit_seconds = timed(model.fit, rows, labels)
+    _, predict_seconds = timed(_predict_all, model, rows)
+    X, y = test_rows(N_TEST)
+    return {
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "error_percent": float(100 * np.mean(model.predict(X) != y)),
+        "bayes_percent": bayes_error(),
+        "memory": peak_of_workers(),
+    }
+
+
+def _predict_all(model, rows) -> float:
+    """Predict all rows, and return the share of class 1."""
+    predicted = model.predict(rows)
+    share = predicted.mean()
+    return float(share.compute() if hasattr(share, "compute") else share)
+
+
+def kill_workers(n_kills: int) -> dict:
+    """Kill a worker at random moments of a fit, each time on a new cluster."""
+    import dask.array as da
+
+    from distributed import default_client
+    from kaucus import KMeansKernelClassifier
+
+    X, y = test_rows(KILL_ROWS)
+    X = X.astype(np.float64)
+    options = {**MODEL, "n_representatives": 100}
+    with quiet():
+        expected = KMeansKernelClassifier(**options).fit(X, y)
+    rng, differences, usual = np.random.default_rng(0), [], None
+    for _ in range(n_kills + 1):  # the first without a kill, for its time
+        with local_cluster(2, WORKER_MEMORY), quiet():
+            rows = da.from_array(X, chunks=(-(-KILL_ROWS // 10), -1)).persist()
+            pids = list(default_client().run(os.getpid).values())
+            moment = 0.0 if usual is None else rng.uniform(0, usual)
+            timer = threading.Timer(moment, os.kill, (pids[0], signal.SIGKILL))
+            if usual is not None:
+                timer.start()
+            model, seconds = timed(KMeansKernelClassifier(**options).fit, rows, y)
+            timer.cancel()
+            usual = seconds if usual is None else usual
+        size = np.abs(expected.dual_coef_).max()
+        differences.append(
+            float(np.abs(model.dual_coef_ - expected.dual_coef_).max() / size)
+        )
+    return {"kills": n_kills, "rows": KILL_ROWS, "difference": max(differences)}
+
+
+def fit_covtype(data_home, n_rows: int | None) -> dict:
+    """Fit the cover types from Parquet on a cluster, and from memory in one process."""
+    import dask.dataframe as dd
+    import pandas as pd
+
+    from kaucus import KMeansKernelClassifier
+    from kaucus.datasets import load_covtype
+
+    bunch = load_covtype(data_home=data_home)
+    X, y = np.asarray(bunch.X, dtype=np.float32), np.asarray(bunch.y)
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-6)
+    order = np.random.default_rng(0).permutation(len(y))[:n_rows]
+    test, train = np.split(order, [len(order) // 10])
+    options = {"n_representatives": 300, "random_state": 0}
+    options["kmeans_params"] = {"max_iter": 10, "tol": 1e-3}
+    with quiet():
+        one = KMeansKernelClassifier(**options)
+        _, one_seconds = timed(one.fit, X[train], y[train])
+        with tempfile.TemporaryDirectory() as folder:
+            frame = pd.DataFrame(X[train], columns=[f"x{j}" for j in range(X.shape[1])])
+            frame["label"] = y[train]
+            for k, part in enumerate(np.array_split(np.arange(len(frame)), 32)):
+                frame.iloc[part].to_parquet(Path(folder) / f"part-{k:02}.parquet")
+            with local_cluster(2, WORKER_MEMORY):
+                given = dd.read_parquet(folder)
+                rows = given.drop(columns="label").to_dask_array().persist()
+                many = KMeansKernelClassifier(**options)
+                _, seconds = timed(many.fit, rows, given["label"])
+    return {
+        "rows": len(train),
+        "fit_seconds": seconds,
+        "one_seconds": one_seconds,
+        "error_percent": float(100 * np.mean(many.predict(X[test]) != y[test])),
+        "one_error_percent": float(100 * np.mean(one.predict(X[test]) != y[test])),
+    }
+
+
+# ---- clusters and their memory -------------------------------------------------------
+
+
+@contextlib.contextmanager
+def local_cluster(n_workers: int, memory: str):
+    """Context manager: a cluster of processes with one thread each, and its client."""
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    options = {"threads_per_worker": 1, "memory_limit": memory, "processes": True}
+    with (
+        LocalCluster(n_workers=n_workers, dashboard_address=":0", **options) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(_import_kaucus)
+        yield client
+
+
+def _import_kaucus() -> None:
+    import kaucus.distributed
+    import kaucus.estimators
+
+    assert kaucus.distributed.__name__ < kaucus.estimators.__name__
+
+
+def peak_of_process() -> int:
+    """Return the largest resident set that this process has had, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def peak_of_workers() -> int | None:
+    """Return the largest resident set of a worker, None without a cluster."""
+    from distributed import default_client
+
+    try:
+        return max(default_client().run(peak_of_process).values())
+    except ValueError:
+        return None
+
+
+@contextlib.contextmanager
+def quiet():
+    """Context manager without warnings: k-means is stopped after ten steps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# ---- tables and the figure -----------------------------------------------------------
+
+HEADERS = [
+    "rows",
+    "how",
+    "workers",
+    "read",
+    "fit",
+    "predict",
+    "speed, first = 1",
+    "test error %",
+    "Bayes error %",
+    "memory of each",
+]
+
+
+def tables(content: Content) -> list[Table]:
+    titles = {
+        "fit": "Two workers, and one process with two threads",
+        "growth": "Growth with the rows, two workers",
+        "workers": "Growth with the workers",
+    }
+    found = [
+        Table(title, HEADERS, _rows(content[section]))
+        for section, title in titles.items()
+        if content.get(section)
+    ]
+    for record in content.get("kills", []):
+        cells = [str(record.get(k)) for k in ("kills", "rows")]
+        cells.append(f"{record.get('difference', np.nan):.1e}")
+        headers = ["workers killed", "rows", "largest difference of coefficients"]
+        found.append(Table("A worker killed at random moments", headers, [cells]))
+    for record in content.get("covtype", []):
+        found.append(_covtype_table(record))
+    return found
+
+
+def _rows(records: list[dict]) -> list[list[str]]:
+    first = next((r for r in records if "fit_seconds" in r), {})
+    rows = []
+    for record in records:
+        how = record["how"] if record["device"] is None else record["device"]
+        head = [f"{record['rows']:,}", how, str(record["workers"])]
+        if "skipped" in record:
+            rows.append(skipped_row(head, record, len(HEADERS)))
+            continue
+        times = [record[f"{k}_seconds"] for k in ("read", "fit", "predict")]
+        rows.append(
+            [
+                *head,
+                *(format_seconds(t) for t in times),
+                ratio(first.get("fit_seconds"), record["fit_seconds"]),
+                f"{record['error_percent']:.2f}",
+                f"{record['bayes_percent']:.2f}",
+                format_bytes(record["memory"]),
+            ]
+        )
+    return rows
+
+
+def _covtype_table(record: dict) -> Table:
+    headers = ["rows", "how", "fit", "test error %"]
+    title = "Cover types from Parquet"
+    if "skipped" in record:
+        return Table(title, headers, [skipped_row(["", "Dask"], record, 4)])
+    rows = [
+        [
+            f"{record['rows']:,}",
+            how,
+            format_seconds(record[f"{key}_seconds"]),
+            f"{record[f'{error}']:.2f}",
+        ]
+        for how, key, error in (
+            ("Dask, two workers", "fit", "error_percent"),
+            ("one process, in memory", "one", "one_error_percent"),
+        )
+    ]
+    return Table(title, headers, rows)
+
+
+def draw(content: Content, folder: Path) -> list[Path]:
+    """Draw how the time of a fit grows with the rows."""
+    done = [r for r in content.get("growth", []) if "fit_seconds" in r]
+    if len(done) < 2:
+        return []
+    n, seconds = zip(*((r["rows"], r["fit_seconds"]) for r in done), strict=True)
+    path = folder / "growth.png"
+    with figure_file(path, 5.5, 4.0) as canvas:
+        axes = canvas.add_subplot(1, 1, 1)
+        axes.loglog(n, seconds, marker="o", lw=2)
+        axes.set_xlabel("rows")
+        axes.set_ylabel("seconds of a fit, two workers")
+        axes.set_title(f"exponent {fitted_exponent(n, seconds):.2f}")
+    return [path]

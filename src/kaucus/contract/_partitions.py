@@ -1,0 +1,91 @@
+"""Dask collections at the edge: fitted part by part, or refused at once.
+
+Rows of a Dask array or frame are never read into one place behind anybody's back. What
+is a function of each row by itself is lazy (``rowwise``), scores are sums over
+partitions, and a fit takes the rows as a source of parts, if the estimator can
+(``_dask_fit``), or says what to do.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data as _validate_data
+
+from kaucus.backend import RowSource
+
+
+def is_dask(values: Any) -> bool:
+    """Tell whether values are a Dask collection, without importing dask."""
+    return hasattr(values, "__dask_graph__")
+
+
+def gathered(values: Any) -> Any:
+    """Return labels, targets or weights of a Dask collection as a NumPy array."""
+    if not is_dask(values):
+        return values
+    from kaucus.distributed import values_of
+
+    return values_of(values)
+
+
+def validate_partitions(
+    estimator: BaseEstimator, X: Any, y: Any, *, dtype: Any, reset: bool, **options: Any
+) -> Any:
+    """Return rows in partitions, or a row source, as a source; targets as an array.
+
+    Of an estimator that learns nothing from the values, a row of zeros.
+    """
+    how = getattr(estimator, "_dask_fit", None)
+    if how is None or not reset:
+        raise refusal(estimator, "fit" if reset else "this method")
+    types = dtype if isinstance(dtype, tuple) else (np.float64, np.float32)
+    if isinstance(X, RowSource):
+        rows = X
+    elif how == "columns":
+        rows = np.zeros((1, X.shape[1]), X.dtype if hasattr(X, "chunks") else types[0])
+    else:
+        from kaucus.distributed import rows_of
+
+        rows = rows_of(
+            X,
+            types,
+            memory_budget=getattr(estimator, "memory_budget", None),
+            device=getattr(estimator, "device", None),
+            name=type(estimator).__name__,
+        )
+    # Shape and targets are looked at by scikit-learn itself, which need not see the
+    # values for that; and the names of a frame's columns.
+    shape_alone = np.broadcast_to(np.zeros(()), tuple(rows.shape))
+    options = {name: o for name, o in options.items() if name != "accept_sparse"}
+    checked = _validate_data(
+        estimator, shape_alone, y, ensure_all_finite=False, **options
+    )
+    if hasattr(X, "columns"):
+        remember_columns(estimator, X._meta_nonempty)
+    return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
+
+
+def remember_columns(estimator: BaseEstimator, frame: Any) -> None:
+    """Store number and names of the columns of a frame, as scikit-learn does."""
+    _validate_data(estimator, frame, reset=True, skip_check_array=True)
+
+
+def refusal(estimator: Any, method: str) -> TypeError:
+    """Return the error of a method that needs all rows in one place."""
+    name = type(estimator).__name__
+    if method == "partial_fit":
+        remedy = (
+            "Call fit, which takes Dask collections as they are, or partial_fit with "
+            "each partition in turn, X.partitions[i].compute()."
+        )
+    else:
+        remedy = (
+            "KMeansKernelClassifier, KMeansKernelRegressor and SphericalKMeans fit all "
+            f"rows of Dask collections. Or fit {name} to a part of the rows in memory, "
+            "for example X[:10_000].compute(), and predict the collection."
+        )
+    return TypeError(
+        f"{method} of {name} needs all rows in one place, and X is a Dask collection, "
+        f"which is not read into memory as a whole. {remedy}"
+    )

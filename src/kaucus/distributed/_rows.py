@@ -1,0 +1,101 @@
+"""Rows in the partitions of a Dask collection."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from dask.delayed import Delayed, delayed
+
+from kaucus.backend import Handling, Held, RowSource, as_matrix
+from kaucus.distributed._tasks import (
+    Workforce,
+    alone_on_its_core,
+    compute,
+    persist,
+    reduce_tree,
+    shared_argument,
+    tasks,
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DaskRows(RowSource):
+    """Rows in the partitions of a Dask array or frame.
+
+    Parameters
+    ----------
+    partitions : sequence of Delayed
+        Each a NumPy array, a CSR matrix or a pandas frame.
+    force : Workforce
+        Who runs the tasks.
+    """
+
+    partitions: Sequence[Delayed]
+    force: Workforce
+    _beside: Sequence[Delayed] | None = field(default=None, repr=False)
+    """What is held beside each partition, sent there once."""
+
+    def with_held(self, held: Sequence[Held]) -> "DaskRows":
+        """Return the rows with something else beside them, which goes to the workers.
+
+        It stays part of Dask's graph: what a lost worker had is made again.
+        """
+        name = f"rows-to-use-{uuid.uuid4().hex}"
+        nodes = [
+            delayed(one, name=(name, p), pure=False, traverse=False)
+            for p, one in enumerate(held)
+        ]
+        return replace(self, held=held, _beside=persist(nodes))
+
+    def each(
+        self,
+        function: Callable,
+        arguments: Sequence,
+        parts: Sequence[int],
+        label: str,
+        *,
+        shared: bool = False,
+    ) -> list:
+        """Return a function of some partitions, a task for each."""
+        return compute(self._tasks(function, arguments, parts, label, shared))
+
+    def reduce(
+        self, function: Callable, *common: Any, label: str, n_bytes: int = 0
+    ) -> Any:
+        """Return the merged accumulators of all partitions."""
+        parts = range(len(self.held))
+        leaves = self._tasks(function, [common], parts, label, shared=True)
+        return reduce_tree(leaves, label, n_bytes=n_bytes, force=self.force)
+
+    def _tasks(self, function, arguments, parts, label: str, shared: bool):
+        common = arguments[0] if shared else None
+        work = shared_argument(_Work(function, self.handling, common), label)
+        own = [None] * len(parts) if shared else arguments
+        beside = self.held if self._beside is None else self._beside
+        return tasks(
+            _on_partition,
+            label,
+            [
+                (work, self.partitions[p], beside[p], argument)
+                for p, argument in zip(parts, own, strict=True)
+            ],
+        )
+
+
+class _Work(NamedTuple):
+    """What all tasks of a pass have in common."""
+
+    function: Callable
+    handling: Handling
+    common: tuple | None
+    """Arguments of every call; None: each has its own."""
+
+
+def _on_partition(work: _Work, partition: Any, held: Held, argument: Any) -> Any:
+    """Return a function of a partition's rows: the task."""
+    function, handling, common = work
+    shared = common is not None
+    with alone_on_its_core():
+        rows, given = as_matrix(partition), common if shared else argument
+        return handling.call(function, rows, held, given, shared=shared)

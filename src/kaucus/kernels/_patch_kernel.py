@@ -1,0 +1,316 @@
+"""A Gaussian kernel of pictures, summed over blocks of filters.
+
+With the features φ of ``kaucus.pictures``, each less its mean and over its standard
+deviation, and σ² the mean of ‖φ‖²,
+
+    k(x, y) = mean over parts of exp(−γ ‖φ(x) − φ(y)‖² / (2 σ²)),
+
+where a part is some sizes of patches and grids of cells. With filters in pairs, the
+mean is also over ‖φ(x) − φ(y)‖ and ‖φ(x) − φ(ȳ)‖ with the mirror image ȳ of y. As then
+k(x̄, ȳ) = k(x, y) before that mean, a least-squares SVM with it is that of all pictures
+and all mirror images as rows of their own, of half the size, and its leave-one-out
+leaves out a picture with its mirror image.
+
+The inner products are sums over filters: features of a block of filters are made,
+multiplied, and forgotten. So n pictures take n² numbers, whatever the number of
+features.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    add_product,
+    add_to_diagonal,
+    array_namespace,
+    astype,
+    device_of,
+    diagonal,
+    dtype_name,
+    exp,
+    itemsize,
+    not_negative,
+    on_gpu,
+    resolve_budget,
+    row_blocks,
+)
+from kaucus.kernels._base import UnitDiagonalKernel
+from kaucus.kernels._distances import Rows
+from kaucus.kernels._patch_features import (
+    FeatureBlocks,
+    Moments,
+    Part,
+    feature_norms,
+    filter_blocks,
+    moments_of,
+    standardise,
+)
+from kaucus.pictures import (
+    PictureFeatures,
+    feature_bytes,
+    features_of,
+    mirrored_features,
+)
+
+# Multiplications of one product: a fraction of a second; and rows of a panel at most,
+# of whose square on the diagonal a half is computed in vain.
+_PRODUCT_WORK, _PANEL_GPU = 2**34, 4096
+
+
+@dataclass(frozen=True, eq=False)
+class PatchKernel(UnitDiagonalKernel):
+    """A Gaussian kernel of pictures, by the responses of their patches to filters.
+
+    Rows are pictures, of numbers of any type; matrices are float32, or float64 where
+    the rows or the features are.
+
+    Parameters
+    ----------
+    how : PictureFeatures
+    parts : tuple of tuples of FilterGroup
+        With moments, as :func:`learn_distances` returns them.
+    gamma : float
+    memory_budget : int, str or None, default=None
+    """
+
+    how: PictureFeatures
+    parts: tuple[Part, ...]
+    gamma: float
+    memory_budget: int | str | None = None
+
+    name = "patches"
+    thread_safe = False  # its own threads
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        budget = resolve_budget(self.memory_budget, X)
+        if Y is not None:
+            n = X.shape[0] + Y.shape[0]
+            blocks = [self.blocks_of(Y, part, budget, n) for part in self.parts]
+            return self.of_features(X, blocks)
+        K = None
+        for part in self.parts:
+            matrices, _ = learn_distances(X, self.how, part, budget)
+            K = self.add_part(K, matrices)
+        return self._as_precise_as(X, K)
+
+    def add_part(self, K: Array | None, matrices: list[Array]) -> Array:
+        """Return K and the Gaussians of the distances of one part."""
+        while matrices:
+            n_all = len(self.parts) * (1 + self.how.paired)
+            K = add_gaussian(K, matrices.pop(0), self.gamma, n_all)
+        return K
+
+    def blocks_of(self, Y: Array, part: Part, budget: int, n_rows: int) -> Iterator:
+        """Yield the blocks of standardised features of pictures, one at a time.
+
+        ``n_rows`` is for how many pictures there must be room at a time.
+        """
+        for k, group in enumerate(part):
+            assert group.moments is not None
+            for which in filter_blocks(group, self.how, n_rows, budget // 2, Y):
+                bank = group.bank.part(which)
+                phi = features_of(Y, self.how, bank, group.n_cells, budget=budget // 4)
+                yield k, which, standardise(phi, *group.moments.of_filters(which))
+
+    def of_features(self, X: Array, blocks: Iterable[Iterable]) -> Array:
+        """Return k(X, Y), given the blocks of features of Y for each part."""
+        budget, K = resolve_budget(self.memory_budget, X), None
+        for part, of_part in zip(self.parts, blocks, strict=True):
+            matrices = _cross_distances(X, self.how, part, of_part, budget)
+            K = self.add_part(K, matrices)
+        return self._as_precise_as(X, K)
+
+    def feature_bytes(self, n_rows: int) -> int:
+        """Return the bytes of all features of so many pictures."""
+        groups = itertools.chain.from_iterable(self.parts)
+        one = sum(feature_bytes(g.n_cells, g.n_filters, self.how) for g in groups)
+        return n_rows * one
+
+    @staticmethod
+    def _as_precise_as(X: Array, K: Array) -> Array:
+        return astype(K, "float64") if dtype_name(X) == "float64" else K
+
+    def tile(self, X: Rows, Y: Rows) -> Array:
+        return self(X.values, Y.values)
+
+    def diag(self, X: Array) -> Array:
+        xp, name = array_namespace(X), dtype_name(X)
+        dtype = "float64" if name == "float64" else self.how.dtype
+        one = xp.ones(X.shape[0], dtype=getattr(xp, dtype), device=device_of(X))
+        if not self.how.paired:
+            return one
+        budget, to_mirror = resolve_budget(self.memory_budget, X), 0.0
+        for part in self.parts:
+            D = 0.0
+            for k, _, phi in self.blocks_of(X, part, budget, 2 * X.shape[0]):
+                D = D + feature_norms(phi - mirrored_features(phi, part[k].n_cells))
+            to_mirror = to_mirror + xp.exp(-self.gamma / 2 / _total(part) * D)
+        return (one + astype(to_mirror / len(self.parts), dtype)) / 2
+
+
+def add_gaussian(K: Array | None, D: Array, gamma: float, n_parts: int) -> Array:
+    """Return K + exp(−γ D / 2) / n_parts.
+
+    Parameters
+    ----------
+    K : array of shape (n, m) or None
+        None is zero; else it is overwritten.
+    D : array of shape (n, m)
+        Is overwritten.
+    gamma : float
+    n_parts : int
+    """
+    D *= -gamma / 2
+    D = exp(D)
+    if n_parts == 1:
+        return D
+    D *= 1 / n_parts
+    if K is None:
+        return D
+    K += D
+    return K
+
+
+def learn_distances(
+    X: Array,
+    how: PictureFeatures,
+    part: Part,
+    budget: int,
+    keep: FeatureBlocks | None = None,
+    tell: Callable[[int, int], object] | None = None,
+) -> tuple[list[Array], Part]:
+    """Return squared distances of pictures over σ², (n, n), and moments of features.
+
+    Parameters
+    ----------
+    X : array or HostRows of shape (n, d)
+    how : PictureFeatures
+    part : tuple of FilterGroup
+        Groups without moments get those of ``X``.
+    budget : int
+        Bytes for the matrix and for the features of a block of filters.
+    keep : list, default=None
+        Where the blocks of standardised features are put, if they are wanted.
+    tell : callable, default=None
+        ``tell(n_done, n_all)``; each block of filters counts all pictures.
+
+    Returns
+    -------
+    matrices : list of one or two arrays of shape (n, n)
+        Between pictures, exactly symmetric with a diagonal of zeros; for filters in
+        pairs, between pictures and mirror images too.
+    part : tuple of FilterGroup
+        With moments.
+    """
+    xp, n = array_namespace(X), X.shape[0]
+    place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
+    grams = [xp.zeros((n, n), **place) for _ in range(1 + how.paired)]
+    rest = max(budget - len(grams) * n * n * itemsize(grams[0]), 1)
+    learned, n_done = [], 0
+    blocks = [filter_blocks(group, how, n, rest, X) for group in part]
+    n_all = n * sum(map(len, blocks))
+
+    def told(n_pictures: int) -> None:
+        if tell is not None:
+            tell(n_done + n_pictures, n_all)
+
+    for k, group in enumerate(part):
+        found = []
+        for which in blocks[k]:
+            bank, cells = group.bank.part(which), group.n_cells
+            phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
+            n_done += n
+            if group.moments is None:
+                found.append(moments_of(phi, group.n_cells, paired=how.paired))
+                moments = found[-1].of_filters(slice(None))
+            else:
+                moments = group.moments.of_filters(which)
+            phi = standardise(phi, *moments)
+            _add_lower(grams[0], phi, phi)
+            if how.paired:
+                _add_lower(grams[1], phi, mirrored_features(phi, group.n_cells))
+            if keep is not None:
+                keep.append((k, which, phi))
+        if found:
+            joined = (
+                np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)
+            )
+            group = group._replace(moments=Moments(*joined))
+        learned.append(group)
+    squares, total = diagonal(grams[0]), _total(learned)
+    matrices = [_distances_of_gram(G, squares, total) for G in grams]
+    # Exactly: not even rounding is left of the distance of a picture to itself.
+    matrices[0] = add_to_diagonal(matrices[0], -diagonal(matrices[0]))
+    return matrices, tuple(learned)
+
+
+def _cross_distances(
+    X: Array, how: PictureFeatures, part: Part, blocks: Iterable, budget: int
+) -> list[Array]:
+    """Return squared distances over σ² to pictures given by their features, (n, m)."""
+    xp, n = array_namespace(X), X.shape[0]
+    grams, x_squares, y_squares = [], 0.0, 0.0
+    for k, which, psi in blocks:
+        group = part[k]
+        assert group.moments is not None
+        phi = features_of(
+            X, how, group.bank.part(which), group.n_cells, budget=budget // 4
+        )
+        phi = standardise(phi, *group.moments.of_filters(which))
+        x_squares = x_squares + feature_norms(phi)
+        y_squares = y_squares + feature_norms(psi)
+        if not grams:
+            place = {"dtype": phi.dtype, "device": device_of(phi)}
+            shape = (n, psi.shape[0])
+            grams = [xp.zeros(shape, **place) for _ in range(1 + how.paired)]
+        for rows in _panels(n, psi.shape[0], phi.shape[1], phi):
+            add_product(grams[0][rows, :], phi[rows, :], psi)
+            if how.paired:
+                other = mirrored_features(phi[rows, :], group.n_cells)
+                add_product(grams[1][rows, :], other, psi)
+    return [_of_products(G, x_squares, y_squares, _total(part)) for G in grams]
+
+
+def _total(part) -> float:
+    """Return σ², the number of features that vary; at least 1."""
+    return max(float(sum(np.count_nonzero(g.moments.inverse) for g in part)), 1.0)
+
+
+def _add_lower(G: Array, phi: Array, psi: Array) -> None:
+    """Add φ ψᵀ, which is symmetric, to the lower triangle of G, panel by panel."""
+    for rows in _panels(G.shape[0], G.shape[0], phi.shape[1], phi):
+        left = slice(0, rows.stop)
+        add_product(G[rows, left], phi[rows, :], psi[left, :])
+
+
+def _panels(n: int, m: int, depth: int, like: Array) -> list[slice]:
+    if on_gpu(like):
+        return list(row_blocks(n, 1, _PANEL_GPU))
+    return list(row_blocks(n, max(m * depth, 1), _PRODUCT_WORK))
+
+
+def _distances_of_gram(G: Array, squares: Array, total: float) -> Array:
+    """Return the distances of a Gram matrix whose lower triangle is defined."""
+    for rows in row_blocks(G.shape[0], G.shape[0] * itemsize(G), 2**26):
+        left = slice(0, rows.stop)
+        part = (squares[rows], squares[left])
+        G[rows, left] = _of_products(G[rows, left], *part, total)
+    xp = array_namespace(G)
+    for rows in row_blocks(G.shape[0], G.shape[0] * itemsize(G), 2**26):
+        before = slice(0, rows.start)
+        G[before, rows] = G[rows, before].T
+        square = xp.tril(G[rows, rows])
+        G[rows, rows] = square + xp.tril(square, k=-1).T
+    return G
+
+
+def _of_products(G: Array, x_squares: Array, y_squares: Array, total: float) -> Array:
+    """Return (‖x‖² + ‖y‖² − 2 ⟨x, y⟩) / σ², at least zero; may overwrite ``G``."""
+    G *= -2 / total
+    G += (x_squares / total)[:, None]
+    G += (y_squares / total)[None, :]
+    return not_negative(G)

@@ -1,0 +1,256 @@
+"""A least-squares SVM with a kernel of patches: choose, then fit.
+
+Two ways, by memory. Where the kernel matrix of all pictures fits, the exact LS-SVM with
+closed-form leave-one-out values. Where it does not, least squares of all pictures on
+the kernel columns of some of them: random ones first, then those that are hardest.
+
+What is left open is chosen first (``_picture_search``).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    budget_to_have,
+    on_gpu,
+    release_freed_memory,
+    resolve_budget,
+    row_blocks,
+    rows_in_order,
+    take_rows,
+)
+from kaucus.kernels import KeptFeatures, PatchKernel, learn_distances
+from kaucus.machines._picture_search import (
+    Judge,
+    PicturePlan,
+    features_for,
+    make_parts,
+)
+from kaucus.machines._problem import UNSEEN_ROWS
+from kaucus.machines._targets import Targets
+from kaucus.solvers import (
+    Hardness,
+    LSSVMSolution,
+    solve_ls_svm,
+    solve_with_hard_rows,
+)
+
+# Bytes of an entry of the kernel matrix with all copies that a solver makes of it.
+_ENTRY_CPU, _ENTRY_GPU = 12, 16
+# Of the budget, one in so many parts may be features that are kept for predictions.
+KEPT_SHARE = 4
+# Representatives at most, where all pictures are too many.
+_MOST_CPU, _MOST_GPU = 8000, 24_000
+
+
+class PictureModel(NamedTuple):
+    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, and how it came about."""
+
+    kernel: PatchKernel
+    C: float
+    chosen: dict
+    """Mirror, threshold, cells and power."""
+    results: list[dict]
+    """What was tried, and its loss."""
+    rows: np.ndarray
+    """Numbers of the pictures z_q."""
+    solution: LSSVMSolution
+    unseen_rows: np.ndarray
+    """Numbers of the pictures with leave-one-out values."""
+    kept: KeptFeatures
+    """Features of the pictures z_q, where there was room for them."""
+
+
+def fit_pictures(
+    X: Array, targets: Targets, plan: PicturePlan, rng: np.random.Generator
+) -> PictureModel:
+    """Choose what is left open, and fit a least-squares SVM with a kernel of patches.
+
+    Parameters
+    ----------
+    X : array or HostRows of shape (n, d)
+        Pictures, of numbers of any type.
+    targets : ClassTargets or NumberTargets
+    plan : PicturePlan
+    rng : Generator
+    """
+    budget, order = resolve_budget(plan.memory_budget, X), rng.permutation(X.shape[0])
+    judge = Judge(X, targets, plan, budget, order)
+    chosen = judge.structure()
+    release_freed_memory()
+    parts = make_parts(plan.banks, chosen["cells"], plan.combine)
+    kernel = PatchKernel(features_for(plan, chosen), parts, 1.0, plan.memory_budget)
+    exact = plan.n_representatives is None and _fits(X, budget)
+    fit = _fit_exactly if exact else _fit_on_representatives
+    return fit(kernel, judge)._replace(chosen=chosen, results=judge.results)
+
+
+def _fits(X: Array, budget: int) -> bool:
+    """Tell whether the exact system of all pictures fits the budget."""
+    entry = _ENTRY_GPU if on_gpu(X) else _ENTRY_CPU
+    return entry * X.shape[0] ** 2 <= budget
+
+
+def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
+    """Solve the LS-SVM of all pictures; leave out the last of the random order."""
+    order, budget, parts = judge.order, judge.budget, kernel.parts
+    rows = rows_in_order(judge.X, order)
+    # Distances of all parts at once, if there is room; else each a second time.
+    n_matrices = len(parts) * (1 + kernel.how.paired)
+    together = _ENTRY_CPU * len(order) ** 2 * n_matrices <= budget
+    seen = rows if together else take_rows(judge.X, order[: judge.many])
+    kept = KeptFeatures()
+    if together and kernel.feature_bytes(len(order)) <= budget // KEPT_SHARE:
+        kept.parts = [[] for _ in parts]
+    keep = kept.parts or [None] * len(parts)
+    tell = _each_percent(judge.plan.progress("picture, for a block of filters"))
+    found = [
+        learn_distances(seen, kernel.how, part, budget, of_part, tell)
+        for part, of_part in zip(parts, keep, strict=True)
+    ]
+    gamma, C = judge.width([D for matrices, _ in found for D in matrices])
+    kernel, K, learned = replace(kernel, gamma=gamma), None, []
+    for part in parts:
+        matrices, with_moments = found.pop(0)
+        if not together:
+            del matrices
+            matrices, with_moments = learn_distances(
+                rows, kernel.how, part, budget, tell=tell
+            )
+        K = kernel.add_part(K, matrices)
+        learned.append(with_moments)
+    n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
+    Y = as_like(judge.targets.columns()[order], K)
+    solution = solve_ls_svm(K, Y, C=C, n_leave_one_out=n_unseen, overwrite_K=True)
+    kernel = replace(kernel, parts=tuple(learned))
+    unseen = order[-n_unseen:]
+    return PictureModel(kernel, C, {}, [], order, solution, unseen, kept)
+
+
+def _each_percent(report: Callable[[int, int], object] | None):
+    """Return a callback that is passed on once for each percent that is done."""
+    last = [-1]
+
+    def tell(n_done: int, n_all: int) -> None:
+        percent = 100 * n_done // n_all
+        if report is not None and percent != last[0]:
+            last[0] = percent
+            report(n_done, n_all)
+
+    return tell
+
+
+def _fit_on_representatives(kernel: PatchKernel, judge: Judge) -> PictureModel:
+    """Fit all pictures on the kernel columns of random and of hard ones."""
+    X, order, plan, budget = judge.X, judge.order, judge.plan, judge.budget
+    n = X.shape[0]
+    m = min(plan.n_representatives or _most_representatives(X, budget), n)
+    first, rest = order[: max(m // 2, 1)], m - max(m // 2, 1)
+    unseen = order[len(first) :][-min(UNSEEN_ROWS, max(n // 10, 20)) :]
+    Z = take_rows(X, first)
+    found = [learn_distances(Z, kernel.how, part, budget) for part in kernel.parts]
+    gamma, C = judge.width([D for matrices, _ in found for D in matrices])
+    learned = tuple(part for _, part in found)
+    del found
+    # A half of the budget for the features of a block of filters.
+    half = budget_to_have(budget // 2, X)
+    kernel = replace(kernel, parts=learned, gamma=gamma, memory_budget=half)
+    hardness = judge.targets.hardness(None, Z, np.random.default_rng(0))["residual"]
+    grown = solve_with_hard_rows(
+        kernel,
+        X,
+        as_like(judge.targets.columns(), X),
+        astype(Z, kernel.how.dtype),
+        [rest // 2, rest - rest // 2] if rest > 1 else [],
+        _AllBut(unseen, n, hardness),
+        C=C,
+        loo_rows=unseen,
+        memory_budget=half,
+        callback=plan.progress("picture"),
+    )
+    kernel = replace(kernel, memory_budget=plan.memory_budget)
+    rows = np.concatenate([first, grown.rows])
+    kept = KeptFeatures()
+    return PictureModel(kernel, C, {}, [], rows, grown.solution, unseen, kept)
+
+
+class _AllBut:
+    """A hardness that passes over some rows, so that these become no representatives.
+
+    Of a row with a kernel column of its own, leave-one-out tells too little; and if the
+    hard ones were all among those, the others would tell too much. It is asked for all
+    rows in their order, block by block.
+    """
+
+    def __init__(self, rows: np.ndarray, n: int, hardness: Hardness):
+        self.excluded = np.zeros(n, dtype=bool)
+        self.excluded[rows] = True
+        self.hardness, self.n_seen = hardness, 0
+
+    def __call__(self, values: Array, targets: Array) -> Array:
+        start, stop = self.n_seen, self.n_seen + values.shape[0]
+        self.n_seen = stop % len(self.excluded)
+        hard, xp = self.hardness(values, targets), array_namespace(values)
+        excluded = as_like(self.excluded[start:stop], hard)
+        return xp.where(excluded, xp.full_like(hard, -xp.inf), hard)
+
+
+def _most_representatives(X: Array, budget: int) -> int:
+    """Return how many representatives half of the budget has room for."""
+    most = _MOST_GPU if on_gpu(X) else _MOST_CPU
+    return max(min(most, X.shape[0] // 2, math.isqrt(budget // (4 * 48))), 2)
+
+
+def picture_decision_values(
+    kernel: PatchKernel,
+    X: Array,
+    Z: Array,
+    coef: Array,
+    intercept: Array,
+    kept: KeptFeatures,
+    tell: Callable[[int, int], object] | None = None,
+) -> Array:
+    """Return f of pictures, (n, t), in float64, by blocks within the kernel's budget.
+
+    Parameters
+    ----------
+    kernel : PatchKernel
+    X : array of shape (n, d)
+    Z : array or HostRows of shape (m, d)
+    coef : array of shape (m, t)
+    intercept : array of shape (1, t)
+    kept : KeptFeatures
+        Of ``Z``; filled where there are none, and a share of the budget holds them.
+    tell : callable, default=None
+        ``tell(n_done, n)`` after each block.
+    """
+    budget, parts = resolve_budget(kernel.memory_budget, X), []
+    xp, n, m = array_namespace(X), X.shape[0], Z.shape[0]
+    if not kept.are_with(X):
+        kept.parts = None
+        if kernel.feature_bytes(m) <= budget // KEPT_SHARE:
+            kept.parts = [
+                list(kernel.blocks_of(Z, part, budget, m)) for part in kernel.parts
+            ]
+    rest = max(budget - kept.n_bytes(), budget // 4)
+    copies = 4 * (1 + (len(kernel.parts) > 1))
+    # A row of the matrix, and the features of a picture to a block of filters.
+    row_bytes = copies * m + min(kernel.feature_bytes(1), max(rest // 4 // m, 1))
+    for rows in row_blocks(n, row_bytes, rest // 4):
+        blocks = kept.parts or [
+            kernel.blocks_of(Z, part, rest, m) for part in kernel.parts
+        ]
+        K = kernel.of_features(X[rows, :], blocks)
+        for some in row_blocks(K.shape[0], 8 * K.shape[1], 2**27):
+            parts.append(astype(K[some, :], "float64") @ coef + intercept)
+        if tell is not None:
+            tell(rows.stop, n)
+    return xp.concat(parts)

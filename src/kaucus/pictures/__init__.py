@@ -1,0 +1,42 @@
+"""Pictures in, features of their patches out: pure functions on arrays.
+
+Knows patches, filters and cells; not estimators, labels or kernels.
+"""
+
+from kaucus.pictures._filters import (
+    FilterBank,
+    PixelRange,
+    draw_patches,
+    make_filters,
+    pixel_range,
+    with_mirrored,
+)
+from kaucus.pictures._responses import (
+    PRECISIONS,
+    PictureFeatures,
+    cell_windows,
+    feature_bytes,
+    features_of,
+    mirrored_features,
+    n_positions,
+    resolve_precision,
+    responses_of,
+)
+
+__all__ = [
+    "PRECISIONS",
+    "FilterBank",
+    "PictureFeatures",
+    "PixelRange",
+    "cell_windows",
+    "draw_patches",
+    "feature_bytes",
+    "features_of",
+    "make_filters",
+    "mirrored_features",
+    "n_positions",
+    "pixel_range",
+    "resolve_precision",
+    "responses_of",
+    "with_mirrored",
+]

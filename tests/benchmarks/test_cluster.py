@@ -1,0 +1,61 @@
+"""The benchmark on clusters: its rows, its steps and its tables; not its times."""
+
+import numpy as np
+import pytest
+from benchmarks._runner import Settings
+
+from benchmarks import _cluster_data as data
+from benchmarks import cluster as bench
+
+pytest.importorskip("dask")
+
+
+def test_nobody_errs_less_than_the_bayes_error():
+    X, y = data.test_rows(100_000)
+    best = data.probability(X) > 0.5
+    error = 100 * np.mean(best != y)
+    assert error == pytest.approx(data.bayes_error(), abs=0.5)
+    assert 5 < error < 20
+    others = np.random.default_rng(0).random((5, len(y))) < 0.02
+    assert all(100 * np.mean((best ^ flipped) != y) > error for flipped in others)
+
+
+def test_files_have_the_same_rows(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    files = data.write_files(tmp_path, 1000)
+    frame = pd.concat([pd.read_parquet(file) for file in files.parquet])
+    X, y = np.load(files.rows, mmap_mode="r"), np.load(files.labels)
+    assert len(files.parquet) == 4
+    np.testing.assert_array_equal(frame.drop(columns="label").to_numpy(), X)
+    np.testing.assert_array_equal(frame["label"], y)
+    assert data.write_files(tmp_path, 1000) == files
+
+
+def test_steps_follow_the_options():
+    steps = bench.steps(Settings(sizes=[10, 30], workers=[1, 3], parts=["workers"]))
+    assert [step.args for step in steps] == [
+        (30, 30, 1, None),
+        (30, 30, 3, None),
+        (30, 3),
+    ]
+    growth = bench.steps(Settings(sizes=[30, 10], parts=["growth"]))
+    assert [step.args[:2] for step in growth] == [(10, 30), (30, 30)]
+    with pytest.raises(FileNotFoundError, match="there are"):
+        bench.steps(Settings(parts=["other"]))
+
+
+def test_tables_have_a_value_for_every_column():
+    head = {"rows": 10, "workers": 2, "how": "Dask", "device": None}
+    times = {f"{name}_seconds": 1.0 for name in ("read", "fit", "predict", "one")}
+    errors = {"error_percent": 9.0, "bayes_percent": 8.0, "one_error_percent": 9.0}
+    record = {**head, **times, **errors, "memory": 10**9}
+    content = {
+        "fit": [record, {**head, "skipped": "no dask"}],
+        "kills": [{"kills": 2, "rows": 10, "difference": 1e-12}],
+        "covtype": [record],
+    }
+    found = bench.tables(content)
+    assert len(found) == 3
+    for table in found:
+        assert all(len(row) == len(table.headers) for row in table.rows)

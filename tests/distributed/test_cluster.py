@@ -1,0 +1,112 @@
+"""On a cluster of processes: the same model, also where workers are lost."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+from kaucus import KMeansKernelClassifier, SphericalKMeans
+from kaucus.distributed import DaskRows
+from tests.distributed.test_fits import assert_same_model, chunked
+
+GIVEN = {
+    "C": 10.0,
+    "kernel": "rbf",
+    "gamma": 0.3,
+    "kmeans_params": {"tol": 0.02},  # few steps: each takes a message or two
+    "random_state": 0,
+}
+# A cluster of processes closes its sockets when it likes, and minds a busy machine.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Creating scratch directories"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        distributed.LocalCluster(**options, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 5))
+    return X, (X[:, 0] ** 2 + X[:, 1] > 1).astype(int)
+
+
+def task_names(dask_scheduler):
+    return set(dask_scheduler.task_prefixes)
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    return KMeansKernelClassifier(40, **GIVEN, refine=30).fit(*data)
+
+
+def test_the_current_client_is_used_and_the_model_is_that_of_numpy(
+    client, data, expected
+):
+    X, y = data
+    rows, labels = chunked(X, 6).persist(), chunked(y, 6).persist()
+    model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, labels)
+    assert_same_model(model, expected)
+    assert_array_equal(model.predict(rows).compute(), expected.predict(X))
+    assert model.score(rows, labels) == pytest.approx(expected.score(X, y))
+    names = client.run_on_scheduler(task_names)
+    assert {"look-at-rows", "assign-rows", "add-normal-equations"} <= names
+
+
+def test_a_lost_worker_changes_nothing(client, data, expected, monkeypatch):
+    """A worker is killed between two steps of k-means; its tasks run again."""
+    X, y = data
+    rows, reduce, passes = chunked(X, 6).persist(), DaskRows.reduce, []
+
+    def with_a_loss(self, *args, label, **options):
+        passes.append(label)
+        if passes.count("assign-rows") == 2 and label == "assign-rows":
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        return reduce(self, *args, label=label, **options)
+
+    monkeypatch.setattr(DaskRows, "reduce", with_a_loss)
+    model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, y)
+    assert passes.count("assign-rows") > 2
+    assert_same_model(model, expected)
+
+
+def test_sums_do_not_depend_on_the_number_of_workers(client, data):
+    X = data[0]
+    rows = chunked(X, 7)
+    options = {"tol": 1e-2, "random_state": 0}
+    with_two = SphericalKMeans(20, **options).fit(rows.persist())
+    client.cluster.scale(1)
+    while len(client.scheduler_info()["workers"]) > 1:
+        time.sleep(0.05)
+    with_one = SphericalKMeans(20, **options).fit(rows.persist())
+    client.cluster.scale(2)
+    assert_array_equal(with_one.cluster_centers_, with_two.cluster_centers_)
+
+
+def test_rows_that_are_sent_anew_in_every_pass_are_told(client, data):
+    X, y = data
+    model = KMeansKernelClassifier(5, **GIVEN)
+    with pytest.warns(UserWarning, match=r"X = X.persist\(\)"):
+        model.fit(chunked(X[:300], 2), y[:300])
+
+
+def test_a_worker_has_too_little_memory(client, data):
+    X, y = data
+    model = KMeansKernelClassifier(500, **GIVEN, memory_budget="2MiB")
+    with pytest.raises(MemoryError, match="fewer representatives"):
+        model.fit(chunked(X, 6).persist(), y)

@@ -1,0 +1,252 @@
+"""A metric learned from the targets: its formula, its honesty, and what it finds."""
+
+import numpy as np
+import pytest
+
+from kaucus.backend import to_numpy
+from kaucus.kernels import Gaussian, RowMap, kernel_class
+from kaucus.machines import (
+    ClassTargets,
+    Family,
+    MetricOptions,
+    NumberTargets,
+    Problem,
+    search_metric,
+)
+from kaucus.machines._folds import Judged
+from kaucus.machines._gradients import gradient_product
+from kaucus.machines._metric_search import MetricSearch
+from kaucus.machines._scale import scale_maps
+from tests.arrays import array, assert_close
+
+CS = 10.0 ** np.arange(-1, 5)
+
+
+def options(*names, **other):
+    names = names or ("rbf",)
+    other = {"powers": (1.0,), "max_steps": 2, **other}
+    families = [Family(kernel_class(name)(), "tune") for name in names]
+    return MetricOptions(families, CS, **other)
+
+
+def numbers(X, y, weight=None):
+    return Problem.of(X, NumberTargets(np.asarray(y, dtype=float)[:, None], 5), weight)
+
+
+def labels(X, y, weight=None):
+    targets = ClassTargets(y, int(y.max()) + 1, lambda weight, labels: weight)
+    return Problem.of(X, targets, weight)
+
+
+@pytest.fixture(scope="module")
+def one_direction():
+    """Rows whose target depends on one direction of the first two of six columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    return X, np.sin(X[:, 0] + X[:, 1]) + 0.05 * rng.normal(size=300)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+@pytest.mark.parametrize("mapped", ["diagonal", "full"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_product_is_the_mean_of_outer_products(xp, rng, kind, mapped, weighted):
+    """By differences of f(map(x)), row by row, in the scaled columns."""
+    d, kernel = 3, Gaussian(gamma=0.4)
+    T = rng.normal(size=d if mapped == "diagonal" else (d, d))
+    zeros = np.zeros(d)
+    row_map = RowMap(zeros, np.ones(d), np.inf, zeros, T)
+    U, coef = rng.normal(size=(12, d)), rng.normal(size=(5, 2))
+    weight = rng.uniform(0.5, 2.0, size=12) if weighted else np.ones(12)
+    Z = row_map(U)
+
+    def f(u):
+        return kernel(row_map(u), Z[:5]) @ coef
+
+    expected, step = np.zeros((d, d)), 1e-5
+    for i in range(12):
+        moves = step * np.eye(d)
+        G = np.concatenate(
+            [f(U[i : i + 1] + m) - f(U[i : i + 1] - m) for m in moves]
+        ) / (2 * step)
+        expected += weight[i] * G @ G.T / weight.sum()
+    if kind == "diagonal":
+        expected = np.diag(expected)
+    found = gradient_product(
+        kernel,
+        array(xp, Z),
+        array(xp, Z[:5]),
+        array(xp, coef),
+        array(xp, weight) if weighted else None,
+        row_map,
+        kind,
+    )
+    assert_close(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+
+
+def test_no_row_judges_a_metric_that_has_seen_its_label(one_direction):
+    X, y = one_direction
+
+    def search_of(y):
+        return MetricSearch(
+            numbers(X, y), options("rbf"), np.random.default_rng(0), None
+        )
+
+    search = search_of(y)
+    judging = search.folds[0].numbers
+    other = y.copy()
+    other[judging] = np.random.default_rng(1).permutation(other[judging])
+    again = search_of(other)
+    assert np.array_equal(judging, again.folds[0].numbers)
+    assert not np.intersect1d(judging, _learning(search, X)).size
+
+    def product(search):
+        base = search.maps["standard"]
+        folded = search.folds[0].mapped(base, 100)
+        # Targets are in units of their spread, which all of them give.
+        judged = Judged(0.0, np.empty(0), 1.0, 10.0, np.empty(0))
+        M = search._product(folded, search.options.families[0], judged, ["full"])
+        return M / np.trace(M)
+
+    assert_close(product(search), product(again), rtol=1e-9, atol=1e-12)
+
+
+def _learning(search, X):
+    rows = to_numpy(search.folds[0].rows)
+    return np.flatnonzero((X[:, None, 0] == rows[None, :, 0]).any(axis=1))
+
+
+def test_a_direction_that_matters_is_found(one_direction):
+    X, y = one_direction
+    full = options(kinds=("full",))
+    found = search_metric(numbers(X, y), full, np.random.default_rng(0))
+    assert found.n_steps > 0
+    M = found.row_map.metric()
+    M /= np.trace(M)
+    wanted = np.zeros(6)
+    wanted[:2] = 0.5**0.5
+    assert wanted @ M @ wanted > 0.8
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_columns_that_matter_are_weighed(rng):
+    X = rng.normal(size=(400, 6))
+    y = ((np.abs(X[:, 3]) + 0.3 * rng.normal(size=400)) > 0.7).astype(int)
+    found = search_metric(labels(X, y), options(), np.random.default_rng(0))
+    assert found.row_map.importances()[3] > 0.6
+
+
+def test_noise_keeps_the_identity(rng):
+    X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+    every = options("exponential", "rbf", powers=(1.0, 0.5))
+    found = search_metric(numbers(X, y), every, np.random.default_rng(0))
+    assert found.n_steps == 0
+    assert found.kind == "identity"
+
+
+def test_units_do_not_matter_on_the_common_scale(one_direction):
+    X, y = one_direction
+    unit = np.array([1e-3, 1.0, 1e4, 10.0, 1.0, 1e-6])
+    scaled = X * unit + 100 * unit
+    maps = [
+        search_metric(
+            numbers(rows, y),
+            options("rbf", scales=("standard",)),
+            np.random.default_rng(0),
+        ).row_map
+        for rows in (X, scaled)
+    ]
+    assert_close(maps[0](X), maps[1](scaled), rtol=1e-4, atol=1e-4)
+
+
+def test_a_constant_column_and_one_huge_value_do_no_harm(one_direction):
+    X, y = one_direction
+    hostile = np.column_stack([X, np.full(len(X), 7.0), X[:, 2]])
+    hostile[5, 7] = 1e6
+    clean = search_metric(numbers(X, y), options("rbf"), np.random.default_rng(0))
+    found = search_metric(numbers(hostile, y), options("rbf"), np.random.default_rng(0))
+    assert found.row_map.importances()[6] == 0
+    assert np.isfinite(found.row_map(hostile)).all()
+    assert found.results["score"].max() > 1.3 * clean.results["score"].max()
+
+
+def test_rows_of_weight_zero_are_not_looked_at(one_direction):
+    X, y = one_direction
+    lies = np.concatenate([y, 50 + np.zeros(200)])
+    rows = np.concatenate([X, X[:200]])
+    weight = np.concatenate([np.ones(300), np.zeros(200)])
+    found = search_metric(
+        numbers(rows, lies, weight), options("rbf"), np.random.default_rng(0)
+    )
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_many_columns_have_a_low_rank_root(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.machines._gradients._FULL_COLUMNS", 4)
+    X = rng.normal(size=(300, 6))
+    y = np.sin(X[:, 0] + X[:, 1])
+    found = search_metric(
+        numbers(X, y), options("rbf", kinds=("full",)), np.random.default_rng(0)
+    )
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_many_rows_are_refined_with_more_columns(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_ROWS", 300)
+    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_COLUMNS", 470)
+    X = rng.normal(size=(2000, 6))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=2000)
+    found = search_metric(
+        numbers(X, y),
+        options(max_samples=1600, max_steps=1, kinds=("diagonal",)),
+        np.random.default_rng(0),
+    )
+    assert 470 in found.results["n_columns"]
+    assert found.row_map.importances()[0] > 0.8
+
+
+def test_many_rows_of_which_few_are_looked_at_judge_in_folds(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_ROWS", 100)
+    X = rng.normal(size=(600, 4))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
+    few = options(max_samples=200, max_steps=1, kinds=("diagonal",))
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert found.row_map.importances()[0] > 0.6
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_c_is_one_of_those_to_choose_from_unless_it_may_leave_them(rng, beyond):
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) * X[:, 1]  # no noise: the larger C the better
+    few = options(max_steps=0)._replace(Cs=[0.1, 1.0], beyond=beyond)
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert (found.C > 1.0) if beyond else (found.C == 1.0)
+
+
+@pytest.mark.parametrize("kinds", [("diagonal",), ("full",), ("diagonal", "full")])
+def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    first = search.best_scale()[0]
+    found = search._products(first, list(kinds))
+    alone = {kind: search._products(first, [kind]) for kind in kinds}
+    for kind in kinds:
+        for M, expected in zip(found[kind], alone[kind][kind], strict=True):
+            assert_close(M, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_same_seed_gives_the_same_metric(one_direction):
+    X, y = one_direction
+    maps = [
+        search_metric(numbers(X, y), options("rbf"), np.random.default_rng(3)).row_map
+        for _ in range(2)
+    ]
+    assert_close(maps[0].metric(), maps[1].metric(), rtol=1e-6, atol=1e-9)
+
+
+def test_the_common_scale_has_mean_zero_and_spread_one(rng):
+    X = np.column_stack(
+        [rng.normal(3, 9, 500), rng.exponential(size=500), np.ones(500)]
+    )
+    Z = scale_maps(X, None, rng)["standard"](X)
+    assert_close(Z.mean(axis=0), np.zeros(3), rtol=0, atol=1e-12)
+    assert_close(Z.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12, atol=1e-12)
