@@ -71,10 +71,6 @@ class BlockwiseFit:
         fit of the same data with the same parameters goes on from it, also towards
         another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
         one of those solvers by name.
-    precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
     memory_budget : int or str
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -83,8 +79,6 @@ class BlockwiseFit:
 
     Attributes
     ----------
-    intercept_ : ndarray of shape (n_targets,)
-        b.
     X_fit_ : array or CSR matrix of shape (n_samples, n_features)
         The training rows; absent with a precomputed kernel.
     kernel_ : kernel object

@@ -28,13 +28,6 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         Number of clusters.
     max_iter : int
         Most steps of one start.
-    device : str
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-    verbose : int
-        1 shows progress on a terminal.
 
     Attributes
     ----------

@@ -56,13 +56,6 @@ class KernelInputMixin(ChecksParameters):
         Degree of ``"poly"``.
     coef0 : float
         Constant of ``"poly"`` and ``"sigmoid"``.
-    device : str
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-    verbose : int
-        1 shows progress on a terminal.
     """
 
     # Words that the kernel may be beside the names of kernels.

@@ -30,25 +30,14 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
 
     Parameters
     ----------
-    class_weight : dict or "balanced", default=None
-        Weights of the classes; ``"balanced"`` makes them inversely proportional to
-        their numbers of rows.
-    probability : {"softmax", "sum_exp", False}, default="softmax"
-        ``"softmax"``: softmax of the decision values, with a temperature fitted to
-        leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
-        as printed. False: none.
     random_state : int, RandomState or Generator, default=None
         Draws the rows on which the temperature is fitted, where there are more than
         2,000, the preconditioner of ``"cg"`` and the blocks of rows.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
-    temperature_ : float
-        By which decision values are divided before the softmax.
 
     See Also
     --------

@@ -75,8 +75,6 @@ class FourierFeatures(ImageTransformer):
 
     Attributes
     ----------
-    image_shape_ : tuple of int
-        The shape in use.
     spectrum_shape_ : tuple of int
         Shape of the part of the spectrum that is kept.
 

@@ -35,8 +35,6 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
 
     Attributes
     ----------
-    image_shape_ : tuple of int
-        The shape in use.
     window_ : ndarray of shape (H, W)
         The factors G; of shape (n_features,) for rows with a single axis.
 
