@@ -9,6 +9,7 @@ from kaucus.solvers import (
     _low_rank_search,
     _scores,
     log_losses,
+    log_losses_of_rows,
     search_on_representatives,
 )
 from kaucus.solvers._low_rank_search import (
@@ -170,6 +171,20 @@ def test_log_losses_do_not_depend_on_the_blocks(rng, k, weighted, monkeypatch):
     assert_close(parts[0].means(), whole, rtol=1e-12)
     monkeypatch.setattr(_scores, "_BLOCK_BYTES", 8 * 5 * k * 11)
     assert_close(log_losses(values, labels, weight), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+def test_losses_of_rows_have_the_loss_of_all_as_their_mean(rng, k, weighted):
+    values = 3 * rng.normal(size=(40, 5, k))
+    labels = rng.integers(max(k, 2), size=40)
+    # Where all rows are right, the lower temperature is the better one.
+    values[:, 0] = np.where(labels[:, None] == (np.arange(k) if k > 1 else 1), 1, -1)
+    weight = rng.uniform(size=40) if weighted else None
+    each = log_losses_of_rows(values, labels, weight)
+    assert each.shape == (40, 5)
+    means = np.average(each, axis=0, weights=weight)
+    assert_close(means, log_losses(values, labels, weight), rtol=1e-12)
 
 
 def test_log_losses_of_values_far_out_are_finite():
