@@ -1,7 +1,7 @@
 """The torch versions of the primitives; imported only once a tensor is seen.
 
 The functions of the first part have a portable twin of the same name and meaning in
-``_linalg``, ``_labels`` or ``_gram``, and a test that both agree.
+``_linalg``, ``_labels``, ``_gram`` or ``_convolution``, and a test that both agree.
 """
 
 import contextlib
