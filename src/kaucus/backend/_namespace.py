@@ -30,7 +30,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
         If the arrays belong to different libraries.
     """
     given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
-    seen = [_seen(a) for a in given]
+    seen = [a.like if isinstance(a, HostRows | RowSource) else a for a in given]
     dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in seen]
     try:
         return array_api_compat.array_namespace(*dense)
@@ -46,12 +46,8 @@ def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    return array_api_compat.device(_seen(x))
-
-
-def _seen(x: Array) -> Array:
-    """Return an array of the kind that rows have where they are worked on."""
-    return x.like if isinstance(x, HostRows | RowSource) else x
+    read_in_parts = isinstance(x, HostRows | RowSource)
+    return array_api_compat.device(x.like if read_in_parts else x)
 
 
 def is_numpy(x: Array) -> bool:
