@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.datasets import load_iris
 
+from kaucus.contract import FollowsX
 from tests.discovery import PUBLIC_MODULES, estimators, name_of, public_objects
 
 OBJECTS = public_objects()
@@ -172,6 +173,52 @@ def test_all_names_exist_and_are_listed_once(module_name):
     assert len(set(module.__all__)) == len(module.__all__)
     assert all(hasattr(module, name) for name in module.__all__)
     assert set(module.__all__) <= set(dir(module))
+
+
+def test_a_docstring_is_completed_by_those_of_the_bases():
+    """Own entries win, defaults are the signature's, unknown parameters stay out."""
+
+    class Base(FollowsX):
+        """Base.
+
+        Parameters
+        ----------
+        a : int
+            Of the base.
+        b : str
+            Of the base.
+        c : float
+            Not taken.
+        """
+
+    class Model(Base):
+        """Model.
+
+        Parameters
+        ----------
+        a : float, default=2.0
+            Its own.
+
+        Attributes
+        ----------
+        coef_ : float
+            Its own.
+
+        Notes
+        -----
+        These stay.
+        """
+
+        def __init__(self, b="x", *, a=2.0):
+            self.a, self.b = a, b
+
+    found = sections(Model)
+    expected = [("b", 'str, default="x"'), ("a", "float, default=2.0")]
+    assert entries(found["Parameters"]) == expected
+    assert "Its own." in found["Parameters"]
+    names = [name for name, _ in entries(found["Attributes"])]
+    assert names == ["coef_", "n_features_in_", "feature_names_in_"]
+    assert found["Notes"].strip() == "These stay."
 
 
 def test_a_wrong_docstring_is_noticed():

@@ -130,7 +130,7 @@ def test_a_copy_is_of_the_same_kind(estimator, iris):
 @pytest.fixture
 def far_away(monkeypatch):
     """Tensors that say they are on a GPU that this machine has not."""
-    monkeypatch.setattr(moving, "device_of", lambda x: "cuda:7")
+    monkeypatch.setattr(moving, "place_of", lambda x: "cuda:99")
 
 
 @each_estimator

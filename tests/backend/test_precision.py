@@ -25,9 +25,9 @@ def torch():
 @pytest.fixture
 def tf32_everywhere(torch, monkeypatch):
     """Every float32 tensor counts as one of a GPU."""
-    from kaucus.backend import _tf32
+    from kaucus.backend import _torch
 
-    monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_an_error_leaves_nothing_behind(torch, spy, monkeypatch):
 def test_the_older_switch_serves_too(torch, monkeypatch):
     from types import SimpleNamespace
 
-    from kaucus.backend import _tf32
+    from kaucus.backend import _torch
 
     old = SimpleNamespace(allow_tf32=False)
     monkeypatch.setattr(torch.backends.cuda, "matmul", old)
-    with _tf32.tf32_products():
+    with _torch.tf32_products():
         assert old.allow_tf32 is True
     assert old.allow_tf32 is False
 
@@ -122,7 +122,7 @@ def test_other_threads_are_not_asked(torch, tf32_everywhere):
 
 
 def test_the_last_of_two_threads_restores(torch):
-    from kaucus.backend import _tf32
+    from kaucus.backend import _torch
 
     switch = torch.backends.cuda.matmul
     name = "fp32_precision" if hasattr(switch, "fp32_precision") else "allow_tf32"
@@ -130,14 +130,14 @@ def test_the_last_of_two_threads_restores(torch):
     inside, leave = threading.Event(), threading.Event()
 
     def other():
-        with _tf32.tf32_products():
+        with _torch.tf32_products():
             inside.set()
             leave.wait(10)
 
     thread = threading.Thread(target=other)
     thread.start()
     inside.wait(10)
-    with _tf32.tf32_products():
+    with _torch.tf32_products():
         pass
     assert getattr(switch, name) != before  # the other thread still needs it
     leave.set()

@@ -62,7 +62,7 @@ def test_other_names_are_refused(estimator, iris):
 def test_tf32_knows_its_rounding(monkeypatch, iris):
     """With products of ten bits, as a GPU has them, the answer is still right."""
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _precision, _tf32
+    from kaucus.backend import _precision, _torch
 
     def coarse(x):  # cut off to ten bits, as tf32 may
         bits = x.view(torch.int32)
@@ -78,7 +78,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
     from kaucus.kernels import _distances
 
-    monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
     monkeypatch.setattr(_distances, "product", product)
     monkeypatch.setattr(_distances, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
@@ -100,9 +100,9 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
 def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _tf32
+    from kaucus.backend import _torch
 
-    monkeypatch.setattr(_tf32, "has_tf32", lambda x: x.dtype == torch.float32)
+    monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)
     model = LSSVMRegressor(C=1e4, precision="tf32").fit(Z, y)

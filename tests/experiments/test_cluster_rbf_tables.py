@@ -17,20 +17,20 @@ GRID = np.linspace(0.5, 0.9, 56).reshape(7, 8)
 TABLE = """
 title = "T"
 reference = "R"
-[[table]]
-[table.common]
+[[grid]]
 method = "svm-grid"
 metric = "accuracy"
 source = "Table 2"
 tolerance = 0.02
 seeds = [0]
 full_seeds = [0, 1]
-[table.columns]
-A = { model = "rbf" }
-B = { model = "cluster", n_clusters = 2 }
-[table.rows]
+datasets = ["uci/one", "uci/two"]
+methods = [
+  { params = { model = "rbf" } },
+  { params = { model = "cluster", n_clusters = 2 } },
+]
+[grid.published]
 "uci/one" = [0.5, 0.6]
-"uci/two" = []
 """
 
 
@@ -65,14 +65,18 @@ def test_a_table_is_its_cells():
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ("[0.5, 0.6]", "[0.5]", "table 1: row 'uci/one' has 1 numbers; expected 2"),
-        ('source = "Table 2"', "", "row 'uci/one', column 'A': the key 'source'"),
+        (
+            "[0.5, 0.6]",
+            "[0.5]",
+            "grid 1: 'uci/one' has 1 published numbers; expected 2",
+        ),
+        ('source = "Table 2"', "", "grid 1, cell 1: the key 'source'"),
         (
             "full_seeds = [0, 1]",
             "full_seeds = [0, 0]",
             r"full_seeds = \[0, 0\] must be",
         ),
-        ("[table.rows]", "[table.lines]", "unknown key 'lines'"),
+        ("[grid.published]", "[grid.lines]", "unknown key 'lines'"),
     ],
 )
 def test_what_a_table_must_not_be(old, new, match):

@@ -20,7 +20,7 @@ source = "Table 1"
 tolerance = 0.01
 datasets = ["a", "b"]
 methods = [{ method = "m" }, { method = "m", params = { k = 2 } }]
-published = [[0.1, 0.2], [0.3, ""]]
+published = { a = [0.1, 0.2], b = [0.3, ""] }
 notes = { b = "odd" }
 """
 
@@ -41,9 +41,10 @@ def test_a_grid_is_its_cells():
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ('[[0.1, 0.2], [0.3, ""]]', "[[0.1], [0.3]]", "2 rows of 2 numbers"),
+        ("[0.1, 0.2]", "[0.1]", "grid 1: 'a' has 1 published numbers; expected 2"),
+        ("{ a =", "{ d =", r"published of \['d'\], which are not in datasets"),
         ('["a", "b"]', "[]", "datasets must be a list"),
-        ("{ b =", "{ c =", r"notes on \['c'\]"),
+        ("{ b =", "{ c =", r"notes of \['c'\]"),
         ("tolerance = 0.01", "tolerant = 0.01", "grid 1, cell 1: unknown key"),
     ],
 )

@@ -110,9 +110,9 @@ def test_cells_of_a_curve_share_one_fit(tmp_path, monkeypatch):
 
 def test_an_interrupted_fit_is_no_result(tmp_path, monkeypatch):
     """The estimator takes Ctrl-C for the end of its fit; the runner must not."""
-    from kaucus.solvers import _sampler
+    from kaucus.solvers import _run
 
-    original, calls = _sampler.BlockSampler.draw, []
+    original, calls = _run.BlockSampler.draw, []
 
     def interrupt(self):
         calls.append(1)
@@ -120,7 +120,7 @@ def test_an_interrupted_fit_is_no_result(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(self)
 
-    monkeypatch.setattr(_sampler.BlockSampler, "draw", interrupt)
+    monkeypatch.setattr(_run.BlockSampler, "draw", interrupt)
     outcome = run_paper(paper(), tmp_path)
     assert outcome.interrupted
     assert len(outcome.results) == 1

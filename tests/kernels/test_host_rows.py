@@ -106,7 +106,7 @@ def test_rows_by_number_in_any_order(there, dtype):
     again = chosen.in_order(np.arange(31)[::-2])
     assert_close(kernel(again, there(Y)), expected[::-2], atol=1e-5)
     for X_of_any_kind in (there(X), on_device(there(X))):
-        pairs = row_pairs(kernel, X_of_any_kind).with_rows(order)
+        pairs = row_pairs(kernel, X_of_any_kind).part(order)
         assert pairs.shape == (31, len(X))
         [pair] = pairs.iterate([(slice(0, 31), slice(0, len(X)))])
         assert_close(kernel.tile(*pair), kernel(X[order], X), atol=1e-5)

@@ -15,8 +15,7 @@ from numpy.testing import assert_allclose
 import kaucus
 from kaucus.kernels import CallableKernel, Gaussian, MahalanobisRBF, Precomputed
 from kaucus.solvers import RANDOMIZED
-from kaucus.solvers._checkpoint import CheckpointError, remove_leftovers
-from kaucus.solvers._fingerprint import describe
+from kaucus.solvers._checkpoint import CheckpointError, describe, remove_leftovers
 from kaucus.solvers._randomized import solve_ls_svm_randomized
 
 each_solver = pytest.mark.parametrize("solver", RANDOMIZED)

@@ -263,6 +263,46 @@ def test_rows_held_out_join_the_others_in_the_end(weighted):
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 
 
+class StopsAtHeldOut(Gaussian):
+    """Interrupts when it is called for the n-th time with rows held out."""
+
+    def __call__(self, X, Y=None):
+        if Y is not None and np.isin(X[:, 0], HELD_OUT).all():
+            CALLS.append(1)
+            if len(CALLS) == STOP_AT[0]:
+                raise KeyboardInterrupt
+        return super().__call__(X, Y)
+
+
+HELD_OUT = []
+
+
+@pytest.mark.parametrize("n_joined", [0, 10, 20])
+def test_an_interrupt_while_held_out_rows_join_keeps_the_model(monkeypatch, n_joined):
+    """All columns, of the rows fitted and of those held out that had joined."""
+    p, Z = problem(n=95), problem(n=5, seed=7).X
+    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
+    CALLS.clear()
+    HELD_OUT[:] = p.X[70:, 0]
+    STOP_AT[0] = 3 + n_joined // 10 + 1  # after three blocks that are judged
+    block = 10 * _grown_columns.bytes_per_row(11, Z)
+    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
+    grown = solve_with_hard_rows(
+        StopsAtHeldOut(gamma=0.5),
+        *(fitted.X, fitted.Y, Z, (6,), residual_hardness),
+        C=1.0,
+        judge=judge(p, slice(70, None)),
+    )
+    assert grown.solution.info.interrupted
+    assert not grown.solution.info.converged
+    assert len(grown.rows) == 6
+    seen = slice(0, 70 + n_joined)
+    points = np.r_[Z, p.X[grown.rows]]
+    once = solve_on_representatives(KERNEL, p.X[seen], p.Y[seen], points, C=1.0)
+    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
+    assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
+
+
 def test_the_judge_stops_where_nothing_is_gained():
     p = problem(n=200, t=1)
     p = p._replace(Y=np.sin(p.X[:, :1]))

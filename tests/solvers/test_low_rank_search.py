@@ -7,7 +7,9 @@ import scipy.special
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
 from kaucus.solvers import (
     _low_rank_search,
+    _scores,
     log_losses,
+    log_losses_of_rows,
     search_on_representatives,
 )
 from kaucus.solvers._low_rank_search import (
@@ -15,6 +17,7 @@ from kaucus.solvers._low_rank_search import (
     leave_one_out_errors,
     mean_squares,
 )
+from kaucus.solvers._scores import LogLosses
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.solvers.problems import problem, weights
@@ -149,6 +152,39 @@ def test_log_losses_are_those_of_the_better_temperature(rng, k, weighted):
         for c in range(6)
     ]
     assert_close(log_losses(values, labels, weight), np.asarray(expected), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+def test_log_losses_do_not_depend_on_the_blocks(rng, k, weighted, monkeypatch):
+    """Added block by block, or by several and merged: the losses of all rows."""
+    values = rng.normal(size=(40, 5, k))
+    labels = rng.integers(max(k, 2), size=40)
+    weight = rng.uniform(size=40) if weighted else None
+    whole = log_losses(values, labels, weight)
+    cuts = [slice(0, 7), slice(7, 8), slice(8, 40)]
+    parts = [LogLosses() for _ in cuts]
+    for part, s in zip(parts, cuts, strict=True):
+        part.add(values[s], labels[s], None if weight is None else weight[s])
+    for part in parts[1:]:
+        parts[0].merge(part)
+    assert_close(parts[0].means(), whole, rtol=1e-12)
+    monkeypatch.setattr(_scores, "_BLOCK_BYTES", 8 * 5 * k * 11)
+    assert_close(log_losses(values, labels, weight), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+def test_losses_of_rows_have_the_loss_of_all_as_their_mean(rng, k, weighted):
+    values = 3 * rng.normal(size=(40, 5, k))
+    labels = rng.integers(max(k, 2), size=40)
+    # Where all rows are right, the lower temperature is the better one.
+    values[:, 0] = np.where(labels[:, None] == (np.arange(k) if k > 1 else 1), 1, -1)
+    weight = rng.uniform(size=40) if weighted else None
+    each = log_losses_of_rows(values, labels, weight)
+    assert each.shape == (40, 5)
+    means = np.average(each, axis=0, weights=weight)
+    assert_close(means, log_losses(values, labels, weight), rtol=1e-12)
 
 
 def test_log_losses_of_values_far_out_are_finite():

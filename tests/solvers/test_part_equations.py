@@ -7,12 +7,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus.kernels import Exponential, Gaussian, resolve_gamma
 from kaucus.solvers import (
+    RowData,
     margin_hardness,
     residual_hardness,
     rows_near_boundary,
     solve_on_representatives,
     solve_with_hard_rows,
 )
+from kaucus.solvers._low_rank import sum_equations
 from tests.sources import batch_rows
 
 
@@ -47,6 +49,31 @@ def test_coefficients_are_those_of_all_rows(problem, rng, n_parts, weighted):
     expected = solve_on_representatives(kernel, X, Y, Z, **options)
     found = solve_on_representatives(kernel, batch_rows(X, n_parts), Y, Z, **options)
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize("n_parts", [1, 4])
+def test_parts_are_added_to_the_equations_of_earlier_rows(problem, n_parts):
+    """And the callback hears that all of them are done."""
+    (X, Y, Z), told = problem, []
+    shift = np.full(len(Z), 0.3)
+
+    def summed(rows, targets, total=None):
+        data = RowData(Gaussian(gamma=0.3), rows, targets, None, None)
+        blocks = [slice(0, rows.shape[0])]
+        sums, interrupted = sum_equations(
+            data, Z, shift, blocks, lambda *done: told.append(done), total
+        )
+        assert not interrupted
+        return sums
+
+    whole, half = summed(X, Y), len(X) // 2
+    source = batch_rows(X[half:], n_parts)
+    halves = summed(source, Y[half:], summed(X[:half], Y[:half]))
+    assert told[-1] == (len(X) - half, len(X) - half)
+    assert halves.weight == whole.weight
+    for name in ("cross", "target_sum"):
+        assert_allclose(getattr(halves, name), getattr(whole, name), atol=1e-10)
+    assert_allclose(np.tril(halves.gram), np.tril(whole.gram), atol=1e-10)
 
 
 def test_csr_and_float32_parts(problem):

@@ -13,9 +13,9 @@ from kaucus.solvers import (
     fit_ls_svm,
 )
 from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._history import Watch
 from kaucus.solvers._randomized import solve_ls_svm_randomized
-from kaucus.solvers._sampler import BlockSampler
+from kaucus.solvers._result import Watch
+from kaucus.solvers._run import BlockSampler
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights

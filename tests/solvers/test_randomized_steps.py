@@ -7,21 +7,11 @@ from hypothesis import strategies as st
 
 from kaucus.backend import to_numpy
 from kaucus.kernels import Gaussian, KernelOperator
-from kaucus.solvers._block_descent import (
-    acceleration,
-    block_descent_step,
-    block_inverse,
-    start_block_descent,
-)
-from kaucus.solvers._kaczmarz import kaczmarz_step, start_kaczmarz
-from kaucus.solvers._kaczmarz_mp import kaczmarz_mp_step
-from kaucus.solvers._matching_pursuit import (
-    matching_pursuit_step,
-    start_matching_pursuit,
-)
-from kaucus.solvers._nystrom import nystrom_step, start_nystrom
-from kaucus.solvers._pseudo_inverse import invert_gram
+from kaucus.solvers import RANDOMIZED
+from kaucus.solvers._block_descent import acceleration, block_inverse
+from kaucus.solvers._projections import invert_gram
 from kaucus.solvers._scaling import scale_targets
+from kaucus.solvers._systems import Setting
 from kaucus.solvers._theta import (
     block_gram,
     bordered,
@@ -59,6 +49,13 @@ class Case:
     def block(self, rows=ROWS):
         E, order = draw_block(self.operator, np.asarray(rows))
         return theta_block(E, order, self.targets, C, overwrite=True)
+
+    def solver(self, name, block_size=8, **setting):
+        setting = Setting(C, block_size, np.random.default_rng(0), **setting)
+        return RANDOMIZED[name](self.operator, self.targets, setting)
+
+    def state(self, xp, W):
+        return {"W": array(xp, W), "R": array(xp, self.Z - self.theta @ W)}
 
 
 TOL = {"float64": 1e-9, "float32": 2e-3}
@@ -100,7 +97,7 @@ def test_kaczmarz_is_equation_47(xp, dtype, weighted, rng):
     case = Case(xp, dtype, weighted=weighted)
     W = rng.normal(size=case.Z.shape)
     given_W = array(xp, W)
-    result = kaczmarz_step(case.block(), case.right, start_kaczmarz(given_W))
+    result = case.solver("kaczmarz").step(case.block(), {"W": given_W})
     expected = reference.kaczmarz(case.theta, case.Z, W, ROWS)
     assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
     assert same_bits(given_W, W)
@@ -115,8 +112,8 @@ def test_kaczmarz_is_equation_47(xp, dtype, weighted, rng):
 def test_matching_pursuit_is_equations_57_to_59(xp, dtype, weighted, rng):
     case = Case(xp, dtype, weighted=weighted)
     W = rng.normal(size=case.Z.shape)
-    state = start_matching_pursuit(array(xp, W), array(xp, case.Z - case.theta @ W))
-    result = matching_pursuit_step(case.block(), case.right, state)
+    state = case.state(xp, W)
+    result = case.solver("matching_pursuit").step(case.block(), state)
     expected, R = reference.matching_pursuit(case.theta, case.Z, W, ROWS)
     assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
     assert_close(result.state["R"], R, rtol=0, atol=TOL[dtype])
@@ -127,14 +124,9 @@ def test_matching_pursuit_is_equations_57_to_59(xp, dtype, weighted, rng):
 def test_the_hybrid_is_a_step_of_each(xp, dtype, safeguard, rng):
     case = Case(xp, dtype)
     W = rng.normal(size=case.Z.shape)
-    state = start_matching_pursuit(array(xp, W), array(xp, case.Z - case.theta @ W))
-    result = kaczmarz_mp_step(
-        case.block(),
-        case.right,
-        state,
-        theta=lambda V: theta_product(case.operator, case.targets, C, V),
-        safeguard=safeguard,
-    )
+    state = case.state(xp, W)
+    hybrid = case.solver("kaczmarz_mp", safeguard=safeguard)
+    result = hybrid.step(case.block(), state)
     expected, R = reference.kaczmarz_mp(case.theta, case.Z, W, ROWS, safeguard)
     assert_close(result.state["W"], expected, rtol=0, atol=TOL[dtype])
     assert_close(result.state["R"], R, rtol=0, atol=TOL[dtype])
@@ -142,21 +134,23 @@ def test_the_hybrid_is_a_step_of_each(xp, dtype, safeguard, rng):
 
 def test_a_committee_is_the_mean_of_its_members(xp, dtype):
     case = Case(xp, dtype)
-    state = start_nystrom(xp.zeros_like(case.right))
+    committee = case.solver("nystrom")
+    state = committee.begin()
     blocks = [ROWS, np.arange(21, 28), np.array([0, 29])]
     for rows in blocks:
-        state = nystrom_step(case.block(rows), case.right, state).state
+        state = committee.step(case.block(rows), state).state
     members = [reference.nystrom(case.theta, case.Z, rows) for rows in blocks]
     assert_close(state["W"], np.mean(members, axis=0), rtol=0, atol=TOL[dtype])
 
 
-def errors_and_residuals(step, case, state, sizes, seed=0):
+def errors_and_residuals(name, sizes, seed=0, **setting):
     """Return ‖W − W*‖ and ‖Z − ΘW‖ of each column after each of some steps."""
-    rng = np.random.default_rng(seed)
-    errors, residuals = [], []
+    case, rng = Case(np), np.random.default_rng(seed)
+    solver = case.solver(name, **setting)
+    state, errors, residuals = solver.begin(), [], []
     for size in sizes:
         rows = rng.permutation(30)[:size]
-        state = step(case.block(rows), case.right, state).state
+        state = solver.step(case.block(rows), state).state
         W = to_numpy(state["W"])
         errors.append(np.linalg.norm(W - case.exact, axis=0))
         residuals.append(np.linalg.norm(case.Z - case.theta @ W, axis=0))
@@ -169,70 +163,46 @@ def never_rises(values):
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
 def test_the_error_of_kaczmarz_never_rises(sizes, seed):
-    case = Case(np)
-    start = start_kaczmarz(np.zeros_like(case.Z))
-    errors, _ = errors_and_residuals(kaczmarz_step, case, start, sizes, seed)
+    errors, _ = errors_and_residuals("kaczmarz", sizes, seed)
     assert never_rises(errors)
 
 
+@pytest.mark.parametrize("name", ["matching_pursuit", "kaczmarz_mp"])
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
-def test_the_residual_of_matching_pursuit_never_rises(sizes, seed):
-    case = Case(np)
-    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
-    _, residuals = errors_and_residuals(matching_pursuit_step, case, start, sizes, seed)
-    assert never_rises(residuals)
-
-
-def hybrid(case, safeguard):
-    def step(block, Z, state):
-        return kaczmarz_mp_step(
-            block, Z, state, theta=lambda V: case.theta @ V, safeguard=safeguard
-        )
-
-    return step
-
-
-@given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 99))
-def test_the_residual_of_the_safe_hybrid_never_rises(sizes, seed):
-    case = Case(np)
-    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
-    _, residuals = errors_and_residuals(hybrid(case, True), case, start, sizes, seed)
+def test_the_residual_of_matching_pursuit_and_of_the_safe_hybrid_never_rises(
+    name, sizes, seed
+):
+    _, residuals = errors_and_residuals(name, sizes, seed)
     assert never_rises(residuals)
 
 
 def test_the_residual_of_the_printed_hybrid_rises():
-    case = Case(np)
-    start = start_matching_pursuit(np.zeros_like(case.Z), case.Z)
     sizes = [10] * 30
-    _, printed = errors_and_residuals(hybrid(case, False), case, start, sizes)
-    _, safe = errors_and_residuals(hybrid(case, True), case, start, sizes)
+    _, printed = errors_and_residuals("kaczmarz_mp", sizes, safeguard=False)
+    _, safe = errors_and_residuals("kaczmarz_mp", sizes)
     assert not never_rises(printed)
     assert (safe[-1] < printed[-1]).all()
 
 
 def test_block_descent_carries_its_residuals(xp, dtype, rng):
     case = Case(xp, dtype, weighted=True)
-    H = case.theta[1:, 1:]
-    B = xp.concat([case.targets.u, case.targets.Y], axis=1)
-    state = start_block_descent(xp.zeros_like(B), B)
-    speed = acceleration(30, 8, 0.1)
+    H, descent = case.theta[1:, 1:], case.solver("block_descent")
+    state = descent.begin()
     for _ in range(6):
         block = case.block(rng.permutation(30)[:8])
-        state = block_descent_step(block, B, state, C=C, speed=speed, rng=rng).state
+        state = descent.step(block, state).state
         for W, R in (("W", "R"), ("V", "RV")):
-            expected = to_numpy(B) - H @ to_numpy(state[W])
+            expected = to_numpy(descent.right) - H @ to_numpy(state[W])
             assert_close(state[R], expected, rtol=0, atol=TOL[dtype])
 
 
 def test_a_block_of_descent_is_solved(xp):
     """Without momentum, the block's equations hold after its step."""
     case = Case(xp)
-    B = xp.concat([case.targets.u, case.targets.Y], axis=1)
-    state = start_block_descent(xp.zeros_like(B), B)
-    rng = np.random.default_rng(0)
-    speed = acceleration(30, 30, 1.0)
+    descent = case.solver("block_descent", block_size=30)
+    descent.speed = acceleration(30, 30, 1.0)
     block = case.block()
-    result = block_descent_step(block, B, state, C=C, speed=speed, rng=rng)
+    result = descent.step(block, descent.begin())
     rows = to_numpy(block.rows)[1:] - 1
     assert_close(to_numpy(result.state["R"])[rows], np.zeros((4, 3)), atol=1e-12)
 

@@ -7,6 +7,7 @@ device. Knows no machine learning.
 from kaucus.backend._blocks import (
     few_threads_for,
     for_each_block,
+    interruptible,
     map_blocks,
     n_workers,
     one_blas_thread,
@@ -22,16 +23,16 @@ from kaucus.backend._convolution import (
     patch_rows,
     window_means,
 )
-from kaucus.backend._elementwise import exp, not_negative, sqrt
 from kaucus.backend._gram import (
     add_cross_gram,
     add_gram,
     gram_bytes,
     mirror_lower,
+    mirror_upper,
+    restore_lower,
     zero_gram,
 )
 from kaucus.backend._host_rows import HostRows
-from kaucus.backend._interrupts import interruptible
 from kaucus.backend._labels import (
     best_one,
     best_two,
@@ -51,8 +52,6 @@ from kaucus.backend._linalg import (
     diagonal,
     eigh,
     inverse_diagonal,
-    mirror_upper,
-    restore_lower,
     solve_triangular,
 )
 from kaucus.backend._look import Look, as_matrix, check_looks, longest_rows, look_at
@@ -76,6 +75,7 @@ from kaucus.backend._namespace import (
     device_of,
     dtype_name,
     epsilon,
+    exp,
     is_cupy,
     is_numpy,
     is_sparse,
@@ -83,11 +83,13 @@ from kaucus.backend._namespace import (
     is_torch,
     itemsize,
     label_array,
+    not_negative,
     on_gpu,
     place_of,
     rows_in_order,
     set_columns,
     set_entries,
+    sqrt,
     take_rows,
     tensor_near,
     to_device,
@@ -101,6 +103,9 @@ from kaucus.backend._precision import (
     product_epsilon,
     product_into,
     products_in,
+    split_columns,
+    times_split,
+    wide_product,
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
@@ -113,7 +118,6 @@ from kaucus.backend._row_source import (
     RowSource,
     merged,
 )
-from kaucus.backend._split import split_columns, times_split, wide_product
 from kaucus.backend._streaming import (
     budget_without_buffers,
     copy_buffer_bytes,
@@ -122,126 +126,3 @@ from kaucus.backend._streaming import (
     stream_blocks,
 )
 from kaucus.backend._warnings import warn_user
-
-__all__ = [
-    # namespaces and devices
-    "Array",
-    "add_to_rows",
-    "array_namespace",
-    "as_like",
-    "astype",
-    "concat_rows",
-    "device_is_here",
-    "dense_rows",
-    "device_name",
-    "device_of",
-    "dtype_name",
-    "epsilon",
-    "is_cupy",
-    "is_numpy",
-    "is_sparse",
-    "is_tensor",
-    "is_torch",
-    "itemsize",
-    "on_gpu",
-    "label_array",
-    "place_of",
-    "rows_in_order",
-    "set_columns",
-    "set_entries",
-    "take_rows",
-    "tensor_near",
-    "to_device",
-    "to_numpy",
-    "without_history",
-    # pictures
-    "convolve",
-    "convolve_by_products",
-    "patch_rows",
-    "window_means",
-    # functions that may work in place
-    "exp",
-    "not_negative",
-    "sqrt",
-    # linear algebra
-    "CholeskyFactor",
-    "NotPositiveDefiniteError",
-    "add_cross_gram",
-    "add_gram",
-    "add_to_diagonal",
-    "cho_solve",
-    "cholesky",
-    "cholesky_with_jitter",
-    "diagonal",
-    "eigh",
-    "gram_bytes",
-    "inverse_diagonal",
-    "mirror_lower",
-    "mirror_upper",
-    "restore_lower",
-    "solve_triangular",
-    "split_columns",
-    "times_split",
-    "wide_product",
-    "zero_gram",
-    # long calls that Ctrl-C can leave
-    "interruptible",
-    # labels
-    "best_one",
-    "best_two",
-    "count_labels",
-    "entries_at",
-    "rough_error",
-    "rough_inner_products",
-    "segment_sum",
-    # blocks and memory
-    "budget_to_have",
-    "few_threads_for",
-    "for_each_block",
-    "format_bytes",
-    "map_blocks",
-    "n_workers",
-    "one_blas_thread",
-    "parse_bytes",
-    "reduce_blocks",
-    "release_freed_memory",
-    "resolve_budget",
-    "row_blocks",
-    "symmetric_tiles",
-    "tile_shape",
-    "tiles",
-    # precision
-    "PRECISIONS",
-    "add_product",
-    "product",
-    "product_epsilon",
-    "product_into",
-    "products_in",
-    "working_types",
-    # rows for a device
-    "HostRows",
-    "budget_without_buffers",
-    "copy_buffer_bytes",
-    "on_device_if_it_fits",
-    "rows_for_device",
-    "stream_blocks",
-    # rows that are read part by part
-    "FAN_IN",
-    "BatchRows",
-    "Block",
-    "Handling",
-    "Held",
-    "Look",
-    "RowSource",
-    "as_matrix",
-    "check_looks",
-    "longest_rows",
-    "look_at",
-    "merged",
-    # random numbers
-    "generator_from",
-    "random_normal",
-    "random_rows",
-    # warnings
-    "warn_user",
-]

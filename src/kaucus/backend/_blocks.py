@@ -9,9 +9,15 @@ by elementwise functions, and NumPy runs those on one core. With one BLAS thread
 worker both parts use all cores, and a block is still in cache when its elementwise
 part begins. The kernels of this package spend part of that gain on distances that keep
 their digits: ``benchmarks/blocks.py`` shows them beside one careless call.
+
+Python looks for Ctrl-C between its own instructions, in the main thread: a call of
+LAPACK that takes twenty seconds answers after twenty seconds. Where such a call can be
+cut into short ones, it is cut (``_linalg``, ``_gram``); where it cannot, it runs in a
+thread (:func:`interruptible`), and the main thread waits for its end or Ctrl-C.
 """
 
 import contextlib
+import contextvars
 import functools
 import math
 import threading
@@ -109,28 +115,41 @@ def n_workers(like: Array = None) -> int:
     return max((lib.num_threads or 1 for lib in _blas().lib_controllers), default=1)
 
 
-# BLAS has one number of threads for the whole process. Where several threads hold it
-# to one at a time, the first to come limits it and the last to go restores it.
-_holding = threading.Lock()
-_holders: list[object] = []
-_limit = contextlib.ExitStack()
+class SharedSwitch:
+    """A setting of the whole process that several threads turn on for a while.
+
+    The first to come turns it on, the last to go restores what it was.
+
+    Parameters
+    ----------
+    turn_on : callable
+        Returns a context manager that turns it on, and restores it.
+    """
+
+    def __init__(self, turn_on: Callable[[], Any]) -> None:
+        self._turn_on, self._lock = turn_on, threading.Lock()
+        self._holders: list[object] = []
+        self._restore = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Hold the setting."""
+        me = object()
+        with self._lock:
+            if not self._holders:
+                self._restore.enter_context(self._turn_on())
+            self._holders.append(me)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders.remove(me)
+                if not self._holders:
+                    self._restore.close()
 
 
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, and restore what it had."""
-    me = object()
-    with _holding:
-        if not _holders:
-            _limit.enter_context(_blas().limit(limits=1))
-        _holders.append(me)
-    try:
-        yield
-    finally:
-        with _holding:
-            _holders.remove(me)
-            if not _holders:
-                _limit.close()
+one_blas_thread = SharedSwitch(lambda: _blas().limit(limits=1))
+"""Hold BLAS to one thread, and restore what it had."""
 
 
 def few_threads_for(n_rows: int) -> contextlib.AbstractContextManager[None]:
@@ -191,3 +210,45 @@ def for_each_block(
     """Call ``function`` on every block, for its effect on memory of the caller's."""
     for _ in map_blocks(function, blocks, workers=workers):
         pass
+
+
+# ---- calls that Ctrl-C can leave -----------------------------------------------------
+
+
+# Windows notices Ctrl-C only between two waits; elsewhere a wait ends at once.
+_WAIT_SECONDS = 0.1
+
+
+def interruptible(function: Callable[..., Result], *args: Any) -> Result:
+    """Return ``function(*args)``, from a thread that Ctrl-C does not wait for.
+
+    The price: a call that was left goes on in its thread until it ends by itself, and
+    takes a core and its memory until then; its result is dropped. So ``function`` must
+    release Python's global lock for most of its time (NumPy does, SciPy's wrappers of
+    LAPACK do not) and write into no memory that is used after an interrupt.
+
+    In another thread than the main one, which alone learns of Ctrl-C, it is called as
+    it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*args)
+    outcome: list[tuple[bool, Any]] = []
+    ended = threading.Event()
+    context = contextvars.copy_context()  # NumPy's error state, for one
+
+    def work() -> None:
+        try:
+            outcome.append((True, context.run(function, *args)))
+        except BaseException as error:
+            outcome.append((False, error))
+        finally:
+            ended.set()
+
+    # A daemon: the end of the program does not wait for it either.
+    threading.Thread(target=work, name="kaucus-interruptible", daemon=True).start()
+    while not ended.wait(_WAIT_SECONDS):
+        pass
+    succeeded, value = outcome.pop()
+    if not succeeded:
+        raise value
+    return value

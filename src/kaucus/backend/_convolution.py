@@ -9,7 +9,6 @@ write them so.
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kaucus.backend._elementwise import not_negative
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -19,6 +18,8 @@ from kaucus.backend._namespace import (
     dtype_name,
     is_numpy,
     is_torch,
+    not_negative,
+    torch_versions,
 )
 
 
@@ -69,11 +70,8 @@ def convolve(
     -------
     array of shape (n, h · w, m)
     """
-    if is_torch(images):
-        from kaucus.backend import _torch
-
-        if not _torch.prefers_products(filters):
-            return _torch.convolve(images, filters, scale, bias)
+    if is_torch(images) and not torch_versions().prefers_products(filters):
+        return torch_versions().convolve(images, filters, scale, bias)
     return convolve_by_products(images, filters, scale=scale, bias=bias)
 
 
@@ -96,9 +94,7 @@ def convolve_by_products(
     rows = xp.reshape(astype(patches, dtype_name(filters)), (n * positions, d))
     columns = xp.reshape(filters, (m, d))
     if is_torch(rows):
-        from kaucus.backend import _torch
-
-        responses = _torch.biased_product(rows, columns, bias)
+        responses = torch_versions().biased_product(rows, columns, bias)
     else:
         if bias is not None:  # one more column is cheaper than a sum
             one = xp.ones((n * positions, 1), dtype=rows.dtype, device=device_of(rows))

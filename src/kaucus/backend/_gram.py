@@ -19,7 +19,6 @@ import numpy as np
 import scipy.linalg
 
 from kaucus.backend._blocks import map_blocks, n_workers, row_blocks
-from kaucus.backend._linalg import restore_lower
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -27,6 +26,7 @@ from kaucus.backend._namespace import (
     device_of,
     is_numpy,
     is_torch,
+    torch_versions,
 )
 
 # Rows of one float32 sum, and how many such sums are added in float32.
@@ -73,9 +73,7 @@ def add_gram(G: Array, A: Array) -> Array:
     if is_numpy(G):
         return _blas_add_gram(G, A)
     if is_torch(G):
-        from kaucus.backend import _torch
-
-        return _torch.add_gram(G, A)
+        return torch_versions().add_gram(G, A)
     return G + astype(A.T @ A, "float64")
 
 
@@ -165,6 +163,27 @@ def mirror_lower(G: Array) -> Array:
     xp = array_namespace(G)
     lower = xp.tril(G)
     return lower + xp.tril(lower, k=-1).T
+
+
+def restore_lower(H: Array, on_diagonal: Array) -> None:
+    """Undo ``cholesky(H, overwrite=True)``, of a NumPy array or a tensor."""
+    mirror_upper(H)
+    if is_torch(H):
+        H.diagonal().copy_(on_diagonal)
+    else:
+        np.einsum("ii->i", H)[...] = on_diagonal
+
+
+def mirror_upper(H: Array) -> None:
+    """Write the strict upper triangle of a square matrix into the lower one."""
+    xp = array_namespace(H)
+    # Strips that stay in cache; a call of torch costs as much as millions of entries.
+    step = 1024 if is_torch(H) else 64
+    for start in range(0, H.shape[0], step):
+        s = slice(start, min(start + step, H.shape[0]))
+        H[s.stop :, s] = H[s, s.stop :].T
+        square = xp.triu(H[s, s])
+        H[s, s] = square + xp.triu(square, k=1).T
 
 
 def add_cross_gram(G: Array, A: Array, B: Array) -> Array:

@@ -18,6 +18,7 @@ from kaucus.backend._namespace import (
     is_sparse,
     is_torch,
     take_rows,
+    torch_versions,
 )
 from kaucus.backend._precision import product, product_epsilon, products_in
 
@@ -51,9 +52,7 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
     infinity.
     """
     if is_torch(scores):
-        from kaucus.backend import _torch
-
-        return _torch.best_two(scores)
+        return torch_versions().best_two(scores)
     xp = array_namespace(scores)
     labels = xp.argmax(scores, axis=1)
     best = xp.max(scores, axis=1)
@@ -91,9 +90,7 @@ def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> 
         Rows that count; None: all.
     """
     if is_torch(labels):
-        from kaucus.backend import _torch
-
-        return _torch.count_labels(labels, which, n_segments)
+        return torch_versions().count_labels(labels, which, n_segments)
     xp = array_namespace(labels)
     if is_numpy(labels) or is_cupy(labels):
         kept = labels if which is None else labels[which]
@@ -125,9 +122,7 @@ def segment_sum(
         Dense. A segment without rows has the sum 0.
     """
     if is_torch(values):
-        from kaucus.backend import _torch
-
-        return _torch.segment_sum(values, labels, n_segments, left)
+        return torch_versions().segment_sum(values, labels, n_segments, left)
     if is_numpy(values) or is_sparse(values):
         sums = _members(labels, left, n_segments, values.dtype) @ values
         return sums.toarray() if is_sparse(sums) else np.asarray(sums)

@@ -7,16 +7,22 @@ and the tests hold the others to them.
 SciPy rather than ``numpy.linalg`` for NumPy arrays: the same LAPACK routine, but
 it can work in place (one n × n matrix in place of two) and it does not touch the
 other triangle.
+
+SciPy's wrappers of LAPACK hold Python's global lock: as long as they run, no other
+thread does, and Ctrl-C waits. NumPy's release it, but need a matrix more. ``ctypes``
+releases it; the functions are those that SciPy exports for Cython.
 """
 
+import ctypes
+import functools
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.linalg.cython_lapack
 
-from kaucus.backend._blocks import for_each_block, n_workers, row_blocks
-from kaucus.backend._interrupts import interruptible
-from kaucus.backend._lapack import decompose_in_place, factor_in_place
+from kaucus.backend._blocks import for_each_block, interruptible, n_workers, row_blocks
+from kaucus.backend._gram import restore_lower
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -25,6 +31,7 @@ from kaucus.backend._namespace import (
     is_numpy,
     is_torch,
     on_gpu,
+    torch_versions,
 )
 
 # SciPy's LAPACK counts entries in 32 bits, and crashes above this many rows.
@@ -64,15 +71,9 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
     matrix and its factor in the room of one.
     """
     if is_torch(H):
-        from kaucus.backend import _torch
-
-        return _torch.cholesky(H, overwrite=overwrite)
-    if is_numpy(H):
-        return _scipy_cholesky(H, overwrite=overwrite)
-    return _portable_cholesky(H)
-
-
-def _scipy_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
+        return torch_versions().cholesky(H, overwrite=overwrite)
+    if not is_numpy(H):
+        return _portable_cholesky(H)
     if H.shape[0] <= _LAPACK_ROWS:
         return _lapack_cholesky(H, overwrite=overwrite)
     return _blocked_cholesky(H if overwrite and H.flags.c_contiguous else H.copy("C"))
@@ -133,9 +134,7 @@ def _portable_cholesky(H: Array) -> Array | None:
 def cho_solve(L: Array, B: Array) -> Array:
     """Solve ``L @ L.T @ X = B`` for a lower factor ``L``, (n, n), and ``B``, (n, t)."""
     if is_torch(L):
-        from kaucus.backend import _torch
-
-        return _torch.cho_solve(L, B)
+        return torch_versions().cho_solve(L, B)
     if is_numpy(L):
         # See _lapack_cholesky: no copy of the factor.
         factor = (L.T, False) if L.flags.c_contiguous else (L, True)
@@ -156,9 +155,7 @@ def _by_columns(solve, L: np.ndarray, B: np.ndarray) -> np.ndarray:
 def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve ``L @ X = B``, or ``L.T @ X = B``, for a lower triangular ``L``."""
     if is_torch(L):
-        from kaucus.backend import _torch
-
-        return _torch.solve_triangular(L, B, transpose=transpose)
+        return torch_versions().solve_triangular(L, B, transpose=transpose)
     if is_numpy(L):
         row_major = bool(L.flags.c_contiguous)
         options = {"trans": int(row_major != transpose), "lower": not row_major}
@@ -207,12 +204,11 @@ def eigh(H: Array) -> tuple[Array, Array]:
     if on_gpu(H):  # its work belongs to the stream of this thread
         return decompose(H)
     try:
-        values, vectors = _call(H.shape[0], lambda: decompose(H))
+        return _call(H.shape[0], lambda: decompose(H))
     except np.linalg.LinAlgError:
         # The faster method gives up where entries differ by hundreds of orders of
         # magnitude; the older one does not.
         return scipy.linalg.eigh(H, driver="ev", check_finite=False)
-    return values, vectors
 
 
 def _lapack_eigh(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,9 +223,7 @@ def add_to_diagonal(H: Array, value: Array | float) -> Array:
     Works in place where the library can; use the returned array in any case.
     """
     if is_torch(H):
-        from kaucus.backend import _torch
-
-        return _torch.add_to_diagonal(H, value)
+        return torch_versions().add_to_diagonal(H, value)
     if is_numpy(H):
         np.einsum("ii->i", H)[...] += value
         return H
@@ -301,22 +295,95 @@ def _undo(H: Array, on_diagonal: Array) -> None:
         restore_lower(H, on_diagonal)
 
 
-def restore_lower(H: Array, on_diagonal: Array) -> None:
-    """Undo ``cholesky(H, overwrite=True)``, of a NumPy array or a tensor."""
-    mirror_upper(H)
-    if is_torch(H):
-        H.diagonal().copy_(on_diagonal)
-    else:
-        np.einsum("ii->i", H)[...] = on_diagonal
+# ---- LAPACK in place, without Python's global lock -----------------------------------
 
 
-def mirror_upper(H: Array) -> None:
-    """Write the strict upper triangle of a square matrix into the lower one."""
-    xp = array_namespace(H)
-    # Strips that stay in cache; a call of torch costs as much as millions of entries.
-    step = 1024 if is_torch(H) else 64
-    for start in range(0, H.shape[0], step):
-        s = slice(start, min(start + step, H.shape[0]))
-        H[s.stop :, s] = H[s, s.stop :].T
-        square = xp.triu(H[s, s])
-        H[s, s] = square + xp.triu(square, k=1).T
+_PREFIXES = {"float32": "s", "float64": "d"}
+_N_ARGUMENTS = {"potrf": 5, "syevd": 11}
+
+
+@functools.cache
+def _routine(name: str, dtype: str):
+    """Return a routine of LAPACK; all of its arguments are pointers."""
+    capsule = scipy.linalg.cython_lapack.__pyx_capi__[_PREFIXES[dtype] + name]
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype = ctypes.c_void_p
+    pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * _N_ARGUMENTS[name])
+    return kind(pointer_of(capsule, name_of(capsule)))
+
+
+def _call_lapack(
+    name: str, A: np.ndarray, *arguments: "bytes | int | np.ndarray"
+) -> int:
+    """Call a routine; return its ``info``, the last argument."""
+    info = ctypes.c_int(0)
+    pointers = [
+        ctypes.c_void_p(part.ctypes.data)
+        if isinstance(part, np.ndarray)
+        else part
+        if isinstance(part, bytes)
+        else ctypes.byref(ctypes.c_int(part))
+        for part in arguments
+    ]
+    _routine(name, A.dtype.name)(*pointers, ctypes.byref(info))
+    return info.value
+
+
+def _check_in_place(A: np.ndarray) -> None:
+    if not (A.flags.f_contiguous and A.flags.writeable and A.dtype.isnative):
+        raise ValueError("A must be a column-major array that can be written.")
+
+
+def factor_in_place(A: np.ndarray, *, lower: bool) -> bool:
+    """Factor a column-major matrix in one of its triangles; the other one stays.
+
+    Parameters
+    ----------
+    A : float32 or float64 array of shape (n, n)
+        Column-major. Overwritten.
+    lower : bool
+        Which triangle is read, and holds the factor afterwards.
+
+    Returns
+    -------
+    bool
+        Whether the matrix is positive definite.
+    """
+    _check_in_place(A)
+    n = A.shape[0]
+    return _call_lapack("potrf", A, b"L" if lower else b"U", n, A, max(n, 1)) == 0
+
+
+def decompose_in_place(A: np.ndarray, *, lower: bool) -> np.ndarray:
+    """Return the eigenvalues, ascending; the eigenvectors take the place of the matrix.
+
+    Parameters
+    ----------
+    A : float32 or float64 array of shape (n, n)
+        Column-major, symmetric. Overwritten.
+    lower : bool
+        Which triangle is read.
+
+    Raises
+    ------
+    LinAlgError
+        If the eigenvalues do not converge, or there are more than 32,000.
+    """
+    _check_in_place(A)
+    n, values = A.shape[0], np.empty(A.shape[0], A.dtype)
+    head = (b"V", b"L" if lower else b"U", n, A, max(n, 1), values)
+    sizes = np.zeros(1, A.dtype), np.zeros(1, np.intc)
+    _call_lapack(
+        "syevd", A, *head, sizes[0], -1, sizes[1], -1
+    )  # asks for the work space
+    # Of float32 a large number may have been rounded down.
+    n_work = max(int(sizes[0][0]), 1 + 6 * n + 2 * n * n)
+    if n_work > np.iinfo(np.intc).max:
+        raise np.linalg.LinAlgError(f"{n} rows are too many for LAPACK's numbers.")
+    work, whole = np.empty(n_work, A.dtype), np.empty(int(sizes[1][0]), np.intc)
+    if _call_lapack("syevd", A, *head, work, n_work, whole, whole.size):
+        raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+    return values

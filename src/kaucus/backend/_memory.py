@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from kaucus.backend._blocks import n_workers
-from kaucus.backend._namespace import Array, is_cupy, is_torch
+from kaucus.backend._namespace import Array, is_cupy, is_torch, torch_versions
 
 # What a thread keeps; budgets below 32 MiB are used whole.
 _THREAD_BYTES, _MIB32 = 16 * 2**20, 32 * 2**20
@@ -95,9 +95,7 @@ def _kept_by_threads(like: Array) -> int:
 def free_memory(like: Array = None) -> int:
     """Return the free bytes of the host, or of the device of the tensor ``like``."""
     if like is not None and is_torch(like):
-        from kaucus.backend import _torch
-
-        on_device = _torch.free_memory(like)
+        on_device = torch_versions().free_memory(like)
         if on_device is not None:
             return on_device
     if like is not None and is_cupy(like):

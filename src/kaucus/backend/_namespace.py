@@ -29,11 +29,9 @@ def array_namespace(*arrays: Array) -> ModuleType:
     TypeError
         If the arrays belong to different libraries.
     """
-    dense = [
-        np.empty(0) if scipy.sparse.issparse(a) else _seen(a)
-        for a in arrays
-        if a is not None and not isinstance(a, int | float)
-    ]
+    given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
+    seen = [a.like if isinstance(a, HostRows | RowSource) else a for a in given]
+    dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in seen]
     try:
         return array_api_compat.array_namespace(*dense)
     except TypeError as error:
@@ -48,12 +46,8 @@ def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    return array_api_compat.device(_seen(x))
-
-
-def _seen(x: Array) -> Array:
-    """Return an array of the kind that rows have where they are worked on."""
-    return x.like if isinstance(x, HostRows | RowSource) else x
+    read_in_parts = isinstance(x, HostRows | RowSource)
+    return array_api_compat.device(x.like if read_in_parts else x)
 
 
 def is_numpy(x: Array) -> bool:
@@ -63,7 +57,7 @@ def is_numpy(x: Array) -> bool:
 
 def is_torch(x: Array) -> bool:
     """Tell whether ``x`` is a torch tensor, without importing torch."""
-    return array_api_compat.is_torch_array(_seen(x))
+    return array_api_compat.is_torch_array(x.like if isinstance(x, HostRows) else x)
 
 
 def is_cupy(x: Array) -> bool:
@@ -99,9 +93,14 @@ def without_history(x: Array) -> Array:
     """
     if not is_torch(x):
         return x
+    return torch_versions().without_history(x)
+
+
+def torch_versions() -> Any:
+    """Return the module of the torch versions; torch is imported by the first call."""
     from kaucus.backend import _torch
 
-    return _torch.without_history(x)
+    return _torch
 
 
 def is_sparse(x: Array) -> bool:
@@ -131,7 +130,7 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     """
     if x is None:
         return None
-    like = _seen(like)
+    like = like.like if isinstance(like, HostRows) else like
     if is_sparse(x):
         if not is_tensor(like):
             return x
@@ -145,9 +144,11 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
             x = array_api_compat.to_device(x, device_of(like))
         return x if wanted is None or x.dtype == wanted else xp.astype(x, wanted)
     if is_torch(like):
-        from kaucus.backend import _torch
-
-        return _torch.from_numpy(to_numpy(x)).to(device=like.device, dtype=wanted)
+        return (
+            torch_versions()
+            .from_numpy(to_numpy(x))
+            .to(device=like.device, dtype=wanted)
+        )
     return xp.asarray(to_numpy(x), dtype=wanted, device=device_of(like))
 
 
@@ -208,9 +209,7 @@ def device_is_here(device: str | None) -> bool:
 def synchronize(like: Array) -> None:
     """Wait for the device of ``like``: GPUs compute while the program goes on."""
     if is_torch(like):
-        from kaucus.backend import _torch
-
-        _torch.synchronize(like)
+        torch_versions().synchronize(like)
 
 
 def device_name(device: str | None) -> str | None:
@@ -348,3 +347,31 @@ def add_to_rows(X: Array, rows: Array, values: Array) -> Array:
         for k in range(rows.shape[0]):
             out[int(rows[k]), :] += values[k, :]
     return out
+
+
+# ---- elementwise functions that may reuse memory -------------------------------------
+
+
+def exp(x: Array) -> Array:
+    """Return exp(x); ``x`` may be overwritten."""
+    return _unary(x, "exp")
+
+
+def sqrt(x: Array) -> Array:
+    """Return the square root of x; ``x`` may be overwritten."""
+    return _unary(x, "sqrt")
+
+
+def not_negative(x: Array) -> Array:
+    """Return max(x, 0); ``x`` may be overwritten."""
+    if is_numpy(x):
+        return np.maximum(x, 0, out=x)
+    return x.clamp_(min=0) if is_torch(x) else array_namespace(x).clip(x, min=0)
+
+
+def _unary(x: Array, name: str) -> Array:
+    if is_numpy(x):
+        return getattr(np, name)(x, out=x)
+    if is_torch(x):
+        return getattr(x, name + "_")()
+    return getattr(array_namespace(x), name)(x)

@@ -100,9 +100,9 @@ def _copied_ahead(
     To a torch device through two buffers that take turns.
     """
     if is_torch(like):
-        from kaucus.backend import _lanes
+        from kaucus.backend._lanes import device_blocks
 
-        yield from (block for _, block in _lanes.device_blocks(X, parts, like.device))
+        yield from (block for _, block in device_blocks(X, parts, like.device))
         return
     yield from (as_like(X[rows], like) for rows in parts)
 

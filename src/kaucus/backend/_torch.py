@@ -1,11 +1,16 @@
 """The torch versions of the primitives; imported only once a tensor is seen.
 
-Each function here has a portable twin of the same name and meaning in
-``_linalg`` or ``_blocks``, and a test that both agree.
+The functions of the first part have a portable twin of the same name and meaning in
+``_linalg``, ``_labels``, ``_gram`` or ``_convolution``, and a test that both agree.
 """
+
+import contextlib
+from collections.abc import Iterator
 
 import numpy as np
 import torch
+
+from kaucus.backend._blocks import SharedSwitch
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.
 _IN_PLACE_ROWS, _PANEL = 8192, 768
@@ -283,3 +288,32 @@ def free_memory(x) -> int | None:
         return None
     held = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
     return torch.cuda.mem_get_info(x.device)[0] + held
+
+
+# ---- products in tf32 ----------------------------------------------------------------
+
+
+def has_tf32(x) -> bool:
+    """Tell whether products of such tensors can be in tf32."""
+    return x.device.type == "cuda" and x.dtype == torch.float32
+
+
+@contextlib.contextmanager
+def _tf32_switch() -> Iterator[None]:
+    """Turn torch's switch on, by its newer name where torch has that, and restore it.
+
+    It is read when a product is launched, so that it need not stay on longer.
+    """
+    switch = torch.backends.cuda.matmul
+    newer = hasattr(switch, "fp32_precision")
+    name, on = ("fp32_precision", "tf32") if newer else ("allow_tf32", True)
+    before = getattr(switch, name)
+    setattr(switch, name, on)
+    try:
+        yield
+    finally:
+        setattr(switch, name, before)
+
+
+tf32_products = SharedSwitch(_tf32_switch)
+"""Let float32 products on CUDA be in tf32, and restore what was."""

@@ -9,15 +9,3 @@ from kaucus.contract._batches import FitsBatches
 from kaucus.contract._fitted_arrays import FollowsX, fitted_arrays
 from kaucus.contract._partitions import is_dask
 from kaucus.contract._rowwise import rowwise
-
-__all__ = [
-    "FitsBatches",
-    "FollowsX",
-    "HostAccuracy",
-    "HostR2",
-    "fitted_arrays",
-    "is_dask",
-    "on_host",
-    "rowwise",
-    "validate_data",
-]

@@ -1,21 +1,38 @@
-"""What a fit leaves behind: arrays of X's library, where X was; and how they move.
+"""What a fit leaves behind: a whole model or none, with its arrays where X was.
 
 Kernels and partitions keep their own arrays, which are small, with NumPy, and copy them
 to where they are asked; labels stay NumPy arrays as well. All other arrays of a fitted
 estimator follow X.
+
+Ctrl-C during ``fit``, of every estimator and transformer of this package, is answered
+within about a second, in one of two ways:
+
+- *A usable model is kept*, ``fit`` returns, and a ``ConvergenceWarning`` says what was
+  kept. So do the iterative solvers after their first step, k-means and kernel k-means
+  after the first assignment, least squares of many rows after the first block of rows,
+  and a search by leave-one-out after the first C.
+- *The estimator is not fitted*, also if it was before, and ``KeyboardInterrupt``
+  reaches the caller. So everywhere else. docs/interrupts.md has a table.
+
+``partial_fit`` that is interrupted keeps a model in the same way, or leaves the one
+from before the call, and raises. An error in either leaves everything as it was.
+
+How it is kept: the functions of the core return what they have, with
+``interrupted=True``, or raise; an estimator tells of the first by a warning, and
+:class:`FollowsX` takes care of the second. What is long and compiled is cut, or runs
+in a thread (:func:`kaucus.backend.interruptible`).
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
 from sklearn.base import BaseEstimator
 
 from kaucus.backend import (
     Array,
     device_is_here,
-    device_of,
     is_cupy,
     is_numpy,
     is_tensor,
@@ -26,8 +43,8 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
-from kaucus.contract._partitions import is_dask
-from kaucus.contract._whole_fits import WholeFits
+from kaucus.contract._docstrings import complete_docstring
+from kaucus.contract._partitions import is_dask, refusal
 
 
 class Packed(NamedTuple):
@@ -37,8 +54,24 @@ class Packed(NamedTuple):
     place: str
 
 
-class FollowsX(WholeFits):
-    """Mixin of every estimator: fitted arrays are where the rows of ``fit`` were."""
+class FollowsX:
+    """Mixin of every estimator: ``fit`` leaves a whole model where its rows were.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` had names that are all strings.
+    """
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        complete_docstring(cls)
+        for name in ("fit", "fit_transform", "partial_fit"):
+            if name in vars(cls):
+                anew = name != "partial_fit"
+                setattr(cls, name, _whole(vars(cls)[name], begins_anew=anew))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -88,6 +121,31 @@ class FollowsX(WholeFits):
             )
             state["device"] = None
         super().__setstate__(state)  # type: ignore[misc]
+
+
+def _whole(method: Any, *, begins_anew: bool) -> Any:
+    """Return the method, with what it changed undone where it ends by an exception."""
+
+    @functools.wraps(method)
+    def wrapped(self, *args, **kwargs):
+        X = args[0] if args else kwargs.get("X")
+        if method.__name__ == "partial_fit" and is_dask(X):
+            raise refusal(self, "partial_fit")
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            forget = begins_anew and not isinstance(error, Exception)
+            # One assignment: a second Ctrl-C finds the one state or the other.
+            self.__dict__ = _unfitted(before) if forget else before
+            raise
+
+    return wrapped
+
+
+def _unfitted(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state without what scikit-learn knows a fitted estimator by."""
+    return {name: value for name, value in state.items() if not name.endswith("_")}
 
 
 def fitted_attributes(estimator: FollowsX) -> list[tuple[str, Any]]:
@@ -144,28 +202,3 @@ def _pack(value: Any) -> Any:
 
 def _unpack(value: Any) -> Any:
     return tensor_near(*value) if isinstance(value, Packed) else value
-
-
-def check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
-    """With ``array_api_dispatch`` on, hold to scikit-learn's rule.
-
-    Rows must then be of the library and on the device of the rows of ``fit``. With it
-    off, results follow X, and the model's arrays are copied to where X is.
-    """
-    if not sklearn.get_config().get("array_api_dispatch"):
-        return
-    for _, fitted in fitted_arrays(estimator):
-        if _place(fitted) == _place(X):
-            return
-        raise ValueError(
-            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same "
-            "namespace and the same device as those passed to fit(): it was fitted on "
-            f"{_place(fitted)}, X is of {_place(X)}. Move the rows, or the model with "
-            "to_device."
-        )
-
-
-def _place(values: Any) -> tuple[str, str]:
-    if not is_tensor(values):
-        return "numpy", "cpu"
-    return type(values).__module__.partition(".")[0], str(device_of(values))

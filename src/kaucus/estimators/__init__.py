@@ -1,38 +1,18 @@
 """The scikit-learn classes: validate, call the core, store."""
 
-from kaucus.estimators._cluster_rbf_svc import ClusterRBFSVC
+from kaucus.estimators._cell_svcs import ClusterRBFSVC, LocalSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
 from kaucus.estimators._learned_metric import LearnedMetric
-from kaucus.estimators._local_svc import LocalSVC
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
-from kaucus.estimators._ls_svm_classifier_cv import LSSVMClassifierCV
+from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
-from kaucus.estimators._ls_svm_regressor_cv import LSSVMRegressorCV
 from kaucus.estimators._partitioned_svc import unlabelled_kernels
-from kaucus.estimators._patch_kernel_classifier import PatchKernelClassifier
-from kaucus.estimators._patch_kernel_regressor import PatchKernelRegressor
+from kaucus.estimators._patch_kernel import (
+    PatchKernelClassifier,
+    PatchKernelRegressor,
+)
 from kaucus.estimators._patch_voting import PatchVotingClassifier
 from kaucus.estimators._progress import StepProgress, step_counter
 from kaucus.estimators._spherical_kmeans import SphericalKMeans
-
-__all__ = [
-    "ClusterRBFSVC",
-    "KMeansKernelClassifier",
-    "KMeansKernelRegressor",
-    "KernelKMeans",
-    "LSSVMClassifier",
-    "LSSVMClassifierCV",
-    "LSSVMRegressor",
-    "LSSVMRegressorCV",
-    "LearnedMetric",
-    "LocalSVC",
-    "PatchKernelClassifier",
-    "PatchKernelRegressor",
-    "PatchVotingClassifier",
-    "SphericalKMeans",
-    "StepProgress",
-    "step_counter",
-    "unlabelled_kernels",
-]

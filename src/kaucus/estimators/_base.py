@@ -34,7 +34,22 @@ SOLVERS = ("auto", "cholesky", "cg")
 
 
 class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
-    """Kernel, solver and prediction; subclasses say what the targets are."""
+    """Kernel, solver and prediction; subclasses say what the targets are.
+
+    Parameters
+    ----------
+    precision : {None, "float64", "float32", "tf32"}
+        What rows are cast to; None works in their own precision. Results have it, sums
+        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
+        coarser products of rows in the kernel on CUDA, where C allows it.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (n_targets,)
+        b.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution.
+    """
 
     _parameters: ClassVar = {
         "tol": POSITIVE,

@@ -33,7 +33,67 @@ from kaucus.solvers import (
 
 
 class BlockwiseFit:
-    """Parameters of the randomized solvers: checked, handed on, reported."""
+    """Parameters of the randomized solvers: checked, handed on, reported.
+
+    Parameters
+    ----------
+    C : float
+        Inverse strength of the regularisation, H = K + I/C. The papers' γ or 1/ε.
+    solver : str
+        ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
+        ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
+        ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
+        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
+    tol : float
+        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
+        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
+        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
+        lowers the residual by less.
+    max_iter : int
+        Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
+        n_samples / block_size steps.
+    block_size : int
+        Rows in a random block, the paper's J; None is 2,000, or as many as
+        ``memory_budget`` allows.
+    n_runs : int
+        Runs of a randomized solver with different blocks, in parallel, whose weights
+        are averaged.
+    warm_start : bool
+        Whether a fit on the same rows begins with the coefficients of the last one.
+        For ``"kaczmarz"``, ``"matching_pursuit"``, ``"kaczmarz_mp"`` and
+        ``"block_descent"``; others begin anew.
+    callback : callable
+        ``callback(step, state)`` after each step of an iterative solver; ``state`` has
+        ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
+        ``intercept``. A true result ends the fit, and what was learned is kept.
+    checkpoint : path
+        File in which a solver by random blocks keeps its state every few steps. A later
+        fit of the same data with the same parameters goes on from it, also towards
+        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
+        one of those solvers by name.
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        What does not fit is computed in blocks, again for every product.
+    verbose : int
+        1 tells which solver was chosen and shows progress on a terminal.
+
+    Attributes
+    ----------
+    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
+        The training rows; absent with a precomputed kernel.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed.
+    solver_ : str
+        The solver that ran.
+    n_iter_ : int
+        Its steps; 1 for a factorisation without refinement.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution, and why an iteration ended.
+    history_ : dict of list
+        Of an iterative solver, a value for each step: ``"run"``, ``"step"``,
+        ``"seconds"``, ``"residual"``, ``"change"`` and ``"validation_error"``; empty
+        for a factorisation.
+    """
 
     _parameters: ClassVar = {
         "C": POSITIVE.advise("Try 1.0; larger fits closer."),

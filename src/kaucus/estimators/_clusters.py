@@ -1,25 +1,80 @@
-"""Checks and warnings of all clusterers."""
+"""What clusterers share: parameters, the score, checks and warnings."""
+
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus.backend import to_numpy, warn_user
 from kaucus.contract import is_dask
+from kaucus.estimators._parameters import count, one_of
 from kaucus.estimators._validation import check_weights
 from kaucus.representatives import KernelKMeansResult, KMeansResult
 
 INITS = ("k-means++", "random")
 
 
-def summed_score(model, X, sample_weight) -> float:
-    """Return the weighted sum of ``model._row_scores``, (n,), over all rows."""
-    if is_dask(X):
-        from kaucus.distributed import score_sum
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin):
+    """Parameters and the score of a clusterer.
 
-        return score_sum(model, X, sample_weight)
-    scores = model._row_scores(X)
-    weight = check_weights(sample_weight, scores)
-    return float(scores.sum() if weight is None else weight @ scores)
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters.
+    max_iter : int
+        Most steps of one start.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row.
+    n_iter_ : int
+        Steps of the best start.
+    n_reseeded_ : int
+        How often a cluster that had lost all its rows was given the worst represented
+        one.
+    """
+
+    _parameters: ClassVar = {
+        "n_clusters": count(),
+        "n_init": count() | one_of("auto"),
+        "max_iter": count(),
+    }
+    _row_scores: Any  # a method: minus the cost of each row, (n,)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not a precomputed kernel matrix: k(X, X_fit) does not tell k(x, x).
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        if is_dask(X):
+            from kaucus.distributed import score_sum
+
+            return score_sum(self, X, sample_weight)
+        scores = self._row_scores(X)
+        weight = check_weights(sample_weight, scores)
+        return float(scores.sum() if weight is None else weight @ scores)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def check_rows(X, n_clusters: int) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
@@ -15,15 +14,15 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.contract import rowwise
-from kaucus.estimators._clusters import summed_score
+from kaucus.estimators._clusters import Clusterer
 from kaucus.estimators._kernel_input import map_rows, place_support
 from kaucus.estimators._ranges import check_results
 from kaucus.kernels import KernelOperator
 from kaucus.representatives import distances_from_sums
 
 
-class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """``predict``, ``transform`` and ``score`` of a clusterer with a kernel.
+class FeatureMeansMixin(Clusterer):
+    """``predict`` and ``transform`` of a clusterer with a kernel.
 
     The means are Σ center_coef_[i, c] φ(X_fit_[i]), with the squared norms
     ``center_norms_``.
@@ -71,26 +70,7 @@ class FeatureMeansMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         D = self._true_distances(X, "transform")
         return array_namespace(D).sqrt(D)
 
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of squared distances from the nearest means.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        return summed_score(self, X, sample_weight)
-
     def _row_scores(self, X):
-        """Return minus the squared distance of each row from its mean, (n,)."""
         D = to_numpy(self._true_distances(X, "score"))
         return -D.min(axis=1).astype(np.float64)
 

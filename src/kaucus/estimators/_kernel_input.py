@@ -5,11 +5,14 @@ from typing import ClassVar
 import numpy as np
 
 from kaucus.backend import (
+    Array,
     HostRows,
     array_namespace,
     as_like,
     astype,
+    diagonal,
     dtype_name,
+    epsilon,
     is_numpy,
     is_sparse,
     is_tensor,
@@ -22,7 +25,6 @@ from kaucus.backend import (
     working_types,
 )
 from kaucus.contract import validate_data
-from kaucus.estimators._given_matrix import check_precomputed
 from kaucus.estimators._parameters import (
     FINITE,
     MEMORY_BUDGET,
@@ -38,7 +40,23 @@ from kaucus.kernels import Precomputed, kernel_class, resolve_gamma, resolve_ker
 
 
 class KernelInputMixin(ChecksParameters):
-    """For estimators with kernel, gamma, degree, coef0, device and memory_budget."""
+    """For estimators with kernel, gamma, degree, coef0, device and memory_budget.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or callable
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
+        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+    gamma : {"scale", "auto", "median"} or float
+        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
+    degree : int
+        Degree of ``"poly"``.
+    coef0 : float
+        Constant of ``"poly"`` and ``"sigmoid"``.
+    """
 
     # Words that the kernel may be beside the names of kernels.
     _kernel_words = ("precomputed",)
@@ -173,3 +191,67 @@ def place_support(fitted, rows, device, memory_budget):
     if is_tensor(rows) and is_numpy(fitted) and device not in (None, "cpu"):
         return rows_for_device(fitted, device, memory_budget)
     return as_like(fitted, rows)
+
+
+# ---- a given kernel matrix -----------------------------------------------------------
+
+
+def check_precomputed(K: Array) -> None:
+    """Check that a precomputed training matrix can be a kernel matrix.
+
+    Square, symmetric to rounding, and with no 2 × 2 minor that is negative, which
+    finds most indefinite matrices in one pass over K, before it is factored.
+    """
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square matrix of the training rows, got "
+            f"shape {tuple(K.shape)}; pass k(X, X) to fit and k(X_new, X) to predict."
+        )
+    xp, on_diagonal = array_namespace(K), diagonal(K)
+    if bool(xp.any(on_diagonal < 0)):
+        i = int(xp.argmin(on_diagonal))
+        raise ValueError(
+            f"The precomputed kernel matrix has K[{i}, {i}] = "
+            f"{float(on_diagonal[i]):.3g}; the diagonal of a positive semidefinite "
+            "matrix is not negative. A matrix of distances is no kernel matrix; "
+            "exp(-gamma * distances**2) is one."
+        )
+    slack = 1e3 * epsilon(K) * max(float(xp.max(on_diagonal)), 1e-300)
+    roots = xp.sqrt(on_diagonal)
+    for start in range(0, K.shape[0], 512):
+        rows = slice(start, min(start + 512, K.shape[0]))
+        _check_symmetric(K, rows, slack)
+        _check_minors(K, rows, roots, slack)
+
+
+def _check_symmetric(K: Array, rows: slice, slack: float) -> None:
+    xp = array_namespace(K)
+    difference = xp.abs(K[rows, :] - K[:, rows].T)
+    largest = float(xp.max(xp.abs(K[rows, :])))
+    if float(xp.max(difference)) > max(slack, 1e-6 * largest):
+        i, j = _place_of_largest(difference, rows)
+        raise ValueError(
+            f"The precomputed kernel matrix is not symmetric: K[{i}, {j}] = "
+            f"{float(K[i, j]):.6g}, K[{j}, {i}] = {float(K[j, i]):.6g}. Pass "
+            "(K + K.T) / 2 if the difference is noise."
+        )
+
+
+def _check_minors(K: Array, rows: slice, roots: Array, slack: float) -> None:
+    xp = array_namespace(K)
+    excess = xp.abs(K[rows, :]) - roots[rows][:, None] * roots[None, :]
+    if float(xp.max(excess)) > max(slack, 1e-6 * float(xp.max(roots)) ** 2):
+        i, j = _place_of_largest(excess, rows)
+        raise ValueError(
+            f"The precomputed kernel matrix is indefinite: K[{i}, {j}]² = "
+            f"{float(K[i, j]) ** 2:.6g} exceeds K[{i}, {i}] K[{j}, {j}] = "
+            f"{float(K[i, i]) * float(K[j, j]):.6g}. Use a positive semidefinite "
+            "kernel, or shift its eigenvalues: K + λ I."
+        )
+
+
+def _place_of_largest(block: Array, rows: slice) -> tuple[int, int]:
+    """Return row and column of the largest entry of a block of rows."""
+    xp = array_namespace(block)
+    i, j = divmod(int(xp.argmax(xp.reshape(block, (-1,)))), block.shape[1])
+    return i + rows.start, j

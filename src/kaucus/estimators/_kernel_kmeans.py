@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
@@ -15,7 +15,11 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.contract import FollowsX
-from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
+from kaucus.estimators._clusters import (
+    INITS,
+    check_rows,
+    report_kernel_kmeans,
+)
 from kaucus.estimators._feature_means import FeatureMeansMixin
 from kaucus.estimators._kernel_input import KernelInputMixin
 from kaucus.estimators._parameters import (
@@ -46,13 +50,7 @@ from kaucus.representatives import (
 EXACT_ROWS = 20_000
 
 
-class KernelKMeans(
-    FeatureMeansMixin,
-    FollowsX,
-    KernelInputMixin,
-    ClusterMixin,
-    BaseEstimator,
-):
+class KernelKMeans(FeatureMeansMixin, FollowsX, KernelInputMixin, BaseEstimator):
     """k-means in the feature space of a kernel.
 
     Each row belongs to the cluster whose mean, in the space that the kernel stands for,
@@ -62,20 +60,6 @@ class KernelKMeans(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
-    kernel : str, kernel object or callable, default="rbf"
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, ``"median"`` is from the median distance between rows (see
-        :func:`kaucus.kernels.median_gamma`).
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), \
 default="k-means++"
         Where to begin: rows far from each other in feature space, a random cluster for
@@ -84,8 +68,6 @@ default="k-means++"
         Starts, of which the best is kept. They share the kernel matrix and go side by
         side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
         clusters and for ``approximation="nystrom"``.
-    max_iter : int, default=300
-        Most steps of one start.
     tol : float, default=0.0
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
@@ -98,23 +80,14 @@ default="k-means++"
     landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
         How they are chosen: centres of k-means, random rows, or pivots of a randomly
         pivoted Cholesky factor of the kernel matrix.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         with faster, coarser products of rows in the kernel on CUDA.
-    memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
     random_state : int, RandomState or Generator, default=None
         Draws the starts and the landmarks.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        The cluster of each training row.
     inertia_ : float
         Sum of squared distances in feature space of the rows from the means of their
         clusters, with their weights. With ``"nystrom"`` the means are held to the span
@@ -122,11 +95,6 @@ default="k-means++"
     exact_inertia_ : float or None
         The same with the exact means of these clusters; None for an approximate fit of
         more than 20,000 rows, where it would take longer than the fit, or after Ctrl-C.
-    n_iter_ : int
-        Steps of the best start.
-    n_reseeded_ : int
-        How often a cluster that had lost all its rows was given the worst represented
-        one.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed.
     X_fit_ : array or CSR matrix of shape (m, n_features)
@@ -136,10 +104,6 @@ default="k-means++"
         The means as sums over these rows.
     center_norms_ : ndarray of shape (n_clusters,)
         Their squared norms in feature space.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------
@@ -179,10 +143,7 @@ default="k-means++"
     """
 
     _parameters: ClassVar = {
-        "n_clusters": count(),
         "init": one_of(*INITS) | not_text("the cluster of each row"),
-        "n_init": count() | one_of("auto"),
-        "max_iter": count(),
         "tol": NOT_NEGATIVE,
         "approximation": one_of(None, "nystrom"),
         "n_landmarks": count(),
@@ -359,8 +320,3 @@ default="k-means++"
             of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
             coef = of_all
         self.center_coef_ = as_like(coef, X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -5,37 +5,30 @@ They check parameters and data, say what the targets are, and store what
 """
 
 import contextlib
-import copy
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
     as_like,
     generator_from,
     is_sparse,
-    take_rows,
     to_numpy,
-    warn_user,
 )
 from kaucus.contract import FitsBatches
-from kaucus.estimators._base import LSSVMBase, indefinite_kernel
-from kaucus.estimators._kernel_input import in_precision_of, on_device
+from kaucus.estimators._base import indefinite_kernel
 from kaucus.estimators._metric_options import (
     LEARN_METRIC,
-    LearnedImportances,
     learns_metric,
     metric_options,
     warn_of_one_column,
 )
 from kaucus.estimators._parameters import NONE, POSITIVE, Constraint, count, one_of
 from kaucus.estimators._progress import share_reporter
-from kaucus.estimators._ranges import check_coefficients, check_kernel_values
+from kaucus.estimators._ranges import check_kernel_values
+from kaucus.estimators._represented_model import RepresentedModel
 from kaucus.kernels import (
     kernel_class,
     kernels_with_gamma,
@@ -47,15 +40,12 @@ from kaucus.machines import (
     CS,
     GAMMA_FACTORS,
     SIZES,
-    USUAL_JITTER,
-    Model,
     PartialFit,
     Plan,
     Problem,
     fit_represented,
 )
-from kaucus.representatives import METRICS, KMeansOptions, Representatives
-from kaucus.solvers import LSSVMSolution, SolveInfo, compress_columns
+from kaucus.representatives import METRICS, KMeansOptions
 
 SIZE_WORDS = one_of(*SIZES)
 _KMEANS: Mapping[str, Constraint] = {
@@ -71,10 +61,44 @@ def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
 
-class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
+class RepresentativesBase(FitsBatches, RepresentedModel):
     """Representatives by k-means, and least squares of rows on their columns.
 
     Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
+
+    Parameters
+    ----------
+    metric : {"euclidean", "cosine"}
+        k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
+        representative has the direction of its centre and the mean norm of its rows.
+    kernel : str, kernel object or callable
+        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
+        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+    gamma : {"tune", "scale", "auto", "median"} or float
+        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
+        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
+        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
+        ``"laplacian"``, which are functions of the distance, not of its square).
+    learn_metric : "auto" or bool
+        Whether columns are put on a common scale, which outliers do not spoil, and
+        weighed or mixed by a metric that is learned from ``y``: the average outer
+        product of the gradients of a first fit, in a few steps. Kernel, width, C,
+        metric and the number of steps, which may be none, and whether columns are
+        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
+        and ``gamma`` are left to be chosen; who gives them means the distances of the
+        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
+        to 64 columns.
+    kmeans_params : dict
+        What k-means is to do otherwise: ``init`` (``"random"``, the default, or
+        ``"k-means++"``), ``n_init`` (1; starts, of which the best is kept),
+        ``max_iter`` (100 steps at most), ``tol`` (1e-4; it stops when the centres move
+        by no more: the alignment deviation δ with ``"cosine"``, the mean squared move
+        over the variance with ``"euclidean"``).
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
+        kernel matrix of all rows is never held; blocks of it are.
     """
 
     _kernel_words = ("auto",)
@@ -233,162 +257,7 @@ class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
         check_kernel_values(kernel, X)
         return kernel
 
-    # ---- the model -------------------------------------------------------------------
-
-    def _store_model(self, X, model: Model) -> None:
-        """Store what was learned, in the kind of ``X``, and warn where it is needed."""
-        chosen, solution = model.representatives, model.solution
-        self.kernel_, self.C_, self.search_results_ = model[:3]
-        self.gamma_ = getattr(model.kernel, "gamma", None)
-        self._report_model(chosen, solution.info)
-        check_coefficients(solution.dual_coef, self.kernel)
-        self.hard_rows_ = as_like(model.hard_rows, X)
-        self.refine_ = model.refine
-        self.representatives_ = as_like(chosen.points, X)
-        self.representative_weights_ = as_like(chosen.weights, X)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
-        self.solve_info_ = solution.info
-        self.solver_ = solution.info.solver
-        self.n_iter_ = max(chosen.n_iter, 1)
-
-    def _as_model(self, X) -> Model:
-        """Return the stored model, with its points where rows like ``X`` are fitted."""
-        points = on_device(in_precision_of(self.representatives_, X), self.device)
-        weights = to_numpy(self.representative_weights_).astype(np.float64)
-        labels = self._representative_groups()
-        return Model(
-            self.kernel_,
-            self.C_,
-            self.search_results_,
-            Representatives(points, labels, weights, self.n_iter_, 0, True),
-            LSSVMSolution(
-                as_like(self.dual_coef_, points),
-                as_like(self.intercept_, points),
-                None,
-                self.solve_info_,
-            ),
-            to_numpy(self.hard_rows_),
-            self.refine_,
-        )
-
-    def _representative_groups(self) -> np.ndarray:
-        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
-
-    def _support_rows(self):
-        check_is_fitted(self, "representatives_")
-        return self.representatives_
-
-    def explain(self):
-        """Say in words what the last fit has chosen, and what it is made of.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self, "representatives_")
-        n_tried = len(self.search_results_["score"])
-        width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
-        name = getattr(self.kernel_, "name", repr(self.kernel_))
-        how = "as given"
-        if n_tried:
-            best = np.max(self.search_results_["score"])
-            judges = "rows held out" if self._has_metric else "leave-one-out"
-            how = f"of {n_tried} pairs tried by {judges} (loss {-best:.4g})"
-        n_points = self.representatives_.shape[0]
-        return (
-            f"kernel={name!r}{width}, C={self.C_:g}: {how}. {n_points} "
-            f"representatives, {len(self.hard_rows_)} of them training rows. "
-            f"solver={self.solver_!r}.{self._metric_text()}"
-        )
-
-    def compress(self, tol, X=None):
-        """Return a smaller model of nearly the same decision values.
-
-        Representatives that others can stand in for are dropped, and the coefficients
-        of the rest solved for anew, so that no decision value (prediction, for a
-        regressor) of the given rows changes by more than ``tol``.
-
-        Parameters
-        ----------
-        tol : float
-            The largest change; a classifier's targets are ±1, a regressor's are those
-            of ``y``.
-        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows for which that holds, such as the training rows or some thousands of
-            them; None: the representatives.
-
-        Returns
-        -------
-        compressed : estimator
-            A copy; the model itself stays as it is.
-
-        Notes
-        -----
-        2 n m² multiplications for n rows and m representatives, in float64.
-        """
-        check_is_fitted(self, "representatives_")
-        POSITIVE.advise("Try 0.01.").check("tol", tol)
-        points = self.representatives_
-        rows = points if X is None else self._validate(X, reset=False)
-        K = to_numpy(self.kernel_(rows, as_like(points, rows))).astype(np.float64)
-        coef, intercept = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
-        small = compress_columns(K, coef, intercept, float(tol))
-        model = copy.copy(self)
-        model._keep(small.kept)
-        model._stream = None  # of the representatives there were
-        model.dual_coef_ = as_like(small.dual_coef, points)
-        model.intercept_ = as_like(small.intercept, points)
-        return model
-
-    def _keep(self, kept: np.ndarray) -> None:
-        """Forget representatives; those kept stand for the rows of the others."""
-        hard_rows = to_numpy(self.hard_rows_)
-        n_first = self.representatives_.shape[0] - len(hard_rows)
-        weights, points = to_numpy(self.representative_weights_), self.representatives_
-        hard_rows = hard_rows[kept[kept >= n_first] - n_first]
-        self.hard_rows_ = as_like(hard_rows, points)
-        share = weights.sum() / max(weights[kept].sum(), 1e-300)
-        self.representative_weights_ = as_like(weights[kept] * share, points)
-        self.representatives_ = take_rows(points, kept)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = False  # there must be rows to cluster
         return tags
-
-    # ---- warnings --------------------------------------------------------------------
-
-    def _report_model(self, chosen: Representatives, info: SolveInfo) -> None:
-        if not chosen.converged:
-            max_iter = self._kmeans_options["max_iter"]
-            warn_user(
-                f"k-means stopped after max_iter={max_iter} steps before the centres "
-                "came to rest; increase max_iter or tol in kmeans_params.",
-                ConvergenceWarning,
-            )
-        if info.solver in ("normal_equations", "sketched_cg"):
-            self._report_least_squares(info)
-        else:
-            self._report(info, self.C_)
-
-    def _report_least_squares(self, info: SolveInfo) -> None:
-        if info.interrupted:
-            warn_user(
-                "Interrupted; the coefficients are those of the rows seen so far.",
-                ConvergenceWarning,
-            )
-        elif not info.converged:
-            warn_user(
-                f"Conjugate gradients stopped after {info.n_iter} steps at a relative "
-                f"residual of {info.backward_error:.1e}. Lower C, or use fewer "
-                "representatives, which are solved for directly.",
-                ConvergenceWarning,
-            )
-        if info.relative_jitter > USUAL_JITTER[info.precision]:
-            warn_user(
-                f"The normal equations are singular in {info.precision} at "
-                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
-                "C, use fewer representatives, or pass float64 rows.",
-                LinAlgWarning,
-            )

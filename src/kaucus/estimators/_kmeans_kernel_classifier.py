@@ -43,9 +43,6 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         doubled with rows chosen as ``refine="auto"`` does, while that lessens the
         log-loss of rows held out by more than 2, 1 or 0 %. With
         ``fit_on="representatives"`` a word means 100 of each class.
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
-        representative has the direction of its centre and the mean norm of its rows.
     fit_on : {"all", "boundary", "representatives"}, default="all"
         ``"all"``: least squares of every training row on the representatives' kernel
         columns; more accurate. ``"representatives"``: the LS-SVM of the representatives
@@ -67,101 +64,23 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least log-loss
         of leave-one-out values, on at most 5,000 of the rows; with ``fit_on="all"`` the
         intercept is then moved to where it is least, if by more than chance.
-    kernel : str, kernel object or callable, default="auto"
-        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
-        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
-        ``"laplacian"``, which are functions of the distance, not of its square).
-    learn_metric : "auto" or bool, default="auto"
-        Whether columns are put on a common scale, which outliers do not spoil, and
-        weighed or mixed by a metric that is learned from ``y``: the average outer
-        product of the gradients of a first fit, in a few steps. Kernel, width, C,
-        metric and the number of steps, which may be none, and whether columns are
-        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
-        and ``gamma`` are left to be chosen; who gives them means the distances of the
-        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
-        to 64 columns.
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes in the least squares.
-    probability : {"softmax", "sum_exp", False}, default="softmax"
-        As in :class:`LSSVMClassifier`.
-    kmeans_params : dict, default=None
-        What k-means is to do otherwise: ``init`` (``"random"``, the default, or
-        ``"k-means++"``), ``n_init`` (1; starts, of which the best is kept),
-        ``max_iter`` (100 steps at most), ``tol`` (1e-4; it stops when the centres move
-        by no more: the alignment deviation δ with ``"cosine"``, the mean squared move
-        over the variance with ``"euclidean"``).
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    precision : {None, "float64", "float32", "tf32"}, default=None
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
-    memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
-        kernel matrix of all rows is never held; blocks of it are.
     random_state : int, RandomState or Generator, default=None
         Draws where k-means begins, and rows for the temperature of the probabilities.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
     representatives_ : ndarray of shape (n_representatives_total, n_features)
         The representatives, class by class, and after them the hard rows.
     representative_labels_ : ndarray of shape (n_representatives_total,)
         Their classes.
     representative_weights_ : ndarray of shape (n_representatives_total,)
         How many rows each stands for, with their weights.
-    refine_ : {"residual", "random"} or None
-        How rows were chosen that became representatives; None: there are none.
-    hard_rows_ : ndarray of shape (n_hard_rows,)
-        Numbers of the training rows that ``refine`` made representatives; they are the
-        last of them.
     fit_rows_ : ndarray or None
         Numbers of the training rows that were fitted; None: all, or representatives.
     dual_coef_ : ndarray of shape (n_representatives_total, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
-    intercept_ : ndarray of shape (n_targets,)
-        b.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; in a learned metric, that of rows
-        which ``kernel_.row_map`` maps.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Share of each column in the learned metric: its diagonal, for columns of spread
-        1. Absent where no metric was searched.
-    C_ : float
-        The C that was used.
-    gamma_ : float or None
-        The gamma that was used; None for a kernel without one.
-    search_results_ : dict of ndarrays
-        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
-        ``C`` and ``score``, minus the leave-one-out loss; empty where all were given.
-        For ``pandas.DataFrame(model.search_results_)``.
-    temperature_ : float
-        By which decision values are divided before the softmax.
     n_iter_ : int
         Most steps of k-means that a class needed.
-    solver_ : str
-        How the least squares were solved.
-    solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

@@ -30,8 +30,6 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         The rows are clustered in so many groups, from low to high targets, by itself
         each; 1 clusters all of them together. Several outputs are grouped by their
         first principal component.
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        k-means by distance, or by angle, as in :class:`KMeansKernelClassifier`.
     refine : int, "auto" or None, default=None
         So many training rows that the fit so far finds hardest, those of the largest
         residual, become representatives too, in two rounds with a fit after each.
@@ -41,44 +39,8 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
         papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
         leave-one-out error, on at most 5,000 of the rows.
-    kernel : str, kernel object or callable, default="auto"
-        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
-        As in :class:`KMeansKernelClassifier`.
-    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
-        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
-        ``"laplacian"``, which are functions of the distance, not of its square).
-    learn_metric : "auto" or bool, default="auto"
-        Whether columns are put on a common scale, which outliers do not spoil, and
-        weighed or mixed by a metric that is learned from ``y``: the average outer
-        product of the gradients of a first fit, in a few steps. Kernel, width, C,
-        metric and the number of steps, which may be none, and whether columns are
-        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
-        and ``gamma`` are left to be chosen; who gives them means the distances of the
-        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
-        to 64 columns.
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
-    kmeans_params : dict, default=None
-        ``init``, ``n_init``, ``max_iter`` and ``tol`` of k-means, as in
-        :class:`KMeansKernelClassifier`.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    precision : {None, "float64", "float32", "tf32"}, default=None
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
-    memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
-        kernel matrix of all rows is never held; blocks of it are.
     random_state : int, RandomState or Generator, default=None
         Draws where k-means begins.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
@@ -86,39 +48,12 @@ class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
         The representatives, and after them the hard rows.
     representative_weights_ : ndarray of shape (n_representatives,)
         How many rows each stands for, with their weights.
-    refine_ : {"residual", "random"} or None
-        How rows were chosen that became representatives; None: there are none.
-    hard_rows_ : ndarray of shape (n_hard_rows,)
-        Numbers of the training rows that ``refine`` made representatives; they are the
-        last of them.
     dual_coef_ : ndarray of shape (n_representatives, n_outputs)
         a.
     intercept_ : ndarray of shape (n_outputs,)
         b.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; in a learned metric, that of rows
-        which ``kernel_.row_map`` maps.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Share of each column in the learned metric: its diagonal, for columns of spread
-        1. Absent where no metric was searched.
-    C_ : float
-        The C that was used.
-    gamma_ : float or None
-        The gamma that was used; None for a kernel without one.
-    search_results_ : dict of ndarrays
-        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
-        ``C`` and ``score``, minus the leave-one-out loss; empty where all were given.
-        For ``pandas.DataFrame(model.search_results_)``.
     n_iter_ : int
         Steps of k-means.
-    solver_ : str
-        How the least squares were solved.
-    solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

@@ -73,14 +73,10 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
     cv : int or None, default=None
         Folds in which every row judges once. None: one split with a third of the rows
         as judges; below 1,500 rows three folds, below 300 four.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` computes there. Needs torch.
     memory_budget : int or str, default=None
         Bytes, or a text such as ``"4GiB"``; where it is short, fewer rows are drawn.
     random_state : int, RandomState or Generator, default=None
         Draws the rows.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
@@ -106,10 +102,6 @@ class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator)
         A row for every fit that was judged: ``kernel``, ``gamma``, ``C``, ``score``
         (minus the loss of rows held out), ``scale``, ``kind``, ``power``, ``n_steps``
         and ``n_columns``. For ``pandas.DataFrame(metric.search_results_)``.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

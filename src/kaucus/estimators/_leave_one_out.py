@@ -45,7 +45,58 @@ _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
 
 class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
-    """The search that classifier and regressor share."""
+    """The search that classifier and regressor share.
+
+    Parameters
+    ----------
+    Cs : array-like of float
+        Values of C to choose from; None: 1e-5, 1e-4, ..., 1e9.
+    gammas : "auto", array-like of float or None
+        Values of gamma to choose from. None: ``gamma`` alone. ``"auto"``: with
+        ``kernel="auto"`` as wide and as narrow as rows held out say; else ``gamma``
+        times 4⁻³, 4⁻², ..., 4³.
+    kernel : str, kernel object or callable
+        ``"auto"``: ``"exponential"``, ``"rbf"`` or, up to 64 columns, ``"laplacian"``,
+        chosen by rows held out, many times faster than all pairs by leave-one-out.
+        Else as in :class:`LSSVMClassifier`, and C and gamma are those of the best
+        leave-one-out score. ``"auto"`` does that too below 50 rows.
+    gamma : {"scale", "auto", "median"} or float
+        As in :class:`LSSVMClassifier`; not used with ``kernel="auto"``.
+    learn_metric : "auto" or bool
+        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
+        in :class:`KMeansKernelClassifier`. ``"auto"``: with ``kernel="auto"``.
+    solver : {"auto", "cholesky", "cg"}
+        Of the last fit, where there are more than ``max_samples`` rows.
+    tol : float
+        Relative residual at which ``"cg"`` stops.
+    max_iter : int
+        Most steps of ``"cg"``.
+    random_state : int, RandomState or Generator
+        Draws the rows on which C is chosen, and what the solver draws.
+
+    Attributes
+    ----------
+    C_ : float
+        The C that was chosen.
+    gamma_ : float or None
+        The gamma that was chosen; None for a kernel without one.
+    best_score_ : float
+        Leave-one-out score of that choice.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C`` and ``score``,
+        the larger the better; NaN where Ctrl-C came before. Where rows held out judged,
+        the score is minus their loss, and more columns tell of the metric, as in
+        :class:`LearnedMetric`. For ``pandas.DataFrame(model.search_results_)``.
+    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
+        The training rows; absent with a precomputed kernel.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed. In a learned
+        metric, that of rows which ``kernel_.row_map`` maps.
+    solver_ : str
+        ``"eigh"``, or the solver of the last fit.
+    n_iter_ : int
+        Its steps.
+    """
 
     _parameters: ClassVar = {
         "Cs": SEQUENCE | NONE,

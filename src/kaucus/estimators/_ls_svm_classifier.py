@@ -30,103 +30,14 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Inverse strength of the regularisation, H = K + I/C. The papers' γ or 1/ε.
-    kernel : str, kernel object or callable, default="rbf"
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, ``"median"`` is from the median distance between rows (see
-        :func:`kaucus.kernels.median_gamma`).
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes; ``"balanced"`` makes them inversely proportional to
-        their numbers of rows.
-    probability : {"softmax", "sum_exp", False}, default="softmax"
-        ``"softmax"``: softmax of the decision values, with a temperature fitted to
-        leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
-        as printed. False: none.
-    solver : str, default="auto"
-        ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
-        ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
-        ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
-        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
-    tol : float, default=1e-3
-        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
-        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
-        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
-        lowers the residual by less.
-    max_iter : int, default=1000
-        Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
-        n_samples / block_size steps.
-    block_size : int, default=None
-        Rows in a random block, the paper's J; None is 2,000, or as many as
-        ``memory_budget`` allows.
-    n_runs : int, default=1
-        Runs of a randomized solver with different blocks, in parallel, whose weights
-        are averaged.
-    warm_start : bool, default=False
-        Whether a fit on the same rows begins with the coefficients of the last one.
-        For ``"kaczmarz"``, ``"matching_pursuit"``, ``"kaczmarz_mp"`` and
-        ``"block_descent"``; others begin anew.
-    callback : callable, default=None
-        ``callback(step, state)`` after each step of an iterative solver; ``state`` has
-        ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
-        ``intercept``. A true result ends the fit, and what was learned is kept.
-    checkpoint : path, default=None
-        File in which a solver by random blocks keeps its state every few steps. A later
-        fit of the same data with the same parameters goes on from it, also towards
-        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
-        one of those solvers by name.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    precision : {None, "float64", "float32", "tf32"}, default=None
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
-    memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-        What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator, default=None
         Draws the rows on which the temperature is fitted, where there are more than
         2,000, the preconditioner of ``"cg"`` and the blocks of rows.
-    verbose : int, default=0
-        1 tells which solver was chosen and shows progress on a terminal.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
-    intercept_ : ndarray of shape (n_targets,)
-        b.
-    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
-        The training rows; absent with a precomputed kernel.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; None if precomputed.
-    temperature_ : float
-        By which decision values are divided before the softmax.
-    solver_ : str
-        The solver that ran.
-    n_iter_ : int
-        Its steps; 1 for a factorisation without refinement.
-    solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution, and why an iteration ended.
-    history_ : dict of list
-        Of an iterative solver, a value for each step: ``"run"``, ``"step"``,
-        ``"seconds"``, ``"residual"``, ``"change"`` and ``"validation_error"``; empty
-        for a factorisation.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

@@ -128,7 +128,14 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
 
 
 class LearnedImportances:
-    """Mixin: what a learned metric tells about the columns."""
+    """Mixin: what a learned metric tells about the columns.
+
+    Attributes
+    ----------
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each column in the learned metric: its diagonal, for columns of spread
+        1. Absent where no metric was searched.
+    """
 
     @property
     def feature_importances_(self):

@@ -60,7 +60,18 @@ class Constraint:
 
 
 class ChecksParameters:
-    """Mixin of estimators whose parameters are tables of constraints."""
+    """Mixin of estimators whose parameters are tables of constraints.
+
+    Parameters
+    ----------
+    device : str
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives results back as the kind of ``X``. Needs torch.
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+    verbose : int
+        1 shows progress on a terminal.
+    """
 
     _parameters: ClassVar[dict[str, Constraint]] = {}
 

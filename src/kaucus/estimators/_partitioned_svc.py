@@ -14,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
     as_like,
-    astype,
     few_threads_for,
     format_bytes,
     generator_from,
     interruptible,
     resolve_budget,
-    row_blocks,
     take_rows,
     to_numpy,
     warn_user,
@@ -57,12 +55,6 @@ from kaucus.kernels import (
 )
 from kaucus.representatives import COVARIANCES, cell_covariances
 
-# Decision value of a class of which a support vector machine has seen no row: below
-# the least that scikit-learn's one-vs-rest values take, −1/3.
-_NEVER = -1.0
-# Bytes of one block of kernel values, with a column for each training row.
-_BLOCK_BYTES = 2**26
-
 
 class PartitionedSVC(
     FollowsX, HostAccuracy, ClassifierMixin, ChecksParameters, BaseEstimator
@@ -73,6 +65,46 @@ class PartitionedSVC(
     SVMs (``_store_svms``) and asks them (``_decision_values``). Kernels are
     computed where the rows are, or on ``device``; the partition and the SVMs, which
     are scikit-learn's, on the host.
+
+    Parameters
+    ----------
+    C : float
+        Inverse strength of the regularisation, as in ``SVC``.
+    n_clusters : int
+        Number of cells, k.
+    partition : {"kmeans", "gmm", "dpgmm", "linear", "tree"}, clusterer or callable
+        How the cells are found: k-means (10 starts of k-means++), a Gaussian mixture, a
+        Dirichlet process mixture, the classes that a linear classifier predicts, or
+        the ``n_clusters`` leaves of a tree; any clusterer or classifier with
+        ``predict``, of which a clone is fitted if it is not fitted yet; or a function
+        of rows that returns their cells.
+    covariance : {"full", "diag", "radial"}
+        Whole covariances, diagonal ones, or multiples of the identity.
+    class_weight : dict or "balanced"
+        Weights of the classes; ``"balanced"`` makes them inversely proportional to
+        their numbers of rows.
+    tol : float
+        Tolerance at which the solver stops, as in ``SVC``.
+    max_iter : int
+        Most steps of the solver.
+    device : str
+        None computes the kernel where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes
+        it there. Needs torch. Cells and SVMs are always computed on the host.
+    random_state : int, RandomState or Generator
+        Draws the starts of the partition.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    partition_ : callable
+        Returns the cells of rows, 0 to ``n_cells_`` − 1.
+    n_cells_ : int
+        Cells that have rows; at most ``n_clusters`` where it is asked for.
+    covariances_ : ndarray of shape (n_cells_, n_features, n_features)
+        The covariances; (n_cells_, n_features) if diagonal, (n_cells_,) if radial.
+    epsilon_ : ndarray of shape (n_cells_,)
+        The share of the covariance of all rows that was mixed into a singular one.
     """
 
     _parameters: ClassVar = {
@@ -352,49 +384,3 @@ def _is_supervised(partition) -> bool:
     if isinstance(partition, str):
         return partition in SUPERVISED
     return isinstance(partition, BaseEstimator) and is_classifier(partition)
-
-
-def svm_decision_values(
-    model: Any, kernel: Kernel, X, support_vectors, n_classes: int
-) -> np.ndarray:
-    """Return decision values of one support vector machine, (n, n_classes).
-
-    The kernel is computed in float64 whatever the rows: coefficients as large as C
-    cancel, and would multiply what float32 rounds.
-    """
-    n = model.shape_fit_[0]
-    vectors = astype(as_like(support_vectors, X), "float64")
-    parts = []
-    for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
-        with few_threads_for(X.shape[0]):
-            K = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
-        values = model.decision_function(_padded_kernel(K, model.support_, n))
-        parts.append(_columns_of_classes(model, values, n_classes))
-    return np.concatenate(parts)
-
-
-def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return decision values of one SVM with a column for every class.
-
-    An SVM of two classes gives one value v, which becomes −v and v; a class of which
-    it has seen no row is below all others.
-    """
-    if values.ndim == 1:
-        values = np.stack([-values, values], axis=1)
-    if len(model.classes_) == n_classes:
-        return values
-    never = np.minimum(values.min(axis=1, keepdims=True), 0) + _NEVER
-    columns = np.repeat(never, n_classes, axis=1)
-    columns[:, model.classes_] = values
-    return columns
-
-
-def _padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
-    """Return k(X, X_fit) with zeros where no support vector is.
-
-    scikit-learn wants a column for each training row, and reads those of the support
-    vectors only.
-    """
-    K = np.zeros((len(K_support), n))
-    K[:, support] = check_results(K_support)
-    return K

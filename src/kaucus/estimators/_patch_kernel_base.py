@@ -71,7 +71,77 @@ GRIDS = Constraint(_are_grids, "a tuple of such numbers")
 
 
 class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
-    """Dictionary, search, fit and decision values; subclasses have the targets."""
+    """Dictionary, search, fit and decision values; subclasses have the targets.
+
+    Parameters
+    ----------
+    n_filters : int or "auto"
+        How many filters, shared out evenly among the sizes of patches. ``"auto"``:
+        2,048 on a GPU, 512 elsewhere. More are better, and take longer.
+    patch_sizes : int or sequence of int
+        Side of a patch in pixels, or several of them, such as ``(4, 6, 9)``.
+    image_shape : tuple of int or None
+        ``(height, width)`` or ``(channels, height, width)``, in the order of the
+        flattened row. None: guessed from 784, 1,024 or 3,072 columns; ``image_shape_``
+        and ``verbose=1`` tell.
+    gamma : float or "auto"
+        Width of the kernel, for features whose mean squared norm is one.
+    mirror : bool, "rows" or "auto"
+        True pools a picture and its mirror image together; ``"rows"`` fits mirror
+        images as rows of their own, at the price of two kernel matrices, with half of
+        the filters mirror images of the others; ``"auto"`` chooses True or False.
+    threshold : float or "auto"
+        Responses of a smaller size count as zero.
+    pooling : int, tuple of int or "auto"
+        Cells along each side; of a tuple, all these grids together.
+    power : float or "auto"
+        What pooled responses are raised to.
+    combine : {"sum", "mean"}
+        With several sizes of patches or grids of cells: the Gaussian of the summed
+        distances, or the mean of the Gaussians of each.
+    dictionary : {"random", "kmeans"}
+        As in :class:`~kaucus.preprocessing.PatchDictionary`.
+    whitening : float or None
+        As in :class:`~kaucus.preprocessing.PatchDictionary`.
+    n_representatives : int or None
+        Pictures whose kernel columns all pictures are fitted on: a half of them drawn
+        at random, then the hardest. None: all pictures, and the exact solution, where
+        their matrix fits ``memory_budget``; as many as fit, elsewhere.
+    precision : {"auto", "float64", "float32", "float16"}
+        Of the responses to filters. ``"auto"``: float16 on a GPU, with tf32 products,
+        and float32 elsewhere. Pictures stay in their own type; systems of equations are
+        solved in float64.
+    random_state : int, RandomState or Generator
+        Draws the patches, the pictures of the search and the representatives.
+    verbose : int
+        1 tells a guessed shape and what was chosen, and shows progress on a terminal.
+
+    Attributes
+    ----------
+    image_shape_ : tuple of int
+        (channels, height, width).
+    gamma_ : float
+        The gamma in use.
+    C_ : float
+        The C in use.
+    mirror_ : bool or "rows"
+        How mirror images are used.
+    threshold_ : float
+        The threshold in use.
+    pooling_ : int or tuple of int
+        The cells along each side in use.
+    power_ : float
+        The power in use.
+    kernel_ : PatchKernel
+        The kernel, with its filters and the moments of the features.
+    X_fit_ : array of shape (n_representatives, n_features)
+        The pictures whose kernel columns the model is made of.
+    solver_ : str
+        ``"cholesky"``: exact, of all pictures; ``"normal_equations"``: least squares on
+        representatives.
+    solve_info_ : SolveInfo
+        Precision, jitter and residual of the solution.
+    """
 
     _parameters: ClassVar = {
         "n_filters": count() | AUTO,

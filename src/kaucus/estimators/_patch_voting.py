@@ -103,10 +103,6 @@ class PatchVotingClassifier(
         The fitted one.
     n_patches_ : int
         Patches of an image.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

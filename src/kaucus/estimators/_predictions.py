@@ -46,7 +46,25 @@ def labels_at(classes, numbers, X):
 
 
 class ClassifierPredictions(HostAccuracy, ClassifierMixin):
-    """From decision values to classes and probabilities."""
+    """From decision values to classes and probabilities.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced"
+        Weights of the classes; ``"balanced"`` makes them inversely proportional to
+        their numbers of rows.
+    probability : {"softmax", "sum_exp", False}
+        ``"softmax"``: softmax of the decision values, with a temperature fitted to
+        leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
+        as printed. False: none.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    temperature_ : float
+        By which decision values are divided before the softmax.
+    """
 
     _parameters: ClassVar = {"probability": one_of("softmax", "sum_exp", False)}
 

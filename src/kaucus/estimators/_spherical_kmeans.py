@@ -3,12 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus.backend import (
@@ -28,40 +23,27 @@ from kaucus.contract import (
     rowwise,
     validate_data,
 )
-from kaucus.estimators._clusters import INITS, check_rows, report_kmeans, summed_score
-from kaucus.estimators._kernel_input import (
-    in_precision_of,
-    map_rows,
-    place_rows,
-)
+from kaucus.estimators._clusters import INITS, Clusterer, check_rows, report_kmeans
+from kaucus.estimators._kernel_input import in_precision_of, map_rows, place_rows
 from kaucus.estimators._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
     PRECISION,
     RANDOM_STATE,
     ChecksParameters,
-    count,
     is_whole,
     not_text,
     one_of,
 )
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._ranges import check_magnitude
-from kaucus.estimators._validation import (
-    check_weights,
-)
+from kaucus.estimators._validation import check_weights
 from kaucus.kernels import inner_products, unit_rows
 from kaucus.representatives import KMeansResult, kmeans, part_labels
 
 
 class SphericalKMeans(
-    FitsBatches,
-    FollowsX,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    ChecksParameters,
-    BaseEstimator,
+    FitsBatches, FollowsX, Clusterer, ChecksParameters, BaseEstimator
 ):
     """k-means by the angle between rows.
 
@@ -71,22 +53,15 @@ class SphericalKMeans(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
     init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
 default="k-means++"
         Where to begin: rows far from each other, random rows (the paper), or these
         centres.
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
-    max_iter : int, default=300
-        Most steps of one start.
     tol : float, default=1e-6
         Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
         larger.
-    device : str, default=None
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.
@@ -95,8 +70,6 @@ default="k-means++"
         Cosines are kept between steps where they fit, which saves most of the work.
     random_state : int, RandomState or Generator, default=None
         Draws the first centres.
-    verbose : int, default=0
-        1 shows progress on a terminal.
 
     Attributes
     ----------
@@ -106,15 +79,6 @@ default="k-means++"
         The cluster of each training row; a lazy Dask array where ``X`` was one.
     inertia_ : float
         Sum of 1 − cosine over the training rows, with their weights.
-    n_iter_ : int
-        Steps of the best start.
-    n_reseeded_ : int
-        How often a centre that had lost all its rows was given the worst represented
-        one.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------
@@ -142,10 +106,7 @@ default="k-means++"
 
     _dask_fit = "rows"
     _parameters: ClassVar = {
-        "n_clusters": count(),
         "init": one_of(*INITS) | not_text("the first centres"),
-        "n_init": count() | one_of("auto"),
-        "max_iter": count(),
         "tol": POSITIVE,
         "precision": PRECISION,
         "memory_budget": MEMORY_BUDGET,
@@ -258,25 +219,7 @@ default="k-means++"
         """
         return self._cosines(X)
 
-    def score(self, X, y=None, sample_weight=None):
-        """Return minus the sum of 1 − cosine with the nearest centres.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        return summed_score(self, X, sample_weight)
-
     def _row_scores(self, X):
-        """Return minus 1 − cosine of each row with its centre, (n,)."""
         return to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
 
     def _cosines(self, X):
@@ -321,5 +264,4 @@ default="k-means++"
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -122,7 +122,7 @@ class Paper:
     reference: str
     """Where it was printed."""
     cells: tuple[Cell, ...]
-    """Those of ``[[cell]]``, then of ``[[grid]]``, ``[[table]]`` and ``[[curve]]``."""
+    """Those of ``[[cell]]``, then of ``[[grid]]`` and ``[[curve]]``."""
     figures: tuple[Figure, ...] = ()
     """Curves through cells."""
     derive: str = ""
@@ -136,7 +136,7 @@ _CELL_TYPES = types_in_toml(Cell)
 _FIGURE_TYPES = types_in_toml(Figure)
 _PAPER_TYPES = {
     **dict.fromkeys(("title", "reference", "derive"), (str,)),
-    **dict.fromkeys(("cell", "grid", "table", "curve", "figure"), (list,)),
+    **dict.fromkeys(("cell", "grid", "curve", "figure"), (list,)),
     "printed": (dict,),
 }
 _CHOICES = {
@@ -206,8 +206,7 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{file} is not valid TOML: {error}.") from error
-    several = "grid" in table or "table" in table
-    required = ("title", "reference", *(() if several else ("cell",)))
+    required = ("title", "reference", *(() if "grid" in table else ("cell",)))
     check_table(table, _PAPER_TYPES, required, file)
     cells = expand_cells(table, file, _CELL_TYPES)
     figures = enumerate(table.get("figure", []), 1)

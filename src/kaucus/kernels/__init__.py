@@ -4,34 +4,34 @@ Nothing is fitted here.
 """
 
 from kaucus.kernels._base import Kernel
-from kaucus.kernels._callable import CallableKernel
 from kaucus.kernels._cluster_rbf import ClusterRBF
-from kaucus.kernels._covariances import (
-    Regularised,
-    fill_constant_columns,
-    regularise_covariances,
-)
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._expansion import kernel_expansion
 from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
-from kaucus.kernels._mahalanobis import MahalanobisRBF, regularisation_text
-from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
-from kaucus.kernels._median import median_gamma
-from kaucus.kernels._names import (
-    kernel_class,
-    kernel_names,
-    kernels_with_gamma,
-    known_by_name,
+from kaucus.kernels._given import CallableKernel, Precomputed, path_kernel
+from kaucus.kernels._mahalanobis import (
+    MahalanobisRBF,
+    Regularised,
+    fill_constant_columns,
+    regularisation_text,
+    regularise_covariances,
 )
+from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers
 from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
 from kaucus.kernels._patch_kernel import PatchKernel, add_gaussian, learn_distances
-from kaucus.kernels._path import path_kernel
-from kaucus.kernels._precomputed import Precomputed
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
 from kaucus.kernels._radial import Cauchy, Exponential, Gaussian, Laplacian
-from kaucus.kernels._resolve import resolve_gamma, resolve_kernel
+from kaucus.kernels._resolve import (
+    kernel_class,
+    kernel_names,
+    kernels_with_gamma,
+    known_by_name,
+    median_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
 from kaucus.kernels._tiles import kernel_diagonal, row_pairs
 
 __all__ = [

@@ -1,13 +1,14 @@
 """What a kernel is: k(X, Y), its diagonal, and one block of it at a time.
 
 A kernel object is immutable, knows its parameters and nothing else: no data, no
-fitting. A subclass gives ``prepare`` (once per set of rows), ``tile`` (one block of
-the matrix, from prepared rows) and ``diag``; the rest is here.
+fitting. A subclass gives ``prepare`` (once per set of rows, where they must be made
+ready), ``tile`` (one block of the matrix, from prepared rows) and ``diag``; the rest is
+here.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kaucus.backend import (
     Array,
@@ -28,7 +29,7 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
-from kaucus.kernels._tiles import bytes_for_tiles, fill_matrix, row_pairs
+from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
 
 
 class Kernel(ABC):
@@ -66,7 +67,7 @@ class Kernel(ABC):
         xp = array_namespace(X)
         out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
         tile = pairs.tile_shape(bytes_for_tiles(out))
-        fill_matrix(out, pairs, tile, self.tile_into, symmetric=symmetric)
+        pairs.fill(out, tile, self.tile_into, symmetric=symmetric)
         return out
 
     @staticmethod
@@ -79,9 +80,19 @@ class Kernel(ABC):
         """Return how many threads compute blocks of this kernel on such arrays."""
         return n_workers(X) if self.thread_safe else 1
 
-    @abstractmethod
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
+    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Any, Any]:
         """Make both sets of rows ready for :meth:`tile`, once."""
+        shift = self.shift_of(X, X if Y is None else Y)
+        x_rows = self.prepare(X, shift)
+        return x_rows, x_rows if Y is None else self.prepare(Y, shift)
+
+    def shift_of(self, X: Array, Y: Array) -> Array | None:
+        """Return what is taken off all rows, (d,), or None."""
+        return None
+
+    def prepare(self, X: Array, shift: Array | None) -> Any:
+        """Make rows ready for :meth:`tile`; they are as they were, unless told."""
+        return Rows(X, None)
 
     @abstractmethod
     def tile(self, X: Rows, Y: Rows) -> Array:
@@ -128,10 +139,6 @@ def _result_dtype(X: Array):
 class InnerProductKernel(Kernel):
     """A kernel that is a function of ⟨x, y⟩."""
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
-        x_rows = Rows(X, None)
-        return x_rows, x_rows if Y is None else Rows(Y, None)
-
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_inner_products(inner_products(X.values, Y.values))
 
@@ -169,12 +176,12 @@ class UnitDiagonalKernel(Kernel):
 class DistanceKernel(UnitDiagonalKernel):
     """A kernel that is a function of ‖x − y‖², and 1 where that is 0."""
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
+    def shift_of(self, X: Array, Y: Array) -> Array | None:
         # A shift would fill a sparse matrix.
-        sparse = is_sparse(X) or is_sparse(Y)
-        shift = None if sparse else mean_row(X if Y is None else Y)
-        x_rows = shifted_rows(X, shift)
-        return x_rows, x_rows if Y is None else shifted_rows(Y, shift)
+        return None if is_sparse(X) or is_sparse(Y) else mean_row(Y)
+
+    def prepare(self, X: Array, shift: Array | None) -> Rows:
+        return shifted_rows(X, shift)
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_squared_distances(squared_distances(X, Y))

@@ -29,7 +29,6 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels._base import Kernel
-from kaucus.kernels._covariances import factor, whiten
 from kaucus.kernels._distances import (
     Rows,
     dense,
@@ -43,7 +42,9 @@ from kaucus.kernels._mahalanobis import (
     check_gamma,
     check_width,
     checked_covariances,
+    factor,
     store,
+    whiten,
 )
 from kaucus.kernels._partition import cell_numbers, check_partition
 
@@ -181,13 +182,11 @@ class ClusterRBF(FactoredOnce, Kernel):
             return np.ones((self.n_cells, self.n_cells))
         return 1 / (self.covariances[:, None] + self.covariances[None, :])
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[CellRows, CellRows]:
+    def shift_of(self, X: Array, Y: Array) -> Array:
         check_width(X, self.n_features)
-        shift = mean_row(dense(X if Y is None else Y))
-        x_rows = self._prepared(X, shift)
-        return x_rows, x_rows if Y is None else self._prepared(Y, shift)
+        return mean_row(dense(Y))
 
-    def _prepared(self, X: Array, shift: Array) -> CellRows:
+    def prepare(self, X: Array, shift: Array | None) -> CellRows:
         cells = cell_numbers(self.partition, X, self.n_cells)
         X = dense(X)
         if self.n_features is None:  # distances are scaled in place of rows

@@ -19,7 +19,7 @@ from kaucus.backend import (
 from kaucus.kernels._base import DistanceKernel, Kernel
 from kaucus.kernels._cluster_rbf import CellRows, ClusterRBF, by_pairs_of_cells
 from kaucus.kernels._distances import squared_distances
-from kaucus.kernels._tiles import PreparedPairs, bytes_for_tiles, fill_matrix
+from kaucus.kernels._tiles import PreparedPairs, bytes_for_tiles
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
         tile[:, :] = _distances(kernel, x, y)
 
     shape_of_tile = pairs.tile_shape(bytes_for_tiles(D))
-    fill_matrix(D, pairs, shape_of_tile, write, symmetric=Y is None)
+    pairs.fill(D, shape_of_tile, write, symmetric=Y is None)
     cells = [getattr(rows, "cells", None) for rows in (x_rows, y_rows)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])
 
@@ -162,7 +162,7 @@ def matrices_of(
 def _is_of_plain_distances(kernel: Kernel) -> bool:
     """Tell whether a kernel is a function of the plain ‖x − y‖²."""
     return (
-        type(kernel).prepare_pair is DistanceKernel.prepare_pair
+        type(kernel).prepare is DistanceKernel.prepare
         and type(kernel).tile is DistanceKernel.tile
     )
 

@@ -33,10 +33,16 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels._base import Kernel
-from kaucus.kernels._kept_rows import KeptRows, gathered_product, stored_product
-from kaucus.kernels._kept_tiles import KeptTiles, zeros_like_product
-from kaucus.kernels._precomputed import Precomputed
-from kaucus.kernels._tiles import RowPairs, fill_matrix, kernel_diagonal, row_pairs
+from kaucus.kernels._given import Precomputed
+from kaucus.kernels._kept import (
+    KeptRows,
+    KeptTiles,
+    gathered_product,
+    stored_product,
+    transposed_part,
+    zeros_like_product,
+)
+from kaucus.kernels._tiles import RowPairs, kernel_diagonal, row_pairs
 
 Result = TypeVar("Result")
 
@@ -229,7 +235,7 @@ class KernelOperator:
             product = self._kept_tiles.rmatmul(work)
         else:
             product = zeros_like_product(self.shape[1], V)
-            for part in self.map_panels(lambda rows, K: _transposed(K, rows, work)):
+            for part in self.map_panels(lambda rows, K: transposed_part(K, rows, work)):
                 product += part
         return astype(product, dtype_name(V))
 
@@ -250,11 +256,10 @@ class KernelOperator:
         rows, columns : integer array, default=None
             Their numbers; None means all.
         """
-        pairs, X, Y = self._pairs, self.X, self._Y
-        if rows is not None:
-            pairs, X = pairs.with_rows(to_numpy(rows)), rows_in_order(X, rows)
-        if columns is not None:
-            pairs, Y = pairs.with_columns(to_numpy(columns)), rows_in_order(Y, columns)
+        rows, columns = (None if i is None else to_numpy(i) for i in (rows, columns))
+        pairs = self._pairs.part(rows, columns)
+        X = self.X if rows is None else rows_in_order(self.X, rows)
+        Y = self._Y if columns is None else rows_in_order(self._Y, columns)
         part = KernelOperator.__new__(KernelOperator)
         part.kernel, part.X, part.symmetric, part._Y = self.kernel, X, False, Y
         part.shape, part._budget = pairs.shape, max(self._budget // 4, 1)
@@ -297,7 +302,7 @@ class KernelOperator:
         missing, work = self._others(numbers), astype(V, dtype)
         parts = [stored_product(values, V, dtype)]
         for s in self._row_chunks(len(missing)):
-            pairs = self._pairs.with_rows(missing[s])
+            pairs = self._pairs.part(missing[s])
             parts.append(self._tiles_of(pairs, symmetric=False).matmul(work))
         order = np.argsort(np.concatenate([numbers, missing]))
         return take_rows(array_namespace(V).concat(parts, axis=0), as_like(order, V))
@@ -374,8 +379,8 @@ class KernelOperator:
     def _compute(self, out: Array, rows: np.ndarray) -> None:
         """Write K[rows, :] into ``out``, tile by tile."""
         for s in self._row_chunks(len(rows)):
-            pairs = self._pairs.with_rows(rows[s])
-            fill_matrix(out[s, :], pairs, self._tile, self.kernel.tile_into)
+            pairs = self._pairs.part(rows[s])
+            pairs.fill(out[s, :], self._tile, self.kernel.tile_into)
 
     def _row_chunks(self, n: int) -> list[slice]:
         """Return slices of rows of X that are copied together: a few tiles at least."""
@@ -387,9 +392,3 @@ class KernelOperator:
 def _copy_rows(block: Array, out: Array, positions: np.ndarray) -> None:
     everything = len(positions) == block.shape[0]
     out[:, :] = block if everything else take_rows(block, positions)
-
-
-def _transposed(K: Array, rows: np.ndarray, V: Array) -> Array:
-    """Return K.T @ V[rows], in float64, multiplied in the precision of ``V``."""
-    product = astype(K, dtype_name(V)).T @ take_rows(V, rows)
-    return astype(product, "float64")

@@ -134,9 +134,6 @@ class PatchKernel(UnitDiagonalKernel):
     def _as_precise_as(X: Array, K: Array) -> Array:
         return astype(K, "float64") if dtype_name(X) == "float64" else K
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
-        return Rows(X, None), Rows(X if Y is None else Y, None)
-
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self(X.values, Y.values)
 

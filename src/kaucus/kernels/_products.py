@@ -14,7 +14,7 @@ from kaucus.backend import (
 )
 from kaucus.kernels._base import InnerProductKernel
 from kaucus.kernels._distances import Rows, squared_norms
-from kaucus.kernels._names import known_by_name
+from kaucus.kernels._resolve import known_by_name
 
 
 @known_by_name
@@ -160,9 +160,8 @@ class Cosine(InnerProductKernel):
 
     name = "cosine"
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
-        x_rows = Rows(unit_rows(X), None)
-        return x_rows, x_rows if Y is None else Rows(unit_rows(Y), None)
+    def prepare(self, X: Array, shift: Array | None) -> Rows:
+        return Rows(unit_rows(X), None)
 
     def of_inner_products(self, G: Array) -> Array:
         return G

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kaucus.backend import Array, array_namespace, exp, sqrt
 from kaucus.kernels._base import DistanceKernel, UnitDiagonalKernel
 from kaucus.kernels._distances import Rows, manhattan_distances
-from kaucus.kernels._names import known_by_name
+from kaucus.kernels._resolve import known_by_name
 
 
 @known_by_name
@@ -141,12 +141,8 @@ class Laplacian(UnitDiagonalKernel):
     def distances(X: Array) -> Array:
         return manhattan_distances(X, X)
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
-        # Differences of coordinates lose nothing: no shift is needed.
-        x_rows = Rows(X, None)
-        return x_rows, x_rows if Y is None else Rows(Y, None)
-
     def tile(self, X: Rows, Y: Rows) -> Array:
+        # Differences of coordinates lose nothing: no shift is needed.
         D = manhattan_distances(X.values, Y.values)
         D *= -self.gamma
         return exp(D)

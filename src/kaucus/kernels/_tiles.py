@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 Tile = tuple[slice, slice]
 """Rows and columns of a tile."""
 
-Use = Callable[[Tile, Any, Any], None]
-"""``use(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
+Write = Callable[[Array, Any, Any], None]
+"""``write(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
 
 # What a tile takes for each of its rows and columns, in rows: two being copied, two
 # cast, shifted, and with norms added for the product.
@@ -79,30 +79,33 @@ class PreparedPairs:
 
     def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
         """Yield the rows and the columns of each tile."""
-        return map(self._pair, tiles)
+        return ((self._rows.block(i), self._columns.block(j)) for i, j in tiles)
 
-    def for_each(self, use: Use, tiles: list[Tile]) -> None:
-        """Call ``use`` for every tile, in threads."""
+    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
+        """Write the tiles of a matrix, in threads.
+
+        Of a symmetric matrix one half is written so, and copied to the other.
+        """
+
+        def fill(block: Tile) -> None:
+            rows, columns = block
+            write(out[block], self._rows.block(rows), self._columns.block(columns))
+            if symmetric:
+                _mirror(out, block)
+
         workers = self._kernel.n_workers(self._like)
-        for_each_block(
-            lambda tile: use(tile, *self._pair(tile)), tiles, workers=workers
+        for_each_block(fill, tiles_of(self.shape, tile, symmetric), workers=workers)
+
+    def part(self, rows=None, columns=None) -> "PreparedPairs":
+        """Return the pairs of the rows and columns with these numbers; None: all."""
+        new_rows = self._rows if rows is None else _taken(self._rows, rows)
+        new_columns = (
+            self._columns if columns is None else _taken(self._columns, columns)
         )
-
-    def with_rows(self, numbers: np.ndarray) -> "PreparedPairs":
-        """Return the pairs of these rows of K with all columns."""
-        rows = _taken(self._rows, numbers)
-        pair = (rows, self._columns)
-        return PreparedPairs(self._kernel, self._like, *pair, owned=(rows,))
-
-    def with_columns(self, numbers: np.ndarray) -> "PreparedPairs":
-        """Return the pairs of all rows of K with these columns."""
-        columns = _taken(self._columns, numbers)
-        pair = (self._rows, columns)
-        return PreparedPairs(self._kernel, self._like, *pair, owned=(columns,))
-
-    def _pair(self, tile: Tile) -> tuple[Any, Any]:
-        rows, columns = tile
-        return self._rows.block(rows), self._columns.block(columns)
+        owned = [new_rows] if rows is not None else []
+        owned += [new_columns] if columns is not None else []
+        pair = (new_rows, new_columns)
+        return PreparedPairs(self._kernel, self._like, *pair, owned=owned)
 
 
 class StreamedPairs:
@@ -138,20 +141,19 @@ class StreamedPairs:
         for x, y in zip(some_rows, some_columns, strict=True):
             yield self._kernel.prepare_pair(x, y)
 
-    def for_each(self, use: Use, tiles: list[Tile]) -> None:
-        """Call ``use`` for every tile, one by one."""
-        for tile, pair in zip(tiles, self.iterate(tiles), strict=True):
-            use(tile, *pair)
+    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
+        """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
+        blocks = tiles_of(self.shape, tile, symmetric)
+        for block, pair in zip(blocks, self.iterate(blocks), strict=True):
+            write(out[block], *pair)
+            if symmetric:
+                _mirror(out, block)
 
-    def with_rows(self, numbers: np.ndarray) -> "StreamedPairs":
-        """Return the pairs of these rows of K with all columns."""
-        X = rows_in_order(self._X, numbers)
-        return StreamedPairs(self._kernel, X, self._Y)
-
-    def with_columns(self, numbers: np.ndarray) -> "StreamedPairs":
-        """Return the pairs of all rows of K with these columns."""
-        Y = rows_in_order(self._Y, numbers)
-        return StreamedPairs(self._kernel, self._X, Y)
+    def part(self, rows=None, columns=None) -> "StreamedPairs":
+        """Return the pairs of the rows and columns with these numbers; None: all."""
+        X = self._X if rows is None else rows_in_order(self._X, rows)
+        Y = self._Y if columns is None else rows_in_order(self._Y, columns)
+        return StreamedPairs(self._kernel, X, Y)
 
 
 RowPairs = PreparedPairs | StreamedPairs
@@ -198,27 +200,9 @@ def row_pairs(kernel: "Kernel", X: Array, Y: Array | None = None) -> RowPairs:
     return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
 
 
-def fill_matrix(
-    out: Array,
-    pairs: RowPairs,
-    tile: tuple[int, int],
-    write: Callable[[Array, Any, Any], None],
-    *,
-    symmetric: bool = False,
-) -> None:
-    """Write the tiles of a matrix by ``write(tile, x_rows, y_rows)``.
-
-    Of a symmetric matrix one half is written so, and copied to the other.
-    """
-
-    def fill(block: Tile, x_rows: Any, y_rows: Any) -> None:
-        write(out[block], x_rows, y_rows)
-        if symmetric:
-            _mirror(out, block)
-
-    n = out.shape[0]
-    blocks = symmetric_tiles(n, tile) if symmetric else tiles(pairs.shape, tile)
-    pairs.for_each(fill, blocks)
+def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:
+    """Return the tiles of a matrix; of a symmetric one, those that are computed."""
+    return symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
 
 
 def _mirror(out: Array, block: Tile) -> None:

@@ -104,10 +104,6 @@ class PatchDictionary(ImageTransformer):
         What is added to the responses.
     pixel_range_ : tuple of float
         Smallest and largest pixel of the training pictures, by which all are scaled.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

@@ -75,14 +75,8 @@ class FourierFeatures(ImageTransformer):
 
     Attributes
     ----------
-    image_shape_ : tuple of int
-        The shape in use.
     spectrum_shape_ : tuple of int
         Shape of the part of the spectrum that is kept.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

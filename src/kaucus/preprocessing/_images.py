@@ -120,7 +120,13 @@ def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
 
 
 class ImageTransformer(RowTransformer):
-    """Base of transformers of flattened images: resolves ``image_shape``."""
+    """Base of transformers of flattened images: resolves ``image_shape``.
+
+    Attributes
+    ----------
+    image_shape_ : tuple of int
+        The shape in use.
+    """
 
     image_shape: Any
 

@@ -54,16 +54,10 @@ class ImagePatches(ImageTransformer):
 
     Attributes
     ----------
-    image_shape_ : tuple of int
-        The shape in use.
     patch_shape_ : tuple of int
         Shape of one patch, channels first: ``(25, 25)``, or ``(3, 25, 25)``.
     n_patches_ : int
         How many patches an image has.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

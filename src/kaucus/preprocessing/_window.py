@@ -35,14 +35,8 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
 
     Attributes
     ----------
-    image_shape_ : tuple of int
-        The shape in use.
     window_ : ndarray of shape (H, W)
         The factors G; of shape (n_features,) for rows with a single axis.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------

@@ -30,30 +30,3 @@ from kaucus.representatives._per_class import (
     with_rows,
 )
 from kaucus.representatives._pivoted_cholesky import pivoted_factor
-
-__all__ = [
-    "ALLOCATIONS",
-    "allocate",
-    "LANDMARKS",
-    "COVARIANCES",
-    "METRICS",
-    "KMeansOptions",
-    "KMeansResult",
-    "KernelKMeansResult",
-    "Representatives",
-    "best_start",
-    "choose_landmarks",
-    "cell_covariances",
-    "distances_from_sums",
-    "kernel_kmeans",
-    "kmeans",
-    "part_labels",
-    "labels_objective",
-    "make_gram",
-    "mean_shares",
-    "pivoted_factor",
-    "represent_classes",
-    "total_scatter",
-    "speak_for",
-    "with_rows",
-]

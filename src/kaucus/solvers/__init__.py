@@ -18,16 +18,20 @@ from kaucus.solvers._growing import (
     solve_with_hard_rows,
 )
 from kaucus.solvers._grown_columns import columns_bytes
-from kaucus.solvers._history import Validation
-from kaucus.solvers._low_rank import solve_on_representatives
+from kaucus.solvers._low_rank import (
+    RunningSums,
+    add_rows,
+    solve_on_representatives,
+    solve_running,
+)
 from kaucus.solvers._low_rank_search import (
     affordable_search,
     search_on_representatives,
 )
 from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._path import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._plan import plan_ls_svm
-from kaucus.solvers._result import LSSVMSolution, SolveInfo
-from kaucus.solvers._running import RunningSums, add_rows, solve_running
+from kaucus.solvers._result import LSSVMSolution, SolveInfo, Validation
 from kaucus.solvers._scores import (
     classification_score,
     fit_shift,
@@ -39,47 +43,4 @@ from kaucus.solvers._scores import (
     sum_of_exponentials,
     two_columns,
 )
-from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._systems import RANDOMIZED, Start
-
-__all__ = [
-    "FitResult",
-    "GrownSolution",
-    "Hardness",
-    "Judge",
-    "LOOSearch",
-    "LSSVMSolution",
-    "NearBoundary",
-    "RANDOMIZED",
-    "RowData",
-    "RunningSums",
-    "SolveInfo",
-    "Start",
-    "Validation",
-    "add_rows",
-    "affordable_search",
-    "classification_score",
-    "columns_bytes",
-    "compress_columns",
-    "decompose_columns",
-    "fit_ls_svm",
-    "fit_shift",
-    "fit_temperature",
-    "log_losses",
-    "log_losses_of_rows",
-    "margin_hardness",
-    "plan_ls_svm",
-    "random_hardness",
-    "regression_score",
-    "residual_hardness",
-    "rows_near_boundary",
-    "search_by_leave_one_out",
-    "search_on_representatives",
-    "softmax",
-    "solve_ls_svm",
-    "solve_on_representatives",
-    "solve_running",
-    "solve_with_hard_rows",
-    "sum_of_exponentials",
-    "two_columns",
-]

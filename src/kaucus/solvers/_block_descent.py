@@ -39,9 +39,10 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.representatives import pivoted_factor
-from kaucus.solvers._steps import State, StepResult, relative_norm
-from kaucus.solvers._theta import Block, transposed_product
-from kaucus.solvers._woodbury import low_rank_inverse
+from kaucus.solvers._cg import low_rank_inverse
+from kaucus.solvers._scaling import eliminate_intercept
+from kaucus.solvers._systems import State, StepResult, System, known_as, relative_norm
+from kaucus.solvers._theta import Block, h_product, transposed_product
 
 # Up to so many rows a block is factored as it is.
 _EXACT_ROWS = 4096
@@ -64,44 +65,63 @@ def acceleration(n: int, block_size: int, mu: float) -> Acceleration:
     return Acceleration(1 / (1 + gamma * nu), 1 - (mu / nu) ** 0.5, gamma)
 
 
-def start_block_descent(W: Array, R: Array) -> State:
-    """Return the state before the first step, with R = B − H W."""
-    return {"W": W, "R": R, "V": W, "RV": R}
+@known_as("block_descent")
+class BlockDescent(System):
+    """H X = [u, S^½ Y − u b₀], with b₀ the intercept of the start, by block descent.
 
-
-def block_descent_step(
-    block: Block,
-    B: Array,
-    state: State,
-    *,
-    C: float,
-    speed: Acceleration,
-    rng,
-    exact_rows: int = _EXACT_ROWS,
-) -> StepResult:
-    """Take one step on the rows of the block.
-
-    Notes
-    -----
-    n J t multiplications beside the block; J³/3 for its factor, or J r² with r columns.
+    A step takes n J t multiplications beside the block; J³/3 for its factor, or J r²
+    with r columns.
     """
-    xp = array_namespace(B)
-    E, rows = block.E[1:, 1:], block.rows[1:] - 1
-    alpha, beta, gamma = speed
-    W, R, V, RV = (state[key] for key in ("W", "R", "V", "RV"))
-    Z, RZ = alpha * V + (1 - alpha) * W, alpha * RV + (1 - alpha) * R
-    inverse = block_inverse(
-        astype(xp.take(E, rows, axis=1), "float64"), C, rng, exact_rows=exact_rows
-    )
-    d = inverse(take_rows(RZ, rows))
-    Hd = transposed_product(E, d)
-    W_new, R_new = add_to_rows(Z, rows, d), RZ - Hd
-    V = add_to_rows(beta * V + (1 - beta) * Z, rows, gamma * d)
-    RV = beta * RV + (1 - beta) * RZ - gamma * Hd
-    if _energy(W_new, R_new, B) > _energy(W, R, B):
-        V, RV = W_new, R_new
-    state = {"W": W_new, "R": R_new, "V": V, "RV": RV}
-    return StepResult(state, _bordered_residual(W_new, R_new, B), False)
+
+    carries, may_rise = ("W", "R", "V", "RV"), True
+
+    def right_side(self) -> Array:
+        """Return B = [u, S^½ Y − u b₀], (n, 1 + t)."""
+        xp, Y = array_namespace(self.targets.Y), self.targets.Y
+        self.b0 = xp.zeros_like(Y[0, :])
+        if self.first is not None:
+            self.b0 = astype(self.first.intercept, "float64")
+        u = self.targets.u
+        self.moved = self.targets._replace(Y=Y - u * self.b0[None, :])
+        n, J = Y.shape[0], self.setting.block_size
+        # Measured at J/n from 1/5 to 1/20: a guess of half the largest possible rate.
+        self.speed = acceleration(n, J, 0.5 * J / n)
+        return xp.concat([u, self.moved.Y], axis=1)
+
+    def begin(self) -> State:
+        """Return the state before the first step, with R = B − H W."""
+        xp, B, u = array_namespace(self.right), self.right, self.targets.u
+        W, R = xp.zeros_like(B), B
+        if self.first is not None:
+            a = self.scaled_start(self.first)
+            H_a = h_product(self.operator, self.targets, self.setting.C, a)
+            W = xp.concat([xp.zeros_like(u), a], axis=1)
+            R = B - xp.concat([xp.zeros_like(u), H_a], axis=1)
+        return {"W": W, "R": R, "V": W, "RV": R}
+
+    def step(self, block: Block, state: State) -> StepResult:
+        """Take one step on the rows of the block."""
+        xp, B = array_namespace(self.right), self.right
+        E, rows = block.E[1:, 1:], block.rows[1:] - 1
+        alpha, beta, gamma = self.speed
+        W, R, V, RV = (state[key] for key in self.carries)
+        Z, RZ = alpha * V + (1 - alpha) * W, alpha * RV + (1 - alpha) * R
+        H = astype(xp.take(E, rows, axis=1), "float64")
+        d = block_inverse(H, self.setting.C, self.setting.rng)(take_rows(RZ, rows))
+        Hd = transposed_product(E, d)
+        W_new, R_new = add_to_rows(Z, rows, d), RZ - Hd
+        V = add_to_rows(beta * V + (1 - beta) * Z, rows, gamma * d)
+        RV = beta * RV + (1 - beta) * RZ - gamma * Hd
+        if _energy(W_new, R_new, B) > _energy(W, R, B):
+            V, RV = W_new, R_new
+        state = {"W": W_new, "R": R_new, "V": V, "RV": RV}
+        return StepResult(state, _bordered_residual(W_new, R_new, B))
+
+    def coefficients(self, state: State) -> tuple[Array, Array]:
+        """Return a, (n, t), and b, (t,)."""
+        W = state["W"]
+        solved = eliminate_intercept(self.moved, W[:, :1], W[:, 1:])
+        return solved.dual_coef, solved.intercept + self.b0
 
 
 def _bordered_residual(W: Array, R: Array, B: Array) -> float:

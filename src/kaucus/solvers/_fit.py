@@ -23,12 +23,18 @@ from kaucus.backend import (
 )
 from kaucus.kernels import Kernel, KernelOperator, kernel_diagonal
 from kaucus.representatives import pivoted_factor
-from kaucus.solvers._history import Callback, Recorder, Validation, Watch, history_of
-from kaucus.solvers._iterative import solve_ls_svm_cg
+from kaucus.solvers._cg import solve_ls_svm_cg
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._plan import Plan, cg_bytes, matrices_held, plan_ls_svm
 from kaucus.solvers._randomized import solve_ls_svm_randomized
-from kaucus.solvers._result import LSSVMSolution
+from kaucus.solvers._result import (
+    Callback,
+    LSSVMSolution,
+    Recorder,
+    Validation,
+    Watch,
+    history_of,
+)
 
 # Columns that the preconditioner's factor grows by, at a time; and copies of these.
 _STEP, _LEAST_STEP, _FACTOR_COPIES = 128, 8, 8

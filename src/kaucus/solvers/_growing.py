@@ -4,12 +4,7 @@ Where classes hardly overlap, the rows that matter are few and near the boundary
 centres are not. So the columns of the first representatives are fitted, then the rows
 that this fit finds hardest become representatives too, in a few rounds.
 
-Nothing is computed twice: with columns [K₁, K₂] of old and new representatives,
-
-    [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ],
-
-a round only adds the second row, and the sums over rows of k, k y. K₁ is kept from
-round to round where the budget has room for it, else computed again, block by block.
+Nothing is computed twice: a round adds its own columns (``_grown_columns``).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +31,12 @@ from kaucus.solvers._equations import Columns, RowData, solve_equations
 from kaucus.solvers._grown_columns import (
     BlockPlan,
     GrownColumns,
-    copied,
     decision_values,
     first_columns,
     more_columns,
     plan_blocks,
 )
+from kaucus.solvers._low_rank import sum_equations
 from kaucus.solvers._result import LSSVMSolution
 
 # So many candidates for each row that is wanted: some repeat others.
@@ -171,7 +166,7 @@ def solve_with_hard_rows(
     # The columns of a row source are not kept: its rows are in no one place.
     budget, may_keep = resolve_budget(memory_budget, Y), not isinstance(X, RowSource)
     plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=may_keep)
-    progress = _progress(X.shape[0], [Z.shape[0], *additions], callback)
+    progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
         first = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
@@ -188,7 +183,7 @@ class _Growth(NamedTuple):
     judge: Judge | None
     first_fit: LSSVMSolution | None
     choices: list[Hardness]
-    progress: Callable[[int], Callable[[int], object]]
+    progress: Callable[[int], Callable[[int, int], object]]
 
     def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
         """Add the hardest rows, round by round, and solve."""
@@ -209,20 +204,25 @@ class _Growth(NamedTuple):
                 trials = [trial for trial in found if trial is not None]
                 if len(trials) < len(known):
                     break  # no rows left
-                best = self._best(trials)
+                best = 0
+                if len(trials) > 1:
+                    best = np.argmax([self._score(g, self._fit(g)) for g, _ in trials])
                 choice, (grown, taken) = known[best], trials[best]
             except KeyboardInterrupt:
                 interrupted = True
         if len(taken) < sum(additions) and not interrupted:
-            self.progress(len(additions))(self.data.X.shape[0])  # done before its time
-        columns = self._with_held_out(grown.columns)
+            n = self.data.X.shape[0]
+            self.progress(len(additions))(n, n)  # done before its time
+        columns = grown.columns
+        interrupted = self._add_held_out(columns) or interrupted
         solution = solve_equations(
             self.data, columns, self.C, loo_rows, interrupted=interrupted
         )
         return GrownSolution(solution, taken, choice, scores)
 
     def _fit(self, grown: GrownColumns) -> LSSVMSolution:
-        columns = copied(grown)
+        # Equations are used up.
+        columns = grown.columns._replace(equations=grown.columns.equations.copy())
         return solve_equations(self.data, columns, self.C, None, interrupted=False)
 
     def _round(self, grown, fit, taken, n_new, r: int, choice: int):
@@ -236,11 +236,6 @@ class _Growth(NamedTuple):
         grown = more_columns(self.data, grown, Z, self.plan, tell)
         return grown, np.concatenate([taken, rows])
 
-    def _best(self, trials) -> int:
-        if len(trials) == 1:
-            return 0
-        return int(np.argmax([self._score(g, self._fit(g)) for g, _ in trials]))
-
     def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
         assert self.judge is not None, "several choices need a judge"
         X, Z = self.judge.X, grown.columns.Z
@@ -250,16 +245,14 @@ class _Growth(NamedTuple):
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
-    def _with_held_out(self, columns: Columns) -> Columns:
-        """Return the equations of all rows, those held out included."""
+    def _add_held_out(self, columns: Columns) -> bool:
+        """Add the rows held out to the equations; tell whether that was cut short."""
         if self.judge is None:
-            return columns
+            return False
         held = RowData(self.data.kernel, *self.judge[:3], None)
-        Z, equations = columns.Z, columns.equations
-        for rows in row_blocks(held.X.shape[0], 1, self.plan.height):
-            K = held.columns(held.X[rows, :], rows, Z, columns.shift)
-            equations.add(K, held.targets(rows))
-        return columns
+        blocks = list(row_blocks(held.X.shape[0], 1, self.plan.height))
+        Z, _, shift, equations = columns
+        return sum_equations(held, Z, shift, blocks, None, equations)[1]
 
 
 def _gains(scores: list[float], least: float) -> bool:
@@ -269,14 +262,14 @@ def _gains(scores: list[float], least: float) -> bool:
     return scores[-1] - scores[-2] > least * abs(scores[-2])
 
 
-def _progress(n: int, numbers: Sequence[int], callback):
+def _progress(numbers: Sequence[int], callback):
     """Return, for a round, what tells rows done; each by the work of its round."""
     before = np.concatenate([[0], np.cumsum(numbers)[:-1]])
     work = np.asarray(numbers) * (before + np.asarray(numbers) / 2)
     share = np.concatenate([[0.0], np.cumsum(work) / work.sum()])
 
-    def of_round(r: int) -> Callable[[int], object]:
-        def tell(done: int) -> None:
+    def of_round(r: int) -> Callable[[int, int], object]:
+        def tell(done: int, n: int) -> None:
             if callback is not None:
                 callback(round(n * share[r] + done * (share[r + 1] - share[r])), n)
 
@@ -308,9 +301,14 @@ def _hardest(
     order = order[np.isfinite(hard[order])]
     if len(order) == 0:
         return order
-    Z = grown.columns.Z
-    new = _different(data.kernel, _as_points(data.X, order, Z), Z)
-    return order[new][:n_new]
+    kernel, Z = data.kernel, grown.columns.Z
+    points = _as_points(data.X, order, Z)
+    norms = to_numpy(kernel.diag(points))[:, None]
+    among, beside = to_numpy(kernel(points)), to_numpy(kernel(points, Z))
+    # Which repeat a row before them, or a representative.
+    repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
+    repeats |= _near(beside, norms, to_numpy(kernel.diag(Z))[:, None]).any(axis=1)
+    return order[~repeats][:n_new]
 
 
 def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
@@ -318,12 +316,6 @@ def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
     return as_like(dense_rows(X, rows), Z, dtype=dtype_name(Z))
 
 
-def _different(kernel: Kernel, new: Array, old: Array) -> np.ndarray:
-    """Return which rows repeat no representative and no row before them."""
-    norms, old_norms = to_numpy(kernel.diag(new)), to_numpy(kernel.diag(old))
-    among = to_numpy(kernel(new))
-    limit = (1 - _REPEATS) * (norms[:, None] + norms[None, :])
-    repeats = np.tril(2 * among >= limit, k=-1).any(axis=1)
-    limit = (1 - _REPEATS) * (norms[:, None] + old_norms[None, :])
-    repeats |= (2 * to_numpy(kernel(new, old)) >= limit).any(axis=1)
-    return np.flatnonzero(~repeats)
+def _near(K: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell for which pairs 2 k(x, y) is all but k(x, x) + k(y, y)."""
+    return (1 - _REPEATS) * (norms + others.T) <= 2 * K

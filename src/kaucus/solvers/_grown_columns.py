@@ -37,7 +37,8 @@ from kaucus.solvers._equations import (
     RowData,
     bytes_per_row,
 )
-from kaucus.solvers._part_equations import border_parts, part_values, sum_parts
+from kaucus.solvers._low_rank import sum_equations
+from kaucus.solvers._part_equations import border_parts, part_values
 from kaucus.solvers._result import LSSVMSolution
 
 # Blocks of K_nm, as in _low_rank.
@@ -92,29 +93,14 @@ def first_columns(
 ) -> tuple[GrownColumns, bool]:
     """Return the columns of Z, and whether an interrupt cut them short.
 
-    ``tell(n_rows_done)`` is called after each block. After an interrupt the equations
-    are those of the rows seen so far; where there are none, it is raised again.
+    ``tell(n_rows_done, n)`` is called after each block.
     """
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)
-    if isinstance(data.X, RowSource):
-        sums = sum_parts(data, Z, shift)
-        tell(data.X.shape[0])
-        return GrownColumns(Columns(Z, K_mm, shift, sums), []), False
-    sums, kept = NormalEquations.zeros(Z.shape[0], data.Y), []
-    blocks = stream_blocks(data.X, plan.blocks)
-    for rows in plan.blocks:
-        try:
-            K = data.columns(next(blocks), rows, Z, shift)
-        except KeyboardInterrupt:
-            if sums.weight == 0:
-                raise
-            return GrownColumns(Columns(Z, K_mm, shift, sums), []), True
-        sums.add(K, data.targets(rows))
-        if plan.keep:
-            kept.append([K])
-        tell(rows.stop)
-    return GrownColumns(Columns(Z, K_mm, shift, sums), kept), False
+    kept: list[Array] | None = [] if plan.keep else None
+    sums, interrupted = sum_equations(data, Z, shift, plan.blocks, tell, kept=kept)
+    columns = Columns(Z, K_mm, shift, sums)
+    return GrownColumns(columns, [[K] for K in kept or []]), interrupted
 
 
 def more_columns(
@@ -122,10 +108,10 @@ def more_columns(
 ) -> GrownColumns:
     """Return the old columns and those of Z; the old ones stay as they are."""
     K_mm, shift = _bordered(data.kernel, old.columns, Z)
-    before, m = old.columns.Z.shape[0], Z.shape[0]
+    n, before, m = data.X.shape[0], old.columns.Z.shape[0], Z.shape[0]
     if isinstance(data.X, RowSource):
         sums, border = border_parts(data, old.columns.Z, Z, shift)
-        tell(data.X.shape[0])
+        tell(n, n)
         return _joined(old, Z, K_mm, shift, sums, [border], [])
     widths = [part.shape[1] for part in old.kept[0]] if plan.keep else [before]
     xp = array_namespace(K_mm)
@@ -140,7 +126,7 @@ def more_columns(
         border = [add_cross_gram(*of, K) for of in zip(border, earlier, strict=True)]
         if plan.keep:
             kept.append([*earlier, K])
-        tell(rows.stop)
+        tell(rows.stop, n)
     return _joined(old, Z, K_mm, shift, sums, border, kept)
 
 
@@ -149,11 +135,6 @@ def _joined(old: GrownColumns, Z, K_mm, shift, sums, border, kept) -> GrownColum
     equations = old.columns.equations.bordered(sums, border)
     Z = concat_rows(old.columns.Z, Z)
     return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
-
-
-def copied(grown: GrownColumns) -> Columns:
-    """Return columns whose equations may be used up."""
-    return grown.columns._replace(equations=grown.columns.equations.copy())
 
 
 def decision_values(

@@ -2,9 +2,14 @@
 
 Their normal equations (``_equations``) are summed in one pass over blocks of K_nm, of
 which none but one need exist at a time.
+
+They are sums over rows. So where rows come in parts, they can be kept in place of the
+rows (:class:`RunningSums`): m × m numbers, however many rows there were, and the
+solution is that of all of them at once.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +17,7 @@ from kaucus.backend import (
     Array,
     RowSource,
     array_namespace,
+    as_like,
     astype,
     dtype_name,
     few_threads_for,
@@ -21,6 +27,7 @@ from kaucus.backend import (
     resolve_budget,
     row_blocks,
     stream_blocks,
+    to_numpy,
 )
 from kaucus.kernels import Kernel
 from kaucus.solvers._equations import (
@@ -92,7 +99,7 @@ def solve_on_representatives(
     """
     budget = resolve_budget(memory_budget, Y)
     # The targets of a row source are beside its rows.
-    step = block_bytes(Z.shape[0], Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
+    blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     if choose_sketched(data, Z, budget):
         data = data._replace(X=astype(X, dtype_name(Z)))
@@ -102,7 +109,7 @@ def solve_on_representatives(
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations, interrupted = sum_equations(data, Z, shift, step, callback)
+        equations, interrupted = sum_equations(data, Z, shift, blocks, callback)
         return solve_equations(
             data,
             Columns(Z, K_mm, shift, equations),
@@ -112,48 +119,172 @@ def solve_on_representatives(
         )
 
 
-def block_bytes(
-    m: int, Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
-) -> int:
-    """Return the bytes for a block of K_nm, or raise where the rest does not fit."""
+def plan_rows(
+    Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
+) -> list[slice]:
+    """Return the blocks of rows in which K_nm is made, or raise where there is no room.
+
+    For matrices of m × m: three and the kernel's, and as many more as told.
+    """
+    (n, t), m, row = Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
     needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
-    rest = budget - needed - _TARGETS * 8 * Y.shape[0] * (Y.shape[1] + 1)
-    if rest < bytes_per_row(m, Z):
+    rest = budget - needed - _TARGETS * 8 * n * (t + 1)
+    if rest < row:
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, or a larger memory_budget."
         )
-    return min(_BLOCK_BYTES, rest)
+    return list(row_blocks(n, row, min(_BLOCK_BYTES, rest)))
 
 
 def sum_equations(
     data: RowData,
     Z: Array,
     shift: Array,
-    block_bytes: int,
-    callback,
+    blocks: list[slice],
+    callback: Callable[[int, int], object] | None,
     total: NormalEquations | None = None,
+    kept: list[Array] | None = None,
 ) -> tuple[NormalEquations, bool]:
     """Sum the normal equations over blocks of rows; tell whether that was cut short.
 
-    ``total`` are those of earlier rows, to which these are added; None: there are none,
-    as there must not be for a row source.
+    After an interrupt they are those of the rows seen so far; where there are none, it
+    is raised again.
+
+    Parameters
+    ----------
+    data, Z, shift
+        Rows, representatives, and k₀ of their columns.
+    blocks : list of slice
+        Not used for a row source, which has parts of its own.
+    callback : callable or None
+        ``callback(n_rows_done, n)`` after each block.
+    total : NormalEquations, default=None
+        Those of earlier rows, to which these are added; None: there are none.
+    kept : list, default=None
+        To which the columns of each block are added.
     """
-    n, m = data.X.shape[0], Z.shape[0]
+    n = data.X.shape[0]
     if isinstance(data.X, RowSource):
-        return sum_parts(data, Z, shift), False
-    total = NormalEquations.zeros(m, data.Y) if total is None else total
-    slices = list(row_blocks(n, bytes_per_row(m, Z), block_bytes))
-    blocks = stream_blocks(data.X, slices)
-    for rows in slices:
+        parts = sum_parts(data, Z, shift)
+        if total is not None:
+            total.merge(parts)
+        if callback is not None:
+            callback(n, n)
+        return parts if total is None else total, False
+    total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
+    rows_of = stream_blocks(data.X, blocks)
+    for rows in blocks:
         try:
-            K = data.columns(next(blocks), rows, Z, shift)
+            K = data.columns(next(rows_of), rows, Z, shift)
         except KeyboardInterrupt:
             if total.weight == 0:
                 raise
             return total, True
         total.add(K, data.targets(rows))
+        if kept is not None:
+            kept.append(K)
         if callback is not None:
             callback(rows.stop, n)
     return total, False
+
+
+# ---- rows that come in parts ---------------------------------------------------------
+
+
+# Beside those of a fit at once: the sums that were kept, and the copy to be factored.
+_MORE_MATRICES = 2
+
+
+class RunningSums(NamedTuple):
+    """Equations of the rows seen so far."""
+
+    shift: Array
+    """k₀, (m,), float64; it stays."""
+    equations: NormalEquations
+
+    def on_host(self) -> "RunningSums":
+        """Return them as NumPy arrays."""
+        return RunningSums(to_numpy(self.shift), self.equations.on_host())
+
+    def copied(self, like: Array) -> "RunningSums":
+        """Return a copy, which may be used up, in the library and place of ``like``."""
+        return RunningSums(as_like(self.shift, like), self.equations.copy(like))
+
+
+def add_rows(
+    data: RowData,
+    Z: Array,
+    before: RunningSums | None = None,
+    *,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, int], object] | None = None,
+) -> tuple[RunningSums, bool]:
+    """Add rows to the equations of earlier ones.
+
+    Parameters
+    ----------
+    data : RowData
+        Kernel, and the new rows with targets and weights.
+    Z : array of shape (m, d)
+        The representatives, the same in every call.
+    before : RunningSums, default=None
+        Of the earlier rows; not changed. None: there are none.
+    memory_budget : int, str or None, default=None
+    callback : callable, default=None
+        ``callback(n_rows_done, n)`` after each block.
+
+    Returns
+    -------
+    sums, interrupted
+        An interrupt leaves out the rows that were still to come.
+
+    Raises
+    ------
+    MemoryError
+        If the matrices of m × m do not fit into the budget.
+    """
+    m = Z.shape[0]
+    budget = resolve_budget(memory_budget, Z)
+    blocks = plan_rows(data.Y, budget, Z, more_matrices=_MORE_MATRICES)
+    with few_threads_for(max(data.X.shape[0], m)):
+        if before is None:
+            K_mm = data.kernel(astype(Z, "float64"))
+            shift, total = array_namespace(K_mm).mean(K_mm, axis=0), None
+            del K_mm
+        else:
+            shift, total = before.copied(data.Y)
+        equations, interrupted = sum_equations(data, Z, shift, blocks, callback, total)
+    return RunningSums(shift, equations), interrupted
+
+
+def solve_running(
+    data: RowData,
+    Z: Array,
+    sums: RunningSums,
+    *,
+    C: float,
+    loo_rows=None,
+    interrupted: bool = False,
+) -> LSSVMSolution:
+    """Solve for the coefficients of all rows seen so far.
+
+    Parameters
+    ----------
+    data : RowData
+        Kernel, and rows that are among those seen, for ``loo_rows``.
+    Z : array of shape (m, d)
+    sums : RunningSums
+        Not changed.
+    C : float
+    loo_rows : integer array, default=None
+        Rows of ``data`` whose leave-one-out values are wanted.
+    interrupted : bool, default=False
+        Goes into ``info``.
+    """
+    with few_threads_for(Z.shape[0]):
+        K_mm = data.kernel(astype(Z, "float64"))
+        shift, equations = sums.copied(data.Y)
+        columns = Columns(Z, K_mm, shift, equations)
+        return solve_equations(data, columns, C, loo_rows, interrupted=interrupted)

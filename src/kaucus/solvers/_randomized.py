@@ -19,13 +19,13 @@ from kaucus.backend import (
     one_blas_thread,
 )
 from kaucus.kernels import Kernel, KernelOperator
+from kaucus.solvers import _block_descent, _projections  # noqa: F401
 from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._fingerprint import fingerprint
-from kaucus.solvers._history import Watch, history_of
-from kaucus.solvers._result import LSSVMSolution
+from kaucus.solvers._checkpoint import fingerprint
+from kaucus.solvers._result import LSSVMSolution, Watch, history_of
 from kaucus.solvers._run import Rules, Run, run_blocks
 from kaucus.solvers._scaling import scale_problems
-from kaucus.solvers._systems import Setting, Start, make_system
+from kaucus.solvers._systems import RANDOMIZED, Setting, Start
 from kaucus.solvers._theta import block_product
 
 
@@ -137,7 +137,7 @@ def solve_ls_svm_randomized(
     def run(k: int) -> Run:
         setting = Setting(C, memory.block_size, generators[k], safeguard)
         systems = [
-            make_system(solver, operator, p, setting, None if i else start)
+            RANDOMIZED[solver](operator, p, setting, None if i else start)
             for i, p in enumerate(problems)
         ]
         own = _rules_of(rules, k, n_runs)

@@ -1,7 +1,9 @@
-"""What every solver returns."""
+"""What every solver returns, what happens during a fit, and who may watch it."""
 
 import math
-from typing import NamedTuple
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from kaucus.backend import Array
 
@@ -57,3 +59,122 @@ class CGResult(NamedTuple):
     n_iter: int
     converged: bool
     interrupted: bool
+
+
+# ---- step by step --------------------------------------------------------------------
+
+
+class StepState(NamedTuple):
+    """What a callback is shown after a step."""
+
+    step: int
+    """From 1."""
+    run: int
+    """Number of the run, from 0; see ``n_runs``."""
+    residual: float
+    """Largest relative residual over the right-hand sides. Of all rows after the step;
+    of the block's rows before it for kaczmarz and nystrom."""
+    change: float
+    """‖W(t) − W(t−1)‖ / ‖W(t)‖; NaN for cg."""
+    seconds: float
+    """Time of this run so far, without what callbacks and validation took."""
+    validation_error: float
+    """Error on the validation rows; NaN without any."""
+    dual_coef: Array
+    """a, of shape (n, t)."""
+    intercept: Array
+    """b, of shape (t,)."""
+
+
+Callback = Callable[[int, StepState], object]
+"""``callback(step, state)``; a true result ends the fit."""
+
+COLUMNS = ("run", "step", "seconds", "residual", "change", "validation_error")
+
+
+class Validation(NamedTuple):
+    """Rows that are not fitted, and how decision values of theirs are judged."""
+
+    X: Array | None
+    """(m, d), or None where ``K`` is given."""
+    error: Callable[[Array], float]
+    """Takes decision values, (m, t)."""
+    K: Array | None = None
+    """k(X, X_fit), (m, n), for a precomputed kernel."""
+
+
+class Watch(NamedTuple):
+    """Who is told of each step."""
+
+    callback: Callback | None = None
+    validate: Callable[[Array, Array], float] | None = None
+    """``validate(dual_coef, intercept)`` returns the error on other rows."""
+    progress: Callable[[int, float], object] | None = None
+    """``progress(step, residual)``, told of steps only."""
+
+    @property
+    def watching(self) -> bool:
+        """Whether anybody looks at coefficients."""
+        return self.callback is not None or self.validate is not None
+
+
+class Recorder:
+    """Collects the history of one run, and shows each step to the watch.
+
+    Parameters
+    ----------
+    watch : Watch
+    run : int
+    rows : list of tuple
+        The history so far, of a run that goes on.
+    """
+
+    def __init__(self, watch: Watch, run: int, rows: list | None = None) -> None:
+        self._watch, self._run = watch, run
+        self.rows: list[tuple] = list(rows or [])
+        self._seconds = self.rows[-1][2] if self.rows else 0.0
+        self._clock = time.perf_counter()
+        self._coefficients: tuple[Any, Any] = (None, None)
+
+    def record(
+        self,
+        step: int,
+        residual: float,
+        change: float,
+        coefficients: Callable[[], tuple[Array, Array]],
+    ) -> bool:
+        """Add a step; return whether a callback wants to stop.
+
+        ``coefficients`` gives a and b, and is asked only where somebody looks at them.
+        """
+        self.rows.append(self.row_of(step, residual, change, coefficients))
+        return self.show(self.rows[-1])
+
+    def row_of(self, step: int, residual: float, change: float, coefficients) -> tuple:
+        """Return the row of a step for the history, with its validation error."""
+        self._seconds += time.perf_counter() - self._clock
+        error, self._coefficients = float("nan"), (None, None)
+        if self._watch.watching:
+            self._coefficients = coefficients()
+            if self._watch.validate is not None:
+                error = self._watch.validate(*self._coefficients)
+        self._clock = time.perf_counter()
+        return (self._run, step, self._seconds, residual, change, error)
+
+    def show(self, row: tuple) -> bool:
+        """Show the last step to the watch; return whether it wants to stop."""
+        (run, step, seconds, residual, change, error), stop = row, False
+        if self._watch.progress is not None:
+            stop = bool(self._watch.progress(step, residual))
+        if self._watch.callback is not None:
+            numbers = (step, run, residual, change, seconds, error)
+            state = StepState(*numbers, *self._coefficients)
+            stop = bool(self._watch.callback(step, state)) or stop
+        self._clock = time.perf_counter()
+        return stop
+
+
+def history_of(recorders: list[Recorder]) -> dict[str, list]:
+    """Return the history as columns, one run after the other."""
+    rows = [row for recorder in recorders for row in recorder.rows]
+    return {name: [row[k] for row in rows] for k, name in enumerate(COLUMNS)}

@@ -2,16 +2,19 @@
 
 A run draws blocks of rows without replacement, pass after pass. Each block of the
 kernel is made once and serves every problem: the model, and, where decision values of
-unseen rows are wanted, a second one with the weight 0 for some rows (``_iterative``).
+unseen rows are wanted, a second one with the weight 0 for some rows (``_cg``).
 """
 
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from kaucus.backend import Array, array_namespace, as_like
 from kaucus.kernels import KernelOperator
 from kaucus.solvers._checkpoint import (
+    Fingerprint,
     Layout,
     Snapshot,
     Taken,
@@ -19,12 +22,8 @@ from kaucus.solvers._checkpoint import (
     remove_leftovers,
     save_checkpoint,
 )
-from kaucus.solvers._fingerprint import Fingerprint
-from kaucus.solvers._history import Recorder, Watch
-from kaucus.solvers._result import SolveInfo
-from kaucus.solvers._sampler import BlockSampler
-from kaucus.solvers._steps import State, StepResult
-from kaucus.solvers._systems import KNOW_RESIDUAL, Setting, System
+from kaucus.solvers._result import Recorder, SolveInfo, Watch
+from kaucus.solvers._systems import Setting, State, StepResult, System
 from kaucus.solvers._theta import draw_block, theta_block
 
 # Steps between two checkpoints.
@@ -41,10 +40,47 @@ class Rules(NamedTuple):
     checkpoint: Path | None = None
     fingerprint: Fingerprint | None = None
 
-    @property
-    def exact(self) -> bool:
-        """Whether the solver knows the residual of all rows."""
-        return self.solver in KNOW_RESIDUAL
+
+class BlockSampler:
+    """Cuts random permutations of n rows into blocks, and shuffles anew when through.
+
+    Parameters
+    ----------
+    n : int
+    block_size : int
+        The largest block. A pass has ⌈n / block_size⌉ blocks, all of nearly one size,
+        so that no row is left over (the paper leaves out the remainder).
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, n: int, block_size: int, rng: np.random.Generator) -> None:
+        self.blocks_per_pass = -(-n // block_size)
+        self.rng = rng
+        self._n = n
+        self._order = np.arange(n)
+        self._position = self.blocks_per_pass  # through: the first draw shuffles
+
+    def draw(self) -> np.ndarray:
+        """Return the rows of the next block."""
+        if self._position == self.blocks_per_pass:
+            self._order, self._position = self.rng.permutation(self._n), 0
+        cuts = np.linspace(0, self._n, self.blocks_per_pass + 1).astype(np.intp)
+        start, stop = cuts[self._position], cuts[self._position + 1]
+        self._position += 1
+        return self._order[start:stop]
+
+    def state(self) -> dict[str, Any]:
+        """Return what :meth:`restore` needs."""
+        return {
+            "order": self._order,
+            "position": self._position,
+            "generator": self.rng.bit_generator.state,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from where :meth:`state` was asked."""
+        self._order, self._position = state["order"], state["position"]
+        self.rng.bit_generator.state = state["generator"]
 
 
 class Run(NamedTuple):
@@ -83,7 +119,8 @@ def run_blocks(
     """
     sampler = BlockSampler(operator.shape[0], setting.block_size, setting.rng)
     shapes = [system.shapes for system in systems]
-    layout = Layout(shapes, operator.shape[0], sampler.blocks_per_pass, rules.exact)
+    keeps_best = systems[0].knows_residual
+    layout = Layout(shapes, operator.shape[0], sampler.blocks_per_pass, keeps_best)
     here = _begin(systems, sampler, rules, layout)
     recorder = Recorder(rules.watch, number, [taken.row for taken in here.log])
     job = _Job(systems, sampler, operator, setting.C, rules, layout, recorder)
@@ -113,7 +150,7 @@ def _begin(systems, sampler: BlockSampler, rules: Rules, layout: Layout) -> Snap
         remove_leftovers(rules.checkpoint)
         snap = load_checkpoint(rules.checkpoint, rules.fingerprint, layout)
     if snap is None:
-        states = [system.start() for system in systems]
+        states = [system.begin() for system in systems]
         return Snapshot(0, states, states, sampler.state(), [])
     sampler.restore(snap.sampler)
     like = systems[0].targets.u
@@ -169,22 +206,22 @@ def _change(old: Array, new: Array) -> float:
 
 def _reason(job: _Job, here: Snapshot) -> str:
     """Return why to stop, or an empty text."""
-    rules, per_pass = job.rules, job.layout.blocks_per_pass
-    if here.log and rules.exact and _residual(job, here) <= rules.tol:
+    system, per_pass = job.systems[0], job.layout.blocks_per_pass
+    if here.log and system.knows_residual and _residual(job, here) <= job.rules.tol:
         return "residual"
-    if rules.solver == "nystrom" and here.step >= per_pass:
+    if system.one_pass and here.step >= per_pass:
         return "complete"
     if here.step > per_pass and _stalled(job, here):
         return "no change"
-    return "max_iter" if here.step >= rules.max_iter else ""
+    return "max_iter" if here.step >= job.rules.max_iter else ""
 
 
 def _stalled(job: _Job, here: Snapshot) -> bool:
     """Tell whether a whole pass has brought no significant change."""
-    tol, solver, per_pass = job.rules.tol, job.rules.solver, job.layout.blocks_per_pass
-    if solver in ("kaczmarz", "nystrom"):
+    tol, per_pass = job.rules.tol, job.layout.blocks_per_pass
+    if not job.systems[0].knows_residual:
         return max(taken.row[4] for taken in here.log[-per_pass:]) <= tol
-    if solver == "block_descent":  # it may rise for a while
+    if job.systems[0].may_rise:
         return False
     before, now = here.log[-1 - per_pass].residual, here.log[-1].residual
     return abs(before - now) <= tol * before
@@ -192,7 +229,7 @@ def _stalled(job: _Job, here: Snapshot) -> bool:
 
 def _residual(job: _Job, here: Snapshot) -> float:
     """Return the residual of all rows: known, or the largest of the last pass."""
-    if job.rules.exact:
+    if job.systems[0].knows_residual:
         return min(taken.residual for taken in here.log)
     return max(taken.residual for taken in here.log[-job.layout.blocks_per_pass :])
 

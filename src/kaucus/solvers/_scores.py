@@ -12,14 +12,14 @@ the temperature; J. Platt (1999), for targets that are not quite 0 and 1, by whi
 stays finite on separable data.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 
-from kaucus.backend import Array, array_namespace
+from kaucus.backend import Array, array_namespace, row_blocks
 
 _MAX_NEWTON = 30
 
@@ -61,11 +61,9 @@ def fit_temperature(
     float
         Between 1e-3 and 1e3.
     """
-    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-    known = (weight > 0) & np.isfinite(decision).all(axis=1)
-    if not known.any():
+    decision, labels, weight = _known(decision, labels, sample_weight)
+    if not len(labels):
         return 1.0
-    decision, labels, weight = decision[known], labels[known], weight[known]
     targets = _smooth_targets(labels, weight, decision.shape[1])
     # Σ_j t_j (f_j β − logsumexp(β f)), with β = 1/T: concave in β. Targets have the sum
     # 1, so the highest f may be taken off all of them.
@@ -108,9 +106,7 @@ def fit_shift(
         the log-likelihood (Akaike's criterion), or where the values tell nothing.
     """
     k = decision.shape[1]
-    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-    known = (weight > 0) & np.isfinite(decision).all(axis=1)
-    decision, labels, weight = decision[known], labels[known], weight[known]
+    decision, labels, weight = _known(decision, labels, sample_weight)
     if len(np.unique(labels)) < k:
         return np.zeros(k)
     problem = (decision, _smooth_targets(labels, weight, k), weight)
@@ -205,6 +201,8 @@ def sum_of_exponentials(
 
 # Each the half of the one before.
 _TEMPERATURES = (0.5, 0.25)
+# Decision values whose losses are summed at a time.
+_BLOCK_BYTES = 32 * 2**20
 
 
 class Score(NamedTuple):
@@ -243,31 +241,77 @@ def classification_score(
     return Score(float(np.average(hits, weights=weight)), -loss)
 
 
+class LogLosses:
+    """Log-losses of leave-one-out values, summed over blocks of rows.
+
+    Of the softmax of c sets of decision values for targets ±1, at two temperatures, ½
+    and ¼, of which the better one counts. Sums over other rows are merged, in a fixed
+    order, so that the result does not depend on who has summed which.
+    """
+
+    def __init__(self) -> None:
+        self.sums: np.ndarray | float = 0.0  # (temperatures, c)
+        self.weight = 0.0
+
+    def add(
+        self, values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None
+    ) -> None:
+        """Add a block of rows.
+
+        Parameters
+        ----------
+        values : array of shape (n, c, k)
+            k = 1 is for two classes: the other has minus the value.
+        labels : integer array of shape (n,)
+        sample_weight : array of shape (n,) or None
+        """
+        weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+        self.add_terms(_loss_terms(values, labels), weight)
+
+    def add_terms(self, terms: Iterable[np.ndarray], weight: np.ndarray) -> None:
+        """Add the losses of a block of rows, (n, c), at each temperature."""
+        self.sums = self.sums + np.stack([weight @ each for each in terms])
+        self.weight += float(weight.sum())
+
+    def merge(self, other: "LogLosses") -> None:
+        """Add the sums over other rows."""
+        self.sums, self.weight = self.sums + other.sums, self.weight + other.weight
+
+    def means(self) -> np.ndarray:
+        """Return the loss of each set of values, (c,)."""
+        return np.min(self.sums / self.weight, axis=0)
+
+    def best(self) -> np.ndarray:
+        """Return the number of the better temperature for each set of values, (c,)."""
+        return np.argmin(self.sums, axis=0)
+
+
 def log_losses(
     values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the log-loss of each of c sets of decision values, (c,).
 
-    Of the softmax of ``values``, (n, c, k) for targets ±1, at the better of two
-    temperatures, ½ and ¼. k = 1 is for two classes: the other has minus the value.
+    As :class:`LogLosses` has it, of ``values``, (n, c, k), a block of rows at a time.
     """
-    losses = [
-        np.average(each, axis=0, weights=sample_weight)
-        for each in _log_losses_at(values, labels)
-    ]
-    return np.minimum(*losses)
+    losses = LogLosses()
+    row_bytes = 8 * values.shape[1] * values.shape[2]
+    for s in row_blocks(len(values), row_bytes, _BLOCK_BYTES):
+        weight = None if sample_weight is None else sample_weight[s]
+        losses.add(values[s], labels[s], weight)
+    return losses.means()
 
 
 def log_losses_of_rows(
     values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the terms of :func:`log_losses`, one for each row and set, (n, c)."""
-    each = np.stack(list(_log_losses_at(values, labels)))
-    best = np.argmin(np.average(each, axis=1, weights=sample_weight), axis=0)
-    return np.take_along_axis(each, best[None, None, :], axis=0)[0]
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    terms, losses = np.stack(list(_loss_terms(values, labels))), LogLosses()
+    losses.add_terms(terms, weight)
+    return np.take_along_axis(terms, losses.best()[None, None, :], axis=0)[0]
 
 
-def _log_losses_at(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
+def _loss_terms(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the log-loss of each row and set, (n, c), at each temperature."""
     if values.shape[2] == 1:
         margins = np.where(labels == 1, 2.0, -2.0)[:, None] * values[:, :, 0]
@@ -275,8 +319,8 @@ def _log_losses_at(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarra
         behind, first = np.abs(margins)[:, :, None], 1.0
     else:
         highest = values.max(axis=2)
-        lost = highest - np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
-        behind, first = highest[:, :, None] - values, 0.0
+        right = np.take_along_axis(values, labels[:, None, None], 2)[:, :, 0]
+        lost, behind, first = highest - right, highest[:, :, None] - values, 0.0
     shares = np.exp(-behind / _TEMPERATURES[0])
     for temperature in _TEMPERATURES:
         yield np.log(first + shares.sum(axis=2)) + lost / temperature

@@ -1,4 +1,4 @@
-"""A least-squares SVM classifier that chooses its kernel, width and C by itself."""
+"""Least-squares SVMs that choose their kernel, width and C by themselves."""
 
 import functools
 from typing import ClassVar
@@ -7,19 +7,23 @@ import numpy as np
 
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._predictions import ClassifierPredictions
+from kaucus.estimators._predictions import ClassifierPredictions, RegressorPredictions
 from kaucus.estimators._validation import check_weights, weights_with_classes
 from kaucus.machines import (
     ClassTargets,
+    NumberTargets,
     Problem,
     all_classes,
     enough_rows,
     left_out_shares,
     one_vs_rest_targets,
 )
-from kaucus.solvers import classification_score
+from kaucus.solvers import classification_score, regression_score
 
 CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
+REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
+# Of the targets: rows are not clustered here.
+_BINS = 1
 
 
 class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
@@ -33,28 +37,6 @@ class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
 
     Parameters
     ----------
-    Cs : array-like of float, default=None
-        Values of C to choose from; None: 1e-5, 1e-4, ..., 1e9.
-    gammas : "auto", array-like of float or None, default="auto"
-        Values of gamma to choose from. None: ``gamma`` alone. ``"auto"``: with
-        ``kernel="auto"`` as wide and as narrow as rows held out say; else ``gamma``
-        times 4⁻³, 4⁻², ..., 4³.
-    kernel : str, kernel object or callable, default="auto"
-        ``"auto"``: ``"exponential"``, ``"rbf"`` or, up to 64 columns, ``"laplacian"``,
-        chosen by rows held out, many times faster than all pairs by leave-one-out.
-        Else as in :class:`LSSVMClassifier`, and C and gamma are those of the best
-        leave-one-out score. ``"auto"`` does that too below 50 rows.
-    gamma : {"scale", "auto", "median"} or float, default="scale"
-        As in :class:`LSSVMClassifier`; not used with ``kernel="auto"``.
-    learn_metric : "auto" or bool, default="auto"
-        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
-        in :class:`KMeansKernelClassifier`. ``"auto"``: with ``kernel="auto"``.
-    degree : int, default=3
-        Degree of ``"poly"``.
-    coef0 : float, default=0.0
-        Constant of ``"poly"`` and ``"sigmoid"``.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"}, \
 default="accuracy"
         What leave-one-out decision values are judged by, with the weights of rows and
@@ -62,63 +44,11 @@ default="accuracy"
     max_samples : int or None, default=5000
         With more rows than this, C and gamma are chosen on a random part of them, by
         class, and the model is then fitted on all rows. None: always all rows.
-    probability : {"softmax", "sum_exp", False}, default="softmax"
-        As in :class:`LSSVMClassifier`.
-    solver : {"auto", "cholesky", "cg"}, default="auto"
-        Of the last fit, where there are more than ``max_samples`` rows.
-    tol : float, default=1e-3
-        Relative residual at which ``"cg"`` stops.
-    max_iter : int, default=1000
-        Most steps of ``"cg"``.
-    device : str, default=None
-        As in :class:`LSSVMClassifier`.
-    precision : {None, "float64", "float32", "tf32"}, default=None
-        As in :class:`LSSVMClassifier`.
-    memory_budget : int or str, default=None
-        As in :class:`LSSVMClassifier`.
-    random_state : int, RandomState or Generator, default=None
-        Draws the rows on which C is chosen, and what the solver draws.
-    verbose : int, default=0
-        As in :class:`LSSVMClassifier`.
 
     Attributes
     ----------
-    C_ : float
-        The C that was chosen.
-    gamma_ : float or None
-        The gamma that was chosen; None for a kernel without one.
-    best_score_ : float
-        Leave-one-out score of that choice.
-    search_results_ : dict of ndarrays
-        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C`` and ``score``,
-        the larger the better; NaN where Ctrl-C came before. Where rows held out judged,
-        the score is minus their loss, and more columns tell of the metric, as in
-        :class:`LearnedMetric`. For ``pandas.DataFrame(model.search_results_)``.
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         A; n_targets is 1 for two classes, else n_classes.
-    intercept_ : ndarray of shape (n_targets,)
-        b.
-    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
-        The training rows; absent with a precomputed kernel.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; None if precomputed. In a learned
-        metric, that of rows which ``kernel_.row_map`` maps.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Share of each column in the learned metric; absent where there is none.
-    temperature_ : float
-        By which decision values are divided before the softmax.
-    solver_ : str
-        ``"eigh"``, or the solver of the last fit.
-    n_iter_ : int
-        Its steps.
-    solve_info_ : SolveInfo
-        Precision, jitter and residual of the solution.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where ``X`` had names that are all strings.
 
     See Also
     --------
@@ -251,3 +181,134 @@ def _class_losses(targets: ClassTargets, weight, scoring: str, values, rows):
     one = values.shape[2] == 1
     guesses = values[:, :, 0] > 0 if one else np.argmax(values, axis=2)
     return (guesses != labels[:, None]) + 0.1 * log_losses
+
+
+class LSSVMRegressorCV(RegressorPredictions, LeaveOneOutSearch):
+    """Least-squares support vector regressor that chooses C by leave-one-out.
+
+    By default, kernel, width, C and a metric of the columns are chosen by rows held
+    out; the leave-one-out score of the model of all rows is then in closed form. For a
+    named kernel, one eigendecomposition of its matrix gives the model for every C, and
+    with it the prediction for each row by the model fitted without that row, one
+    decomposition for each width.
+
+    Parameters
+    ----------
+    scoring : {"neg_mean_squared_error", "neg_mean_absolute_error"}, \
+default="neg_mean_squared_error"
+        What leave-one-out predictions are judged by, averaged over the outputs.
+    max_samples : int or None, default=5000
+        With more rows than this, C and gamma are chosen on a random part of them, and
+        the model is then fitted on all rows. None: always all rows.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n_samples, n_targets)
+        a.
+
+    See Also
+    --------
+    LSSVMRegressor : The same with a given C.
+
+    References
+    ----------
+    G. C. Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse
+    least-squares support vector machines", Neural Networks 17, 1467 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import LSSVMRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0, 6, 80)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=80)
+    >>> model = LSSVMRegressorCV(random_state=0).fit(X, y)
+    >>> round((-model.best_score_) ** 0.5, 2)
+    0.1
+    """
+
+    _parameters: ClassVar = {"scoring": one_of(*REGRESSOR_SCORES)}
+
+    def __init__(
+        self,
+        Cs=None,
+        *,
+        gammas="auto",
+        kernel="auto",
+        gamma="scale",
+        learn_metric="auto",
+        degree=3,
+        coef0=0.0,
+        scoring="neg_mean_squared_error",
+        max_samples=5000,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        device=None,
+        precision=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.learn_metric = learn_metric
+        self.degree = degree
+        self.coef0 = coef0
+        self.scoring = scoring
+        self.max_samples = max_samples
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.device = device
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose C, and gamma if asked, and fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X), (n_samples, n_samples).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal rows.
+
+        Returns
+        -------
+        self : LSSVMRegressorCV
+        """
+        self._check_parameters()
+        Cs = self._grid_of_C()
+        X, Y = self._validate_outputs(X, y)
+        weight = check_weights(sample_weight, X)
+        left_out = left_out_shares(weight)
+        data = {"Y": Y, "sample_weight": weight, "left_out": left_out}
+
+        def score(loo_decision, rows):
+            targets, judged = picked(Y, rows), picked(weight, rows)
+            return regression_score(loo_decision, targets, self.scoring, judged)
+
+        if self._is_open and enough_rows(X.shape[0], weight):
+            targets = NumberTargets(Y, _BINS)
+            problem = Problem(self._placed(X), targets, weight, weight)
+            losses = functools.partial(_number_losses, targets, weight, self.scoring)
+            self._search_openly(X, problem, data, losses, score)
+        else:
+            rows = self._rows_for_search(X.shape[0])
+            self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
+        return self
+
+
+def _number_losses(targets: NumberTargets, weight, scoring: str, values, rows):
+    """Return the loss of each row and model by a score of numbers, (r, c)."""
+    if scoring == "neg_mean_squared_error":
+        return targets.losses(values, weight, rows)
+    Y, _ = targets.search(weight)
+    return np.mean(np.abs(values - Y[rows][:, None, :]), axis=2)
