@@ -48,6 +48,7 @@ NAMES = (
     "fast",
     "gpu",
     "tables",
+    "pace",
     "pictures",
     "cluster",
 )

@@ -13,7 +13,12 @@ dd = pytest.importorskip("dask.dataframe")
 import dask
 import pandas as pd
 
-from kaucus import KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans
+from kaucus import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+    LearnedMetric,
+    SphericalKMeans,
+)
 
 N = 900
 
@@ -255,3 +260,19 @@ def test_ctrl_c_leaves_no_half_model(data, monkeypatch):
     with pytest.warns(UserWarning, match="the centres so far are kept"):
         clusters.fit(chunked(X, 3))
     assert clusters.cluster_centers_.shape == (5, 4)
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 7])
+def test_a_metric_is_that_of_numpy(data, n_parts):
+    X, y = (values[:400] for values in data)
+    options = {"kind": "diagonal", "power": 1.0, "max_steps": 1, "kernel": "rbf"}
+    metric = LearnedMetric(random_state=0, **options)
+    expected = metric.fit(X, y).components_
+    found = metric.fit(chunked(X, n_parts), chunked(y, n_parts))
+    assert found.n_steps_ == 1
+    assert_allclose(found.components_, expected, rtol=1e-9)
+    assert isinstance(found.fit_transform(chunked(X, n_parts), y), da.Array)
+    size = -(-len(X) // n_parts)
+    starts = range(0, len(X), size)
+    found.fit_batches(lambda: ((X[s : s + size], y[s : s + size]) for s in starts))
+    assert_allclose(found.components_, expected, rtol=1e-9)

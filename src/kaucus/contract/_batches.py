@@ -142,7 +142,7 @@ class FitsBatches:
         self._check_parameters()
         found = read_batches(
             batches,
-            working_types(self.precision),
+            working_types(getattr(self, "precision", None)),
             self.memory_budget,
             type(self).__name__,
         )

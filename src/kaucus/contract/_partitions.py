@@ -81,9 +81,10 @@ def refusal(estimator: Any, method: str) -> TypeError:
         )
     else:
         remedy = (
-            "KMeansKernelClassifier, KMeansKernelRegressor and SphericalKMeans fit all "
-            f"rows of Dask collections. Or fit {name} to a part of the rows in memory, "
-            "for example X[:10_000].compute(), and predict the collection."
+            "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans and "
+            f"LearnedMetric fit rows of Dask collections. Or fit {name} to a part of "
+            "the rows in memory, for example X[:10_000].compute(), and predict the "
+            "collection."
         )
     return TypeError(
         f"{method} of {name} needs all rows in one place, and X is a Dask collection, "

@@ -6,7 +6,7 @@ row judges a metric that has seen its label; leave-one-out would not tell: it ta
 row out of the fit, but not out of the metric.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,14 @@ import numpy as np
 from kaucus.backend import Array, as_like, astype, dense_rows, to_numpy
 from kaucus.kernels import Kernel, RowMap, resolve_gamma
 from kaucus.machines._problem import Problem
-from kaucus.solvers import decompose_columns, solve_ls_svm
+from kaucus.solvers import (
+    LSSVMSolution,
+    RowData,
+    add_rows,
+    decompose_columns,
+    solve_ls_svm,
+    solve_running,
+)
 
 # With fewer rows than this, every row judges once, in more folds the fewer there are;
 # else a third of them do.
@@ -24,6 +31,8 @@ _FEW_ROWS, _VERY_FEW = 1500, 300
 _FEW_COLUMNS = 100
 # Standard errors by which a gain must be more than zero.
 _ERRORS = 1.5
+# For more values of C than this, a decomposition takes less time than solving for each.
+_FEW_CS = 3
 # The median distance is that of so many rows.
 _MEDIAN_ROWS = 300
 
@@ -114,16 +123,34 @@ class MappedFold(NamedTuple):
 
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
         """Return the decision values of the judging rows for each C, (r, c, t)."""
-        if not self.is_exact:
+        if not self.is_exact and len(Cs) > _FEW_CS:
             K = kernel(self.judging, self.columns)
             return to_numpy(self.model(kernel).values(K, Cs))
-        K, K_new = kernel(self.rows), kernel(self.judging, self.rows)
-        fits = [
-            solve_ls_svm(K, self.fold.Y, C=float(C), sample_weight=self.fold.weight)
-            for C in Cs
+        solve = self._exact if self.is_exact else self._on_columns
+        K = kernel(self.judging, self.columns)
+        values = [
+            K @ astype(fit.dual_coef, "float64") + fit.intercept
+            for fit in solve(kernel, Cs)
         ]
-        values = [K_new @ astype(f.dual_coef, "float64") + f.intercept for f in fits]
         return np.stack([to_numpy(v) for v in values], axis=1)
+
+    def _exact(self, kernel: Kernel, Cs: Sequence[float]) -> Iterator[LSSVMSolution]:
+        """Yield the LS-SVM of all learning rows for each C."""
+        K, _, Y, weight, *_ = kernel(self.rows), *self.fold
+        for C in Cs:
+            yield solve_ls_svm(K, Y, C=float(C), sample_weight=weight)
+
+    def _on_columns(
+        self, kernel: Kernel, Cs: Sequence[float]
+    ) -> Iterator[LSSVMSolution]:
+        """Yield the least squares on the columns for each C, from the same sums.
+
+        For a few values of C that takes a third of the time of a decomposition.
+        """
+        data = RowData(kernel, self.rows, self.fold.Y, self.fold.weight, None)
+        sums, _ = add_rows(data, self.columns)
+        for C in Cs:
+            yield solve_running(data, self.columns, sums, C=float(C))
 
 
 class Judged(NamedTuple):

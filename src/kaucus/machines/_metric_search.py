@@ -292,14 +292,11 @@ class MetricSearch:
         and the next larger one, the best is then moved while its loss falls.
         """
         larger = self._with_more_columns(finalists)
-        exact = larger[0].folds[0].is_exact
         seen: set[tuple] = set()
 
         def tried(c: Candidate, factor: float, ups: Sequence[int]) -> list[Candidate]:
             """Return the best of the next Cs at a width, unless all were seen."""
-            C = c.judged.C
-            # On some of the columns, all of C for the price of one.
-            Cs = [self._next_C(C, up) for up in ups] if exact else self.options.Cs
+            Cs = [self._next_C(c.judged.C, up) for up in ups]
             new = {(c.family.kernel.name, _key(factor), _key(C)): C for C in Cs}
             new = {key: C for key, C in new.items() if key not in seen}
             seen.update(new)
@@ -309,8 +306,7 @@ class MetricSearch:
         now = _best(c for some in firsts for c in some)
         by = self.factors(now.family, (1.6,))[0]
         moves = [(1 / by, (0,)), (by, (0,))] if now.family.widens else []
-        moves += [(1.0, (-1, 1))] if exact else []
-        for factor, ups in moves:
+        for factor, ups in [*moves, (1.0, (-1, 1))]:
             for _ in range(_MOST_OUTWARDS):
                 new = tried(now, now.judged.factor * factor, ups)
                 if not new or not _falls(new[0], now):

@@ -35,6 +35,8 @@ SIZES: Mapping[str, Size] = {
 }
 _BOTH = ("residual", "random")
 _HELD_OUT = 5000
+# An open number of representatives begins with so small a part of the most.
+_FIRST_PART = 4
 # Of each class, where the number is left open and representatives alone are fitted.
 OPEN_REPRESENTATIVES = 100
 # Classes of which the largest has no more than so many times the rows of the smallest
@@ -144,7 +146,7 @@ def grow_openly(size: str, sizes: Sequence[int], allocation: str, most: int) -> 
     most : int
         See :func:`most_representatives`.
     """
-    first = allocate(max(most // 4, len(sizes)), sizes, allocation)
+    first = allocate(max(most // _FIRST_PART, len(sizes)), sizes, allocation)
     additions, total = [], sum(first)
     while total < most:
         additions.append(min(total, most - total))

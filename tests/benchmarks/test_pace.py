@@ -1,0 +1,40 @@
+"""Error over seconds: steps, rows, tables and figure."""
+
+import pytest
+from benchmarks._runner import Settings
+
+from benchmarks import pace
+
+
+def record(contender, setting, seconds, error):
+    head = {"contender": contender, "setting": setting, "table": "made"}
+    return {**head, "rows": 10, "columns": 2, "fit_seconds": seconds, "error": error}
+
+
+def test_a_setting_changes_what_sets_the_time():
+    assert pace.make_model("kaucus", "fast", True).n_representatives == "fast"
+    assert pace.make_model("HistGradientBoosting", 30, False).max_iter == 30
+    steps = pace.steps(Settings())
+    assert {step.section for step in steps} == {"curves", "small"}
+    assert all(
+        step.section == "small" for step in pace.steps(Settings(parts=["small"]))
+    )
+
+
+def test_rows_that_are_made_have_the_noise_that_is_said():
+    data = pace.made_rows(1000)
+    assert data.X.shape == (1000, 20)
+    X = data.X_test
+    f = pace.made_signal(X)
+    assert (data.y_test - f).std() / f.std() == pytest.approx(0.25, rel=0.03)
+
+
+def test_tables_and_figure_are_made_of_what_is_done(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = [record("kaucus", "fast", 2.0, 10.0), record("LightGBM", 30, 0.1, 12.0)]
+    content = {"curves": [*done, {"skipped": "no such library"}], "small": []}
+    [table] = pace.tables(content)
+    assert [row[-1] for row in table.rows] == ["10.00", "12.00"]
+    [file] = pace.draw(content, tmp_path)
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert pace.draw({"curves": []}, tmp_path) == []
