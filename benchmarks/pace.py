@@ -22,8 +22,8 @@ ABOUT = (
     "standard deviation, and seconds of the fit, one at a time, with the threads that "
     "the machine has. kaucus by n_representatives; boosting by its number of trees; "
     "the rest default. 'made' has 20,000 training rows of 20 normal columns of which "
-    "five matter, smoothly, and noise of a quarter of the signal's spread. Part 'small': "
-    "5,000 rows, defaults; tuned SVC is a grid of 25 in three folds."
+    "five matter, smoothly, and noise of a quarter of the signal's spread. Part "
+    "'small': 5,000 rows, defaults; tuned SVC is a grid of 25 in three folds."
 )
 TABLES = ("houses", "magic", "house_8l", "adult")
 MADE, MADE_ROWS, MADE_TEST = "made", 20_000, 10_000

@@ -263,6 +263,22 @@ def test_rows_held_out_join_the_others_in_the_end(weighted):
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("last", [-2.0, -1.0])
+def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
+    p, held, Z = problem(n=90), slice(70, None), problem(n=5, seed=7).X
+    scores = iter([-3.0, -1.0, last])
+    told = judge(p, held)._replace(score=lambda values: next(scores), least_gain=0.01)
+    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
+    grown = grow(fitted, Z, (5, 10, 20), judge=told)
+    assert grown.scores == [-3.0, -1.0, last]
+    assert len(grown.rows) == (5 if last < -1.0 else 15)
+    once = solve_on_representatives(
+        KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0
+    )
+    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
+    assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
+
+
 class StopsAtHeldOut(Gaussian):
     """Interrupts when it is called for the n-th time with rows held out."""
 

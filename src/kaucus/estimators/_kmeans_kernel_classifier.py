@@ -39,10 +39,10 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
         gives all of them. A word says how much to spend: at most 1,000, 6,000 or 12,000
         representatives in all, less where memory is short. Where there are no more rows
         than 1.7 times that (once, with ``sample_weight``), all of them, which takes no
-        longer; else a quarter, shared out among the classes by leave-one-out, and
-        doubled with rows chosen as ``refine="auto"`` does, while that lessens the
-        log-loss of rows held out by more than 2, 1 or 0 %. With
-        ``fit_on="representatives"`` a word means 100 of each class.
+        longer; else 250, 750 or 1,500, shared out among the classes by leave-one-out,
+        and doubled with rows chosen as ``refine="auto"`` does, while that lessens the
+        log-loss of rows held out by more than 2, 1 or 0 %; a doubling that raises it is
+        taken back. With ``fit_on="representatives"`` a word means 100 of each class.
     fit_on : {"all", "boundary", "representatives"}, default="all"
         ``"all"``: least squares of every training row on the representatives' kernel
         columns; more accurate. ``"representatives"``: the LS-SVM of the representatives

@@ -38,7 +38,7 @@ _MOST_C = 1e6
 # Paths that are followed after the first step.
 _PATHS = 2
 # Rows that refine width and C, in all; of more rows than columns, so many columns.
-_REFINE_ROWS, _REFINE_COLUMNS, _REFINE_MANY = 4500, 1500, 12_000
+_REFINE_ROWS, _REFINE_COLUMNS, _REFINE_MANY = 4500, 1200, 8000
 
 
 class MetricOptions(NamedTuple):

@@ -174,6 +174,12 @@ class NormalEquations:
         cross, target_sum = (xp.asarray(part, copy=True) for part in others)
         return NormalEquations(gram, cross, target_sum, self.weight)
 
+    def leading(self, m: int) -> "NormalEquations":
+        """Return the equations of the first m columns, in memory of their own."""
+        gram = zero_gram(m, self.cross)
+        gram[:, :] = self.gram[:m, :m]
+        return replace(self, gram=gram, cross=self.cross[:m, :])
+
     def on_host(self) -> "NormalEquations":
         """Return the sums as NumPy arrays."""
         gram, cross = to_numpy(self.gram), to_numpy(self.cross)
@@ -208,6 +214,11 @@ class Columns(NamedTuple):
     shift: Array
     """k₀, (m,), float64."""
     equations: NormalEquations
+
+    def leading(self, m: int) -> "Columns":
+        """Return the first m columns."""
+        Z, K_mm, shift, equations = self
+        return Columns(Z[:m, :], K_mm[:m, :m], shift[:m], equations.leading(m))
 
 
 def solve_equations(

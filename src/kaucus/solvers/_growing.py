@@ -60,7 +60,8 @@ class Judge(NamedTuple):
     score: Callable[[np.ndarray], float]
     """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
     least_gain: float
-    """A round must lessen the loss by more than this share, or it is the last."""
+    """A round must lessen the loss by more than this share, or it is the last; one
+    after which the loss is larger is taken back."""
 
 
 class GrownSolution(NamedTuple):
@@ -188,6 +189,7 @@ class _Growth(NamedTuple):
     def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
         """Add the hardest rows, round by round, and solve."""
         taken, scores, choice = np.empty(0, dtype=np.int64), [], 0
+        before = (grown.columns.Z.shape[0], 0)
         for r, n_new in enumerate(additions):
             if interrupted:
                 break
@@ -198,6 +200,10 @@ class _Growth(NamedTuple):
                     judged = fit if given is None else self._fit(grown)
                     scores.append(self._score(grown, judged))
                     if not _gains(scores, self.judge.least_gain):
+                        if scores[-1] < scores[-2]:  # smaller is better and quicker
+                            m, n_taken = before
+                            columns = grown.columns.leading(m)
+                            grown, taken = GrownColumns(columns, []), taken[:n_taken]
                         break
                 known = [choice] if r else list(range(len(self.choices)))
                 found = [self._round(grown, fit, taken, n_new, r, c) for c in known]
@@ -207,6 +213,7 @@ class _Growth(NamedTuple):
                 best = 0
                 if len(trials) > 1:
                     best = np.argmax([self._score(g, self._fit(g)) for g, _ in trials])
+                before = (grown.columns.Z.shape[0], len(taken))
                 choice, (grown, taken) = known[best], trials[best]
             except KeyboardInterrupt:
                 interrupted = True
