@@ -40,10 +40,11 @@ def test_where_all_rows_are_one_factorisation_there_may_be_more_of_them():
     assert most_rows("balanced", 10**12, factored=True) == 10_392
 
 
-def test_many_rows_begin_with_a_quarter_and_double():
+def test_many_rows_begin_with_an_eighth_and_double():
     plan = grow_openly("balanced", [30_000, 30_000], "equal", 6000)
-    assert plan.numbers == [750, 750]
-    assert plan.additions == [1500, 3000]
+    assert plan.numbers == [375, 375]
+    assert plan.additions == [750, 1500, 3000]
+    assert grow_openly("fast", [30_000, 30_000], "equal", 1000).numbers == [125, 125]
     assert plan.choices == ("residual", "random")
     assert (plan.least_gain, plan.n_held_out) == (0.01, 5000)
 

@@ -272,9 +272,7 @@ def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     grown = grow(fitted, Z, (5, 10, 20), judge=told)
     assert grown.scores == [-3.0, -1.0, last]
     assert len(grown.rows) == (5 if last < -1.0 else 15)
-    once = solve_on_representatives(
-        KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0
-    )
+    once = solve_on_representatives(KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0)
     assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 
