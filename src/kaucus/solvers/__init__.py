@@ -6,6 +6,15 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
 from kaucus.solvers._column_model import decompose_columns
 from kaucus.solvers._compress import compress_columns
+from kaucus.solvers._conformal import (
+    check_enough_rows,
+    class_scores,
+    conformal_quantile,
+    left_out_intervals,
+    left_out_sets,
+    split_sets,
+    symmetric_intervals,
+)
 from kaucus.solvers._equations import RowData
 from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
@@ -19,6 +28,13 @@ from kaucus.solvers._growing import (
 )
 from kaucus.solvers._grown_columns import columns_bytes
 from kaucus.solvers._history import Validation
+from kaucus.solvers._left_out import ExactLeftOut, LeftOutRows, leave_out_rows
+from kaucus.solvers._left_out_on_representatives import (
+    LeftOutModels,
+    RepresentedLeftOut,
+    leave_out_on_representatives,
+    move_left_out,
+)
 from kaucus.solvers._low_rank import solve_on_representatives
 from kaucus.solvers._low_rank_search import (
     affordable_search,
@@ -43,14 +59,18 @@ from kaucus.solvers._search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._systems import RANDOMIZED, Start
 
 __all__ = [
+    "ExactLeftOut",
     "FitResult",
     "GrownSolution",
     "Hardness",
     "Judge",
     "LOOSearch",
     "LSSVMSolution",
+    "LeftOutModels",
+    "LeftOutRows",
     "NearBoundary",
     "RANDOMIZED",
+    "RepresentedLeftOut",
     "RowData",
     "RunningSums",
     "SolveInfo",
@@ -58,16 +78,24 @@ __all__ = [
     "Validation",
     "add_rows",
     "affordable_search",
+    "check_enough_rows",
+    "class_scores",
     "classification_score",
     "columns_bytes",
     "compress_columns",
+    "conformal_quantile",
     "decompose_columns",
     "fit_ls_svm",
     "fit_shift",
     "fit_temperature",
+    "leave_out_on_representatives",
+    "leave_out_rows",
+    "left_out_intervals",
+    "left_out_sets",
     "log_losses",
     "log_losses_of_rows",
     "margin_hardness",
+    "move_left_out",
     "plan_ls_svm",
     "random_hardness",
     "regression_score",
@@ -80,6 +108,8 @@ __all__ = [
     "solve_on_representatives",
     "solve_running",
     "solve_with_hard_rows",
+    "split_sets",
     "sum_of_exponentials",
+    "symmetric_intervals",
     "two_columns",
 ]
