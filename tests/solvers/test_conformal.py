@@ -9,7 +9,7 @@ from kaucus.backend import to_numpy
 from kaucus.solvers import (
     check_enough_rows,
     class_scores,
-    conformal_quantile,
+    conformal_quantiles,
     left_out_intervals,
     left_out_sets,
     split_sets,
@@ -56,46 +56,65 @@ def test_a_weight_counts_as_equal_values(seed, level):
     rng = np.random.default_rng(seed)
     values, counts = rng.normal(size=(3, 8)), rng.integers(0, 4, size=8)
     repeated = np.repeat(values, counts, axis=1)
-    got = conformal_quantile(values, counts.astype(float), level)
-    assert_close(got, conformal_quantile(repeated, None, level))
+    got = conformal_quantiles(values, counts.astype(float), [level, 0.3])
+    expected = conformal_quantiles(repeated, None, [level, 0.3])
+    assert np.array_equal(got, expected)
 
 
 def test_weights_on_every_library(xp, dtype):
     values = array(xp, [[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]], dtype)
     counts = array(xp, [3.0, 1.0, 0.0], dtype)
-    assert_close(conformal_quantile(values, counts, 0.2), [1.0, 1.0])
-    assert_close(conformal_quantile(values, counts, 0.4), [3.0, 1.0])
-    assert np.isinf(to_numpy(conformal_quantile(values, counts, 0.9))).all()
+    low, middle, high = conformal_quantiles(values, counts, [0.2, 0.4, 0.9])
+    assert_close(low, [1.0, 1.0])
+    assert_close(middle, [3.0, 1.0])
+    assert np.isinf(to_numpy(high)).all()
+
+
+def sets_of(xp, f, v, e, own, counts, score):
+    given = [array(xp, a) for a in (f, v, e, own)]
+    counts = None if counts is None else array(xp, counts)
+    return to_numpy(left_out_sets(*given, counts, LEVELS, score))
 
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
 @pytest.mark.parametrize("k", [2, 4])
 def test_sets_are_those_of_the_definition(xp, rng, score, k):
-    b, n, T = 3, 12, 0.7
-    decision = rng.normal(size=(b, n, k))
-    own = rng.uniform(size=n)
-    flat = array(xp, decision.reshape(b * n, k))
-    scores = to_numpy(class_scores(flat, T, score)).reshape(b, n, k)
-    got = to_numpy(left_out_sets(array(xp, scores), array(xp, own), None, LEVELS))
-    for x in range(b):
-        p = [reference.probabilities(decision[x, i], T) for i in range(n)]
+    f, v, e = models(rng, b=3, n=12, t=k)
+    T, own = 0.7, rng.uniform(size=12)
+    got = sets_of(xp, f, v, e, own, None, lambda d: class_scores(d, T, score))
+    for x in range(3):
+        decision = f[x] - v[x][:, None] * e
+        p = [reference.probabilities(values, T) for values in decision]
         literal = np.array(
-            [[reference.score_of(p[i], j, score) for j in range(k)] for i in range(n)]
+            [[reference.score_of(q, j, score) for j in range(k)] for q in p]
         )
-        assert_close(scores[x], literal, atol=1e-12)
+        scores = to_numpy(class_scores(array(xp, decision), T, score))
+        assert_close(scores, literal, atol=1e-12)
         for number, level in enumerate(LEVELS):
             expected = reference.cross_conformal_set(literal, own, level)
             assert got[x, :, number].tolist() == expected
 
 
 def test_weighted_sets_are_those_of_repeated_rows(rng):
-    scores, own = rng.uniform(size=(5, 9, 3)), rng.uniform(size=9)
-    counts = rng.integers(0, 4, size=9)
-    got = left_out_sets(scores, own, counts.astype(float), LEVELS)
-    repeated = left_out_sets(
-        np.repeat(scores, counts, axis=1), np.repeat(own, counts), None, LEVELS
-    )
+    f, v, e = models(rng, b=5, n=9, t=3)
+    own, counts = rng.uniform(size=9), rng.integers(0, 4, size=9)
+
+    def score(decision):
+        return class_scores(decision, 1.0, "lac")
+
+    got = sets_of(np, f, v, e, own, counts.astype(float), score)
+    rows = np.repeat(np.arange(9), counts)
+    repeated = sets_of(np, f, v[:, rows], e[rows], own[rows], None, score)
     assert np.array_equal(got, repeated)
+
+
+def test_strips_change_nothing(rng, monkeypatch):
+    from kaucus.solvers import _conformal
+
+    f, v, e = models(rng, b=40, n=19)
+    expected = left_out_intervals(f, v, e, None, LEVELS, "plus")
+    monkeypatch.setattr(_conformal, "_STRIP_BYTES", 3000)
+    assert np.array_equal(left_out_intervals(f, v, e, None, LEVELS, "plus"), expected)
 
 
 def test_the_most_probable_class_is_in_every_adaptive_set(rng):

@@ -126,6 +126,7 @@ class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
         self._store_model(X, model)
+        self._remember_represented(X, problem, model)
         return self
 
     def _learn_part(self, X, targets, weight):
@@ -148,6 +149,7 @@ class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
                 stream = empty if model is None else fit.begin_with(model, rng)
             model, stream = fit.take_in(stream, model, rows, targets.values, weight)
         self._store_model(X, model)
+        self._remember(None, "partial_fit keeps no rows")
         self._stream = stream
         return self
 
@@ -337,6 +339,7 @@ class RepresentativesBase(FitsBatches, LearnedImportances, LSSVMBase):
         model = copy.copy(self)
         model._keep(small.kept)
         model._stream = None  # of the representatives there were
+        model._remember(None, "the model was compressed")
         model.dual_coef_ = as_like(small.dual_coef, points)
         model.intercept_ = as_like(small.intercept, points)
         return model

@@ -8,7 +8,7 @@ import numpy as np
 from kaucus.backend import as_like, label_array, take_rows, to_numpy
 from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
 from kaucus.estimators._parameters import count, instance_of, one_of
-from kaucus.estimators._predictions import ClassifierPredictions
+from kaucus.estimators._sets import SetPredictions
 from kaucus.estimators._validation import (
     check_known_labels,
     check_one_label_type,
@@ -20,7 +20,7 @@ from kaucus.machines import ClassTargets, Model
 FIT_ON = ("all", "boundary", "representatives")
 
 
-class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
+class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,

@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
+from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
 from kaucus.estimators._parameters import count
-from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import check_weights
 from kaucus.machines import NumberTargets
 
 
-class KMeansKernelRegressor(RegressorPredictions, RepresentativesBase):
+class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
     """Kernel regressor in which a few representatives speak for all rows.
 
     Rows with like targets are clustered by k-means; the centres z_q,

@@ -7,7 +7,7 @@ import numpy as np
 
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._predictions import ClassifierPredictions
+from kaucus.estimators._sets import SetPredictions
 from kaucus.estimators._validation import check_weights, weights_with_classes
 from kaucus.machines import (
     ClassTargets,
@@ -22,7 +22,7 @@ from kaucus.solvers import classification_score
 CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
 
 
-class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
+class LSSVMClassifierCV(SetPredictions, LeaveOneOutSearch):
     """Least-squares support vector classifier that chooses C by leave-one-out.
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
@@ -231,6 +231,7 @@ default="accuracy"
             loo, loo_rows = self._search_and_fit(
                 X, data, Cs, score, rows, leave_one_out=wanted
             )
+        self._remember_fit(X, indices, self.C_, weight, repeats)
         if self.probability == "softmax":
             self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
         return self

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._validation import check_weights
 from kaucus.machines import NumberTargets, Problem, enough_rows, left_out_shares
 from kaucus.solvers import regression_score
@@ -17,7 +17,7 @@ REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
 _BINS = 1
 
 
-class LSSVMRegressorCV(RegressorPredictions, LeaveOneOutSearch):
+class LSSVMRegressorCV(IntervalPredictions, LeaveOneOutSearch):
     """Least-squares support vector regressor that chooses C by leave-one-out.
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
@@ -203,6 +203,7 @@ default="neg_mean_squared_error"
         else:
             rows = self._rows_for_search(X.shape[0])
             self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
+        self._remember_fit(X, Y, self.C_, weight, weight)
         return self
 
 

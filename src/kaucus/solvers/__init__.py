@@ -9,7 +9,7 @@ from kaucus.solvers._compress import compress_columns
 from kaucus.solvers._conformal import (
     check_enough_rows,
     class_scores,
-    conformal_quantile,
+    conformal_quantiles,
     left_out_intervals,
     left_out_sets,
     split_sets,
@@ -83,7 +83,7 @@ __all__ = [
     "classification_score",
     "columns_bytes",
     "compress_columns",
-    "conformal_quantile",
+    "conformal_quantiles",
     "decompose_columns",
     "fit_ls_svm",
     "fit_shift",

@@ -17,13 +17,23 @@ ambiguous set-valued classifiers with bounded error levels", JASA 114, 223 (2019
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from kaucus.backend import Array, array_namespace, device_of, take_rows
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    device_of,
+    map_blocks,
+    n_workers,
+    on_gpu,
+    row_blocks,
+    take_rows,
+)
 from kaucus.solvers._scores import softmax
 
 # (1−α)(n+1) of a whole number may come out larger by rounding.
 _ROUNDING = 1e-9
+_STRIP_BYTES = 4 * 2**20
 
 
 def check_enough_rows(total: float, levels: Sequence[float]) -> None:
@@ -33,44 +43,55 @@ def check_enough_rows(total: float, levels: Sequence[float]) -> None:
     """
     largest = max(levels)
     if largest * (total + 1) > total + _ROUNDING * (total + 1):
+        needed = math.ceil(largest / (1 - largest) - _ROUNDING)
         raise ValueError(
-            f"confidence_level={largest:g} needs at least "
-            f"{math.ceil(largest / (1 - largest) - _ROUNDING)} rows with residuals, and there are "
-            f"{total:g}; use a lower level, or more rows."
+            f"confidence_level={largest:g} needs at least {needed} rows to compare "
+            f"with, and there are {total:g}; use a lower level, or more rows."
         )
 
 
-def conformal_quantile(values: Array, counts: Array | None, level: float) -> Array:
-    """Return the smallest value of each row with enough others below it, (b,).
+def conformal_quantiles(
+    values: Array, counts: Array | None, levels: Sequence[float]
+) -> list[Array]:
+    """Return for each level the smallest value with enough others below it, (b,) each.
 
     Parameters
     ----------
     values : array of shape (b, n)
     counts : array of shape (n,), default=None
         How many each of the n counts for; None: one.
-    level : float
+    levels : sequence of float
         Values that count (level)(total + 1) are at most the result; infinite where
         there are not so many.
     """
     xp = array_namespace(values)
     b, n = values.shape
+    place = {"dtype": values.dtype, "device": device_of(values)}
     total = float(n) if counts is None else float(xp.sum(counts))
-    wanted = level * (total + 1) * (1 - _ROUNDING)
-    if wanted > total:
-        return xp.full((b,), float("inf"), dtype=values.dtype, device=device_of(values))
+    below = None
     if counts is None:
-        # A copy: the sorted values need not be kept.
-        column = max(math.ceil(wanted), 1) - 1
-        return xp.asarray(xp.sort(values, axis=1)[:, column], copy=True)
-    order = xp.argsort(values, axis=1)
-    ordered = xp.reshape(take_rows(counts, xp.reshape(order, (-1,))), (b, n))
-    below = xp.cumulative_sum(ordered, axis=1) < wanted * (1 - _ROUNDING)
-    place = xp.sum(xp.astype(below, order.dtype), axis=1)
-    place = xp.minimum(place, xp.full_like(place, n - 1))
-    number = xp.arange(b, dtype=order.dtype, device=device_of(values)) * n + place
-    flat = xp.reshape(order, (-1,))
-    number = number - number % n + take_rows(flat, number)
-    return take_rows(xp.reshape(values, (-1,)), number)
+        ordered = xp.sort(values, axis=1)
+    else:
+        order = xp.argsort(values, axis=1)
+        start = xp.arange(b, dtype=order.dtype, device=device_of(values)) * n
+        numbers = xp.reshape(order + start[:, None], (-1,))
+        ordered = xp.reshape(take_rows(xp.reshape(values, (-1,)), numbers), (b, n))
+        in_order = take_rows(counts, xp.reshape(order, (-1,)))
+        below = xp.cumulative_sum(xp.reshape(in_order, (b, n)), axis=1)
+    found = []
+    for level in levels:
+        wanted = level * (total + 1) * (1 - _ROUNDING)
+        if wanted > total:
+            found.append(xp.full((b,), float("inf"), **place))
+        elif below is None:
+            # A copy: the sorted values need not be kept.
+            column = max(math.ceil(wanted), 1) - 1
+            found.append(xp.asarray(ordered[:, column], copy=True))
+        else:
+            far = xp.full((b, n), float("inf"), **place)
+            enough = below >= wanted * (1 - _ROUNDING)
+            found.append(xp.min(xp.where(enough, ordered, far), axis=1))
+    return found
 
 
 def left_out_intervals(
@@ -97,27 +118,49 @@ def left_out_intervals(
     method : {"plus", "minmax"}
     """
     xp = array_namespace(f)
-    outputs = []
-    for j in range(f.shape[1]):
-        e = residuals[:, j]
-        models = f[:, j : j + 1] - influence * e[None, :]  # f⁽⁻ⁱ⁾(x), (b, n)
-        if method == "minmax":
-            lowest, highest = xp.min(models, axis=1), xp.max(models, axis=1)
-            widths = _widths(e, counts, levels)
-            ends = [(lowest - w, highest + w) for w in widths]
-        else:
-            size = xp.abs(e)[None, :]
-            up, down = models + size, size - models
-            ends = [
-                (
-                    -conformal_quantile(down, counts, level),
-                    conformal_quantile(up, counts, level),
-                )
-                for level in levels
-            ]
-        pairs = [xp.stack(pair, axis=1) for pair in ends]  # (b, 2) each
-        outputs.append(xp.stack(pairs, axis=2))
-    return xp.stack(outputs, axis=3)
+
+    def ends(f: Array, v: Array) -> Array:
+        outputs = []
+        for j in range(f.shape[1]):
+            e = residuals[:, j]
+            models = f[:, j : j + 1] - v * e[None, :]  # f⁽⁻ⁱ⁾(x), (b, n)
+            pairs = _plus if method == "plus" else _minmax
+            ends = [xp.stack(p, axis=1) for p in pairs(models, e, counts, levels)]
+            outputs.append(xp.stack(ends, axis=2))
+        return xp.stack(outputs, axis=3)
+
+    return _by_strips(ends, f, influence, 4)
+
+
+def _plus(models: Array, e: Array, counts, levels) -> list[tuple[Array, Array]]:
+    size = array_namespace(e).abs(e)[None, :]
+    highs = conformal_quantiles(models + size, counts, levels)
+    lows = conformal_quantiles(size - models, counts, levels)
+    return [(-low, high) for low, high in zip(lows, highs, strict=True)]
+
+
+def _minmax(models: Array, e: Array, counts, levels) -> list[tuple[Array, Array]]:
+    xp = array_namespace(e)
+    lowest, highest = xp.min(models, axis=1), xp.max(models, axis=1)
+    return [(lowest - w, highest + w) for w in _widths(e, counts, levels)]
+
+
+def _by_strips(
+    function: Callable[[Array, Array], Array], f: Array, v: Array, n_numbers: int
+) -> Array:
+    """Return a function of rows of ``f`` and ``v``, of a few at a time, in threads.
+
+    Strips stay in cache: beside these, larger ones take twice the time. A GPU takes all
+    rows at once.
+    """
+    b, n = v.shape
+    limit = b * n if on_gpu(f) else _STRIP_BYTES // (8 * n_numbers)
+    parts = map_blocks(
+        lambda rows: function(f[rows, :], v[rows, :]),
+        row_blocks(b, n, limit),
+        workers=n_workers(f),
+    )
+    return array_namespace(f).concat(list(parts), axis=0)
 
 
 def symmetric_intervals(
@@ -135,7 +178,7 @@ def symmetric_intervals(
 
 def _widths(e: Array, counts: Array | None, levels: Sequence[float]) -> list[Array]:
     size = array_namespace(e).abs(e)[None, :]
-    return [conformal_quantile(size, counts, level)[0] for level in levels]
+    return [width[0] for width in conformal_quantiles(size, counts, levels)]
 
 
 # ---- sets ----------------------------------------------------------------------------
@@ -165,27 +208,48 @@ def class_scores(decision: Array, temperature: float, score: str) -> Array:
 
 
 def left_out_sets(
-    scores: Array, own: Array, counts: Array | None, levels: Sequence[float]
+    f: Array,
+    influence: Array,
+    residuals: Array,
+    own: Array,
+    counts: Array | None,
+    levels: Sequence[float],
+    score: Callable[[Array], Array],
 ) -> Array:
     """Return which classes are in the sets of leave-one-out models, (b, k, n_levels).
 
     Parameters
     ----------
-    scores : array of shape (b, n, k)
-        Of every class by every leave-one-out model.
+    f : array of shape (b, t)
+        Decision values of the model of all rows.
+    influence : array of shape (b, n)
+        p_i v_i(x), as the leave-one-out models give it.
+    residuals : array of shape (n, t)
+        Leave-one-out residuals e.
     own : array of shape (n,)
-        Of each row's own class, by the model without it.
+        Score of each row's own class, by the model without it.
     counts : array of shape (n,), default=None
+        How many rows each counts for.
     levels : sequence of float
+    score : callable
+        Decision values, (r, t), to scores of the classes, (r, k).
     """
-    xp = array_namespace(scores)
-    less = xp.astype(scores > own[None, :, None], scores.dtype)
-    if counts is not None:
-        less = less * counts[None, :, None]
-    beaten = xp.sum(less, axis=1)  # (b, k)
+    xp = array_namespace(f)
     total = float(own.shape[0]) if counts is None else float(xp.sum(counts))
     wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
-    return xp.stack([beaten < one for one in wanted], axis=2)
+    one_each = xp.ones_like(own) if counts is None else counts
+
+    def sets(f: Array, v: Array) -> Array:
+        # Class by class in memory: sums over a short last axis are slow in NumPy.
+        models = [
+            f[:, j : j + 1] - v * residuals[None, :, j] for j in range(f.shape[1])
+        ]
+        scores = score(xp.reshape(xp.stack(models, axis=0), (len(models), -1)).T)
+        scores = xp.reshape(scores.T, (-1, *v.shape))  # (k, b, n)
+        beaten = (xp.astype(scores > own, own.dtype) @ one_each).T
+        return xp.stack([beaten < one for one in wanted], axis=2)
+
+    return _by_strips(sets, f, influence, 4 * max(2, f.shape[1]))
 
 
 def split_sets(
@@ -207,5 +271,5 @@ def split_sets(
         Of bool.
     """
     xp = array_namespace(scores)
-    limits = [conformal_quantile(own[None, :], counts, level)[0] for level in levels]
-    return xp.stack([scores <= limit for limit in limits], axis=2)
+    limits = conformal_quantiles(own[None, :], counts, levels)
+    return xp.stack([scores <= limit[0] for limit in limits], axis=2)

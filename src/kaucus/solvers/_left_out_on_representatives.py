@@ -78,14 +78,14 @@ class RepresentedLeftOut(NamedTuple):
         n_bytes = max(_BLOCK_BYTES, bytes_per_row(self.Z.shape[0], self.Z))
         slices = _row_slices(self.X, self.Z, n_bytes)
         parts = [
-            (self.columns(block) - self.mean) @ solved
+            solved.T @ (self.columns(block) - self.mean).T
             for block in stream_blocks(self.X, slices)
         ]
-        weights = xp.concat(parts, axis=0) + 1 / self.total
+        weights = xp.concat(parts, axis=1) + 1 / self.total
         for factor in (self.weight, self.share):
             if factor is not None:
-                weights = weights * factor[:, None]
-        return weights.T
+                weights = weights * factor[None, :]
+        return weights
 
     def variance(self, x: Array, K: Array) -> Array:
         """Return the variance of f(x) over s², (b,)."""
