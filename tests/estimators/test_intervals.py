@@ -439,3 +439,17 @@ def test_intervals_of_higher_levels_hold_those_of_lower():
 
 def test_pictures_have_no_intervals_yet():
     assert not hasattr(PatchKernelRegressor, "predict_interval")
+
+
+def test_the_intervals_are_those_of_mapie():
+    mapie = pytest.importorskip("mapie.regression")
+    from sklearn.model_selection import LeaveOneOut
+
+    X, y, new = data(40)
+    model = LSSVMRegressor(C=5.0, gamma=0.5).fit(X, y)
+    for method in ("plus", "minmax"):
+        theirs = mapie.CrossConformalRegressor(
+            clone(model), confidence_level=LEVELS, cv=LeaveOneOut(), method=method
+        ).fit_conformalize(X, y)
+        _, expected = theirs.predict_interval(new)
+        assert_close(model.predict_interval(new, LEVELS, method), expected, atol=1e-9)

@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
-    HostRows,
     array_namespace,
     as_like,
     astype,
@@ -219,10 +218,8 @@ class KnowsLeftOut:
         if method == "split" or not is_dask(X):
             return self
         models = move_left_out(self._left_out_models(), np.empty(0))
-        if isinstance(models.X, HostRows):
-            models = models._replace(X=models.X.values)
         sent = copy.copy(self)
-        sent._left_out, sent._training, sent._is_sent = models, self._training, True
+        sent._left_out, sent._is_sent = models, True
         sent._training = self._training._replace(rows=None)
         return sent
 

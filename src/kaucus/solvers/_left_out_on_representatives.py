@@ -19,6 +19,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    HostRows,
     RowSource,
     array_namespace,
     as_like,
@@ -27,6 +28,7 @@ from kaucus.backend import (
     cholesky_with_jitter,
     epsilon,
     few_threads_for,
+    is_numpy,
     resolve_budget,
     row_blocks,
     solve_triangular,
@@ -101,13 +103,18 @@ LeftOutModels = ExactLeftOut | RepresentedLeftOut
 
 
 def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
-    """Return the models in the library and on the device of ``like``."""
+    """Return the models in the library and on the device of ``like``.
+
+    Rows that stay on the host for a device stay there.
+    """
     arrays = ("X", "Z", "L", "L_mm", "eta", "u", "mean", "weight", "share", "scale")
     there = {
         name: as_like(getattr(models, name), like)
         for name in arrays
-        if hasattr(models, name)
+        if hasattr(models, name) and not isinstance(getattr(models, name), HostRows)
     }
+    if isinstance(models.X, HostRows) and is_numpy(like):
+        there["X"] = models.X.values
     rows = models.left_out
     residuals, values = (as_like(part, like) for part in rows[:2])
     there["left_out"] = LeftOutRows(residuals, values, rows.numbers)
