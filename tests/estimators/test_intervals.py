@@ -8,6 +8,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -241,6 +242,25 @@ def test_rows_of_a_dask_fit_can_be_left_out():
     assert_close(fitted.predict_interval(new), expected, atol=1e-6)
 
 
+def test_some_rows_of_batches_are_left_out_of_a_model_of_all(monkeypatch):
+    from kaucus.solvers import _left_out_on_representatives as core
+
+    monkeypatch.setattr(core, "_SOURCE_ROWS", 25)
+    X, y, new = data(60)
+    weight = 1.0 + np.arange(60) % 3
+    fitted = clone(REGRESSORS[2]).fit_batches(
+        lambda: ((X[s], y[s], weight[s]) for s in (slice(0, 35), slice(35, 60)))
+    )
+    assert fitted.predict_interval(new).shape == (5, 2, 1)
+    some = fitted._left_out_models().left_out
+    everyone = clone(REGRESSORS[2]).fit(X, y, sample_weight=weight)
+    expected = everyone._left_out_models().left_out
+    assert len(np.unique(some.numbers)) == 25
+    assert_close(some.residuals, expected.residuals[some.numbers], atol=1e-6)
+    counts = fitted._counts(fitted._left_out_models())
+    assert_close(counts, weight[some.numbers])
+
+
 def test_a_given_matrix_has_intervals():
     X, y, new = data()
     rows = LSSVMRegressor(C=5.0, gamma=0.5).fit(X, y)
@@ -261,6 +281,9 @@ def test_blocks_change_nothing(model, monkeypatch):
     expected = fitted.predict_interval(new, LEVELS)
     monkeypatch.setattr(_left_out, "_BLOCK_BYTES", 20_000)
     assert_close(fitted.predict_interval(new, LEVELS), expected, atol=1e-12)
+    monkeypatch.undo()
+    small = clone(model).set_params(memory_budget="100KiB").fit(X, y)
+    assert_close(small.predict_interval(new, LEVELS), expected, atol=1e-9)
 
 
 # ---- standard deviations -------------------------------------------------------------
@@ -411,6 +434,35 @@ def test_levels_are_between_0_and_1(level):
     X, y, new = data()
     with pytest.raises(ValueError, match="confidence_level="):
         LSSVMRegressor().fit(X, y).predict_interval(new, level)
+
+
+@each
+def test_an_estimator_must_be_fitted(model):
+    for ask in (
+        lambda new: clone(model).predict_interval(new),
+        lambda new: clone(model).predict(new, return_std=True),
+        lambda new: clone(model).conformalize(new, new[:, 0]),
+    ):
+        with pytest.raises(NotFittedError):
+            ask(data()[2])
+
+
+@each
+def test_rows_are_checked_before_the_models_are_made(model):
+    X, y, new = data(40)
+    fitted = clone(model).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        fitted.predict_interval(new[:, :1])
+    assert fitted._left_out is None
+
+
+def test_targets_may_change_after_the_fit():
+    X, y, new = data()
+    expected = LSSVMRegressor(gamma=0.5).fit(X, y).predict_interval(new)
+    weight, own = np.ones(24), y.copy()
+    model = LSSVMRegressor(gamma=0.5).fit(X, own, sample_weight=weight)
+    own[:], weight[:] = 0.0, 5.0
+    assert_close(model.predict_interval(new), expected, atol=1e-12)
 
 
 def test_methods_are_named():

@@ -104,6 +104,7 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._ranks import values_of_rank
 from kaucus.backend._row_source import (
     FAN_IN,
     BatchRows,
@@ -194,6 +195,7 @@ __all__ = [
     "rough_error",
     "rough_inner_products",
     "segment_sum",
+    "values_of_rank",
     # blocks and memory
     "budget_to_have",
     "few_threads_for",

@@ -135,6 +135,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         return models.left_out.residuals, self._counts(models)
 
     def _jackknife(self, X, levels, method):
+        dtype = dtype_name(self._validate(X, reset=False))
         check_enough_rows(_total(*self._unseen_residuals(method)), levels)
 
         def ends(f, models, x, K):
@@ -142,8 +143,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             check_results(f)
             return left_out_intervals(f, models.influence(K), e, counts, levels, method)
 
-        found = self._over_left_out(X, ends)
-        return astype(found, dtype_name(self._validate(X, reset=False)))
+        return astype(self._over_left_out(X, ends), dtype)
 
     @rowwise
     def _standard_deviations(self, X):

@@ -176,6 +176,9 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     with m₀ representatives before ``refine``), m² d + m³/6 for those of the
     representatives; m d for the prediction of a row.
 
+    The model refers to the training rows as long as it is in memory, for
+    :meth:`predict_set`; a file of it has none.
+
     The papers' classifier of digits is ``make_pipeline(UnitNormalizer(),
     KMeansKernelClassifier(1000, metric="cosine", fit_on="representatives",
     kernel="poly", degree=4, gamma=1, C=1e6))``.
@@ -283,7 +286,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
 
         ``fit_on="boundary"`` is ``"all"`` here. With ``fit_on="representatives"`` new
         rows are clustered together with the representatives, which count as the rows
-        they stand for, and move. After a ``fit``, which keeps no rows, its
+        they stand for, and move. After a ``fit``, whose model has no rows, its
         representatives count as the rows of it.
 
         Parameters

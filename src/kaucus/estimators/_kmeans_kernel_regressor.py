@@ -127,6 +127,9 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
 
     Notes
     -----
+    The model refers to the training rows as long as it is in memory, for
+    :meth:`predict_interval`; a file of it has none.
+
     Five bins of the target or none, root mean squared error of test rows over the
     targets' standard deviation, 300 representatives, three seeds: 0.151 and 0.179
     (Friedman 1), 0.028 and 0.028 (Friedman 2), 0.360 and 0.360 (Friedman 3), 0.183 and
@@ -222,7 +225,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         rows seen on these: their normal equations are kept, m × m numbers for m
         representatives.
 
-        After a ``fit``, which keeps no rows, its representatives z_q of weight w_q
+        After a ``fit``, whose model has no rows, its representatives z_q of weight w_q
         count as the rows of it, with the targets
 
             t_q = f(z_q) + (a_q / w_q − Σ a / Σ w) / C,

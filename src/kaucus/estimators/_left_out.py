@@ -46,11 +46,11 @@ class Training(NamedTuple):
 
     values: np.ndarray
     """Targets (n, t), or numbers of classes (n,)."""
-    C: float
     weight: np.ndarray | None
     """In the least squares, (n,)."""
     repeats: np.ndarray | None
     """How many rows each counts for, (n,)."""
+    C: float
     rows: Any = None
     """(n, d), or a given kernel matrix; None: the rows that the model keeps."""
 
@@ -85,13 +85,18 @@ class KnowsLeftOut:
 
     def _remember(self, training: Training | None, reason: str = "") -> None:
         """Keep the problem of a fit, or the reason why it cannot be kept."""
+        if training is not None:  # what is the caller's may change
+            values, weight, repeats = (
+                None if v is None else np.array(v) for v in training[:3]
+            )
+            training = Training(values, weight, repeats, *training[3:])
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 
     def _remember_fit(self, X, values, C: float, weight, repeats) -> None:
         """Keep the problem of an LS-SVM of all rows."""
         rows = X if self._precomputed else None  # X_fit_ has them
-        self._remember(Training(values, C, weight, repeats, rows))
+        self._remember(Training(values, weight, repeats, C, rows))
 
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
@@ -100,14 +105,14 @@ class KnowsLeftOut:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
         elif model.solution.info.solver in ("normal_equations", "sketched_cg"):
             training = Training(
-                targets.values, model.C, problem.fit_weight, problem.weight, X
+                targets.values, problem.fit_weight, problem.weight, model.C, X
             )
             self._remember(training)
         elif problem.weight is None and model.representatives.points.shape[0] == n:
             # Every row is a representative; they come group by group.
             values = targets.values[np.argsort(targets.clusters(None), kind="stable")]
             weight = targets.like(values).fit_weights(None)
-            self._remember(Training(values, model.C, weight, None))
+            self._remember(Training(values, weight, None, model.C))
         else:
             self._remember(None, "fit_on='representatives' fits centres, not rows")
 
@@ -136,11 +141,8 @@ class KnowsLeftOut:
         )
 
     def _make_left_out(self) -> LeftOutModels:
+        """Solve the system of the fit once more, with all that it leaves out."""
         training = self._training
-        problem = {
-            "C": training.C,
-            "memory_budget": self.memory_budget,
-        }
         support = None if self._precomputed else self._support_rows()
         represented = self.solve_info_.solver == "normal_equations"
         given = training.rows if training.rows is not None else support
@@ -149,7 +151,9 @@ class KnowsLeftOut:
         if represented:
             like = points = on_device(as_like(support, rows), self.device)
         Y = as_like(self._target_columns(training.values), like)
-        problem |= {
+        problem = {
+            "C": training.C,
+            "memory_budget": self.memory_budget,
             "sample_weight": as_like(training.weight, Y),
             "left_out": as_like(left_out_shares(training.repeats), Y),
         }

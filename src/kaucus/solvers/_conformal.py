@@ -28,6 +28,7 @@ from kaucus.backend import (
     on_gpu,
     row_blocks,
     take_rows,
+    values_of_rank,
 )
 from kaucus.solvers._scores import softmax
 
@@ -64,34 +65,39 @@ def conformal_quantiles(
         Values that count (level)(total + 1) are at most the result; infinite where
         there are not so many.
     """
+    total = values.shape[1] if counts is None else _sum(counts)
+    wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
+    finite = [one for one in wanted if one <= total]
+    if counts is None:
+        found = values_of_rank(values, [max(math.ceil(one), 1) - 1 for one in finite])
+    else:
+        found = _weighted_quantiles(values, counts, finite)
+    infinite = array_namespace(values).full_like(values[:, 0], float("inf"))
+    rest = iter(found)
+    return [next(rest) if one <= total else infinite for one in wanted]
+
+
+def _weighted_quantiles(
+    values: Array, counts: Array, wanted: Sequence[float]
+) -> list[Array]:
+    """Return the smallest value of each row up to which there is enough weight."""
     xp = array_namespace(values)
     b, n = values.shape
-    place = {"dtype": values.dtype, "device": device_of(values)}
-    total = float(n) if counts is None else float(xp.sum(counts))
-    below = None
-    if counts is None:
-        ordered = xp.sort(values, axis=1)
-    else:
-        order = xp.argsort(values, axis=1)
-        start = xp.arange(b, dtype=order.dtype, device=device_of(values)) * n
-        numbers = xp.reshape(order + start[:, None], (-1,))
-        ordered = xp.reshape(take_rows(xp.reshape(values, (-1,)), numbers), (b, n))
-        in_order = take_rows(counts, xp.reshape(order, (-1,)))
-        below = xp.cumulative_sum(xp.reshape(in_order, (b, n)), axis=1)
-    found = []
-    for level in levels:
-        wanted = level * (total + 1) * (1 - _ROUNDING)
-        if wanted > total:
-            found.append(xp.full((b,), float("inf"), **place))
-        elif below is None:
-            # A copy: the sorted values need not be kept.
-            column = max(math.ceil(wanted), 1) - 1
-            found.append(xp.asarray(ordered[:, column], copy=True))
-        else:
-            far = xp.full((b, n), float("inf"), **place)
-            enough = below >= wanted * (1 - _ROUNDING)
-            found.append(xp.min(xp.where(enough, ordered, far), axis=1))
-    return found
+    order = xp.argsort(values, axis=1)
+    start = xp.arange(b, dtype=order.dtype, device=device_of(values)) * n
+    numbers = xp.reshape(order + start[:, None], (-1,))
+    ordered = xp.reshape(take_rows(xp.reshape(values, (-1,)), numbers), (b, n))
+    in_order = take_rows(counts, xp.reshape(order, (-1,)))
+    below = xp.cumulative_sum(xp.reshape(in_order, (b, n)), axis=1)
+    far = xp.full_like(ordered, float("inf"))
+    return [
+        xp.min(xp.where(below >= one * (1 - _ROUNDING), ordered, far), axis=1)
+        for one in wanted
+    ]
+
+
+def _sum(counts: Array) -> float:
+    return float(array_namespace(counts).sum(counts))
 
 
 def left_out_intervals(
@@ -235,7 +241,7 @@ def left_out_sets(
         Decision values, (r, t), to scores of the classes, (r, k).
     """
     xp = array_namespace(f)
-    total = float(own.shape[0]) if counts is None else float(xp.sum(counts))
+    total = own.shape[0] if counts is None else _sum(counts)
     wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
     one_each = xp.ones_like(own) if counts is None else counts
 

@@ -66,6 +66,8 @@ class RepresentedLeftOut(NamedTuple):
     total: float
     """σ."""
     C: float
+    block_bytes: int
+    """For kernel columns of the rows that are left out, a block at a time."""
     scale: Array
     left_out: LeftOutRows
 
@@ -77,8 +79,7 @@ class RepresentedLeftOut(NamedTuple):
         """Return p_i v_i(x) of every row i, (b, n)."""
         xp = array_namespace(K)
         solved = cho_solve(self.L, (K - self.mean).T)  # A⁻¹ c(x), (m, b)
-        n_bytes = max(_BLOCK_BYTES, bytes_per_row(self.Z.shape[0], self.Z))
-        slices = _row_slices(self.X, self.Z, n_bytes)
+        slices = _row_slices(self.X, self.Z, self.block_bytes)
         parts = [
             solved.T @ (self.columns(block) - self.mean).T
             for block in stream_blocks(self.X, slices)
@@ -167,15 +168,16 @@ def leave_out_on_representatives(
     """
     Z = astype(Z, "float64")
     budget = resolve_budget(memory_budget, Y)
-    targets = (
-        Y[:0] if isinstance(X, RowSource) else Y
-    )  # those of a source are beside it
+    # The targets of a row source are beside its rows.
+    targets = Y[:0] if isinstance(X, RowSource) else Y
     step = block_bytes(Z.shape[0], targets, budget, Z, more_matrices=2)
     data = RowData(kernel, X, Y, sample_weight, left_out)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(Z)
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        sums, _ = sum_equations(data, Z, shift, step, None)
+        sums, interrupted = sum_equations(data, Z, shift, step, None)
+        if interrupted:  # some of the rows are no model to leave rows out of
+            raise KeyboardInterrupt
         factor, _, coef, mean = factor_equations(sums, K_mm, C, epsilon(Z))
         mean = mean + shift
         solution = (coef, sums.target_sum / sums.weight - mean @ coef)
@@ -191,10 +193,11 @@ def leave_out_on_representatives(
             share=share,
             total=sums.weight,
             C=C,
-            scale=sums.target_sum,
+            block_bytes=min(step, _BLOCK_BYTES),
+            scale=sums.target_sum,  # until the residuals are known, as the targets
             left_out=LeftOutRows(Y, Y, numbers),
         )
-        return _with_residuals(models, solution, (dual_coef, intercept), step)
+        return _with_residuals(models, solution, (dual_coef, intercept))
 
 
 def _rows_to_leave_out(data: RowData, rng):
@@ -207,7 +210,7 @@ def _rows_to_leave_out(data: RowData, rng):
     return as_like(X, Y), Y, weight, share, numbers
 
 
-def _with_residuals(models: RepresentedLeftOut, solution, given, step: int):
+def _with_residuals(models: RepresentedLeftOut, solution, given):
     """Return the models with leave-one-out residuals, and s².
 
     ``solution`` and ``given`` are the coefficients and the intercept of the least
@@ -217,7 +220,8 @@ def _with_residuals(models: RepresentedLeftOut, solution, given, step: int):
     coef = xp.concat([solution[0], astype(given[0], "float64")], axis=1)
     intercept = xp.concat([solution[1], astype(given[1], "float64")])
     values, leverage = [], []
-    for block in stream_blocks(models.X, _row_slices(models.X, models.Z, step)):
+    slices = _row_slices(models.X, models.Z, models.block_bytes)
+    for block in stream_blocks(models.X, slices):
         K = models.columns(block)
         values.append(K @ coef + intercept[None, :])
         half = solve_triangular(models.L, (K - models.mean).T)  # L⁻¹ c_i
@@ -244,11 +248,12 @@ def _check_same_rows(difference: Array, Y: Array) -> None:
     """Raise where the least squares of the rows are not the fitted model."""
     xp = array_namespace(Y)
     spread = xp.sqrt(xp.mean((Y - xp.mean(Y, axis=0)) ** 2, axis=0))
-    largest = xp.max(xp.abs(difference), axis=0)
-    if not bool(xp.all(largest <= _SAME_ROWS * spread + 1e-12)):
+    changed = xp.sqrt(xp.mean(difference**2, axis=0))
+    rounding = 1e-9 * xp.max(xp.abs(Y), axis=0)  # of targets that are all the same
+    if not bool(xp.all(changed <= _SAME_ROWS * spread + rounding)):
         raise ValueError(
             "The training rows are not as they were in fit: the least squares of them "
-            f"differ from the model by {float(xp.max(largest)):.2g}. Fit again, and "
+            f"differ from the model by {float(xp.max(changed)):.2g}. Fit again, and "
             "leave the array as it is; or hold rows out and use method='split'."
         )
 
