@@ -51,6 +51,7 @@ NAMES = (
     "pace",
     "pictures",
     "cluster",
+    "intervals",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

@@ -94,3 +94,16 @@ def test_sums_of_segments(dtype, rng):
     values, labels = rng.normal(size=(500, 7)).astype(dtype), rng.integers(9, size=500)
     sums = segment_sum(cupy.asarray(values), cupy.asarray(labels), 9)
     assert_close(sums, segment_sum(values, labels, 9), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", predictors(), ids=name_of)
+def test_intervals_and_sets_follow_X(estimator, iris):
+    X, y = iris
+    on_host = clone(estimator).fit(X, y)
+    model = clone(estimator).fit(cupy.asarray(X), cupy.asarray(y))
+    for method in ("predict_interval", "predict_set"):
+        if hasattr(model, method):
+            value = getattr(model, method)(cupy.asarray(X), [0.5, 0.9])
+            assert isinstance(value, cupy.ndarray)
+            expected = getattr(on_host, method)(X, [0.5, 0.9])
+            assert_close(value, expected, rtol=1e-6, atol=1e-6)

@@ -406,3 +406,20 @@ def test_features_on_a_gpu_are_those_of_the_host(dtype):
     assert_close(found, expected, rtol=0, atol=TOLERANCE[dtype])
     half = model.set_params(precision="float16").transform(X)
     assert_close(half, expected, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("placed", ["tensors", "device"])
+@pytest.mark.parametrize("estimator", having(predictors(), "device"), ids=name_of)
+def test_intervals_and_sets_on_the_gpu(estimator, placed, iris):
+    X, y = iris
+    on_host, model = clone(estimator).fit(X, y), clone(estimator)
+    rows = torch.tensor(X, device="cuda") if placed == "tensors" else X
+    if placed == "device":
+        model.set_params(device="cuda")
+    model.fit(rows, y)
+    for method in ("predict_interval", "predict_set"):
+        if hasattr(model, method):
+            value = getattr(model, method)(rows, [0.5, 0.9])
+            assert type(value) is type(rows)
+            expected = getattr(on_host, method)(X, [0.5, 0.9])
+            assert_close(value, expected, rtol=1e-6, atol=1e-6)

@@ -105,3 +105,25 @@ def test_machines_on_a_partition(model, digits):
     X, y, X32, _ = digits
     model = clone(model).set_params(random_state=0).fit(X[:, 20:30], y % 2)
     assert_agree(model, X32[:, 20:30])
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVMRegressor(gamma=1e-4),
+        KMeansKernelRegressor(30, kernel="rbf", gamma=1e-4, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_intervals_and_standard_deviations(model, C, digits):
+    X, y, X32, _ = digits
+    model = clone(model).set_params(C=C).fit(X.astype(np.float32), y.astype(float))
+    wide = X32.astype(np.float64)
+    ends, exact = model.predict_interval(X32), model.predict_interval(wide)
+    assert ends.dtype == np.float32
+    width = (exact[:, 1] - exact[:, 0])[:, None]
+    assert (np.abs(ends - exact) < 2.0**-7 * width).all()
+    _, std = model.predict(X32, return_std=True)
+    _, exact_std = model.predict(wide, return_std=True)
+    np.testing.assert_allclose(std, exact_std, rtol=1e-4)

@@ -141,6 +141,28 @@ def test_parts_of_a_stream_that_do_not_fit(iris, there, monkeypatch):
     assert_close(streamed.predict(X), expected.predict(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVMRegressor(C=5.0, gamma=0.5),
+        KMeansKernelRegressor(6, C=5.0, kernel="rbf", gamma=0.5, random_state=0),
+    ],
+    ids=name_of,
+)
+def test_intervals_of_rows_that_do_not_fit(model, fits, iris, there, monkeypatch):
+    X, y = iris
+    expected = clone(model).fit(X, y)
+    keep_on_host(monkeypatch, () if fits else (len(X),))
+    streamed = clone(model).set_params(device=there).fit(X, y)
+    got = streamed.predict_interval(X[:9], [0.5, 0.9])
+    assert isinstance(streamed._left_out_models().X, torch.Tensor if fits else HostRows)
+    assert isinstance(got, np.ndarray)
+    assert_close(got, expected.predict_interval(X[:9], [0.5, 0.9]), atol=1e-7)
+    std = streamed.predict(X[:9], return_std=True)[1]
+    assert_close(std, expected.predict(X[:9], return_std=True)[1], atol=1e-6)
+
+
 @pytest.mark.parametrize("init", ["k-means++", "random", "given"])
 def test_clusters_of_rows_that_do_not_fit(init, iris, there):
     X, _ = iris

@@ -20,14 +20,14 @@ def rowwise(method: Any) -> Any:
     """
 
     @functools.wraps(method)
-    def wrapped(self, X):
+    def wrapped(self, X, **options):
         if is_dask(X):
             from kaucus.distributed import lazy_method
 
             check_is_fitted(self)
-            return lazy_method(self, method.__name__, X)
+            return lazy_method(self, method.__name__, X, options)
         _check_follows_fit(self, X, method.__name__)
-        return method(self, X)
+        return method(self, X, **options)
 
     return wrapped
 

@@ -1,7 +1,9 @@
 """Methods of fitted models on Dask collections: lazy arrays, and scores that reduce."""
 
 import copy
+import functools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import dask.array as da
@@ -17,7 +19,9 @@ from kaucus.distributed._tasks import (
 )
 
 
-def lazy_method(model: Any, method: str, X: Any) -> da.Array:
+def lazy_method(
+    model: Any, method: str, X: Any, options: Mapping[str, Any] | None = None
+) -> da.Array:
     """Return a lazy Dask array: a method of a fitted model, partition by partition.
 
     Parameters
@@ -27,20 +31,21 @@ def lazy_method(model: Any, method: str, X: Any) -> da.Array:
     method : str
         Such as "predict"; a function of each row by itself.
     X : dask array of shape (n, d) or dask frame
+    options : mapping, default=None
+        Keyword arguments of the method.
 
     Returns
     -------
     dask array
         Of known dtype, in the chunks of ``X``.
     """
-    like = getattr(model, method)(_one_row(X))  # also checks names and columns
+    call = functools.partial(_call, method, dict(options or {}))
+    like = call(model, _one_row(X))  # also checks names and columns
     parts = partitions_of(X)
     # As it is now: the model may be fitted again before the array is asked for.
     shared = shared_argument(copy.copy(model), method)
     sizes = X.chunks[0] if hasattr(X, "chunks") else (math.nan,) * len(parts)
-    nodes = tasks(
-        _on_rows, method, [(shared, method, part, like[:0]) for part in parts]
-    )
+    nodes = tasks(_on_rows, method, [(shared, call, part, like[:0]) for part in parts])
     arrays = [
         da.from_delayed(node, shape=(n, *like.shape[1:]), meta=like[:0])
         for node, n in zip(nodes, sizes, strict=True)
@@ -61,12 +66,16 @@ def _one_row(X: Any) -> Any:
     return type(X._meta)(row) if is_sparse(X._meta) else row
 
 
-def _on_rows(model: Any, method: str, rows: Any, nothing: np.ndarray) -> Any:
+def _call(method: str, options: dict, model: Any, rows: Any) -> Any:
+    return getattr(model, method)(rows, **options)
+
+
+def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray) -> Any:
     """Return a method of a partition's rows; of no rows, no results: the task."""
     if rows.shape[0] == 0:
         return nothing
     with alone_on_its_core():
-        return getattr(model, method)(rows)
+        return call(model, rows)
 
 
 # ---- scores --------------------------------------------------------------------------

@@ -150,6 +150,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
         self._store_model(X, model)
+        self._remember_represented(X, problem, model)
         return self
 
     def _learn_part(self, X, targets, weight):
@@ -172,6 +173,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
                 stream = empty if model is None else fit.begin_with(model, rng)
             model, stream = fit.take_in(stream, model, rows, targets.values, weight)
         self._store_model(X, model)
+        self._remember(None, "partial_fit keeps no rows")
         self._stream = stream
         return self
 

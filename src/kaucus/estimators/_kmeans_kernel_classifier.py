@@ -8,7 +8,7 @@ import numpy as np
 from kaucus.backend import as_like, label_array, take_rows, to_numpy
 from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
 from kaucus.estimators._parameters import count, instance_of, one_of
-from kaucus.estimators._predictions import ClassifierPredictions
+from kaucus.estimators._sets import SetPredictions
 from kaucus.estimators._validation import (
     check_known_labels,
     check_one_label_type,
@@ -20,7 +20,7 @@ from kaucus.machines import ClassTargets, Model
 FIT_ON = ("all", "boundary", "representatives")
 
 
-class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
+class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
     Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
@@ -94,6 +94,9 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
     least squares of all rows (n m₀ d + 5 m² d + 5 m³/2 for those near the boundary,
     with m₀ representatives before ``refine``), m² d + m³/6 for those of the
     representatives; m d for the prediction of a row.
+
+    The model refers to the training rows as long as it is in memory, for
+    :meth:`predict_set`; a file of it has none.
 
     The papers' classifier of digits is ``make_pipeline(UnitNormalizer(),
     KMeansKernelClassifier(1000, metric="cosine", fit_on="representatives",
@@ -202,7 +205,7 @@ class KMeansKernelClassifier(ClassifierPredictions, RepresentativesBase):
 
         ``fit_on="boundary"`` is ``"all"`` here. With ``fit_on="representatives"`` new
         rows are clustered together with the representatives, which count as the rows
-        they stand for, and move. After a ``fit``, which keeps no rows, its
+        they stand for, and move. After a ``fit``, whose model has no rows, its
         representatives count as the rows of it.
 
         Parameters

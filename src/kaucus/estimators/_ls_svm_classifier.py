@@ -6,9 +6,7 @@ from kaucus.backend import to_numpy
 from kaucus.contract import on_host
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
-from kaucus.estimators._predictions import (
-    ClassifierPredictions,
-)
+from kaucus.estimators._sets import SetPredictions
 from kaucus.estimators._validation import (
     check_weights,
     weights_with_classes,
@@ -16,7 +14,7 @@ from kaucus.estimators._validation import (
 from kaucus.machines import all_classes, left_out_shares, one_vs_rest_targets
 
 
-class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
+class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
     """Least-squares support vector classifier.
 
     Fits f_j(x) = Σᵢ a_ij k(x, xᵢ) + b_j to targets ±1, one column for each class, by
@@ -149,6 +147,7 @@ class LSSVMClassifier(ClassifierPredictions, BlockwiseFit, LSSVMBase):
             options=self._block_options(X, Y, unseen),
         )
         self._store(X, fitted.solution)
+        self._remember_fit(X, indices, C, weight, sample_weight)
         self._keep_history(fitted)
         if self.probability == "softmax":
             rows = fitted.loo_rows

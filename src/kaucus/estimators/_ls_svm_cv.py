@@ -5,9 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._predictions import ClassifierPredictions, RegressorPredictions
+from kaucus.estimators._sets import SetPredictions
 from kaucus.estimators._validation import check_weights, weights_with_classes
 from kaucus.machines import (
     ClassTargets,
@@ -26,7 +27,7 @@ REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
 _BINS = 1
 
 
-class LSSVMClassifierCV(ClassifierPredictions, LeaveOneOutSearch):
+class LSSVMClassifierCV(SetPredictions, LeaveOneOutSearch):
     """Least-squares support vector classifier that chooses C by leave-one-out.
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
@@ -161,6 +162,7 @@ default="accuracy"
             loo, loo_rows = self._search_and_fit(
                 X, data, Cs, score, rows, leave_one_out=wanted
             )
+        self._remember_fit(X, indices, self.C_, weight, repeats)
         if self.probability == "softmax":
             self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
         return self
@@ -183,7 +185,7 @@ def _class_losses(targets: ClassTargets, weight, scoring: str, values, rows):
     return (guesses != labels[:, None]) + 0.1 * log_losses
 
 
-class LSSVMRegressorCV(RegressorPredictions, LeaveOneOutSearch):
+class LSSVMRegressorCV(IntervalPredictions, LeaveOneOutSearch):
     """Least-squares support vector regressor that chooses C by leave-one-out.
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
@@ -303,6 +305,7 @@ default="neg_mean_squared_error"
         else:
             rows = self._rows_for_search(X.shape[0])
             self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
+        self._remember_fit(X, Y, self.C_, weight, weight)
         return self
 
 

@@ -6,16 +6,14 @@ from kaucus.backend import to_numpy
 from kaucus.contract import on_host
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
-from kaucus.estimators._predictions import (
-    RegressorPredictions,
-)
+from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._validation import (
     check_weights,
     numeric_targets,
 )
 
 
-class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
+class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
     """Least-squares support vector regressor: kernel ridge with an intercept.
 
     Fits f(x) = Σᵢ aᵢ k(x, xᵢ) + b by solving
@@ -128,6 +126,7 @@ class LSSVMRegressor(RegressorPredictions, BlockwiseFit, LSSVMBase):
             X, Y, C, weight, None, leave_one_out=False, options=options
         )
         self._store(X, fitted.solution)
+        self._remember_fit(X, Y, C, weight, weight)
         self._keep_history(fitted)
         return self
 

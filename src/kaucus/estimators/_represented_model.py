@@ -148,6 +148,7 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
         model = copy.copy(self)
         model._keep(small.kept)
         model._stream = None  # of the representatives there were
+        model._remember(None, "the model was compressed")
         model.dual_coef_ = as_like(small.dual_coef, points)
         model.intercept_ = as_like(small.intercept, points)
         return model

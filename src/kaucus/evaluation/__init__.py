@@ -1,13 +1,15 @@
-"""Metrics, searches over C and gamma, comparisons of kernels, and tables."""
+"""Metrics, searches over C and gamma, comparisons of kernels, displays, tables."""
 
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
+from kaucus.evaluation._coverage_displays import CoverageDisplay, SetSizeDisplay
 from kaucus.evaluation._grid_search import (
     C_GRID,
     GAMMA_GRID,
     GammaCSearch,
     grid_search_gamma_C,
 )
+from kaucus.evaluation._interval_display import IntervalDisplay
 from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
 from kaucus.evaluation._tables import (
     format_seconds,
@@ -24,10 +26,13 @@ from kaucus.evaluation._tunability import (
 
 __all__ = [
     "C_GRID",
+    "CoverageDisplay",
     "GAMMA_GRID",
     "GammaCSearch",
+    "IntervalDisplay",
     "KernelComparison",
     "KernelScore",
+    "SetSizeDisplay",
     "TunabilityCurve",
     "TunabilityDisplay",
     "clustering_accuracy",

@@ -6,6 +6,15 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
 from kaucus.solvers._column_model import decompose_columns
 from kaucus.solvers._compress import compress_columns
+from kaucus.solvers._conformal import (
+    check_enough_rows,
+    class_scores,
+    conformal_quantiles,
+    left_out_intervals,
+    left_out_sets,
+    split_sets,
+    symmetric_intervals,
+)
 from kaucus.solvers._equations import RowData
 from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
@@ -18,6 +27,13 @@ from kaucus.solvers._growing import (
     solve_with_hard_rows,
 )
 from kaucus.solvers._grown_columns import columns_bytes
+from kaucus.solvers._left_out import ExactLeftOut, LeftOutRows, leave_out_rows
+from kaucus.solvers._left_out_on_representatives import (
+    LeftOutModels,
+    RepresentedLeftOut,
+    leave_out_on_representatives,
+    move_left_out,
+)
 from kaucus.solvers._low_rank import (
     RunningSums,
     add_rows,

@@ -234,8 +234,9 @@ def solve_equations(
     The Gram matrix of ``columns`` is used up.
     """
     Z, K_mm, shift, equations = columns
-    rounding = _ROUNDINGS * epsilon(Z)
-    factor, relative_jitter, coef, mean = _solve(equations, K_mm, C, rounding)
+    factor, relative_jitter, coef, mean = factor_equations(
+        equations, K_mm, C, epsilon(Z)
+    )
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
     if loo_rows is not None and len(loo_rows):
@@ -263,12 +264,12 @@ def solve_equations(
     return LSSVMSolution(coef, intercept - shift @ coef, loo, info)
 
 
-def _solve(
+def factor_equations(
     equations: NormalEquations, K_mm: Array, C: float, rounding: float
 ) -> tuple[CholeskyFactor, float, Array, Array]:
     """Return the factor of A, its jitter, the coefficients a, and the mean of k − k₀.
 
-    The equations' Gram matrix is used up.
+    The equations' Gram matrix is used up. ``rounding`` is that of the kernel's entries.
 
     Where the representatives' columns depend on each other, as with a linear kernel of
     few features, A is singular and so many a give the same f: a jitter of the size of
@@ -279,7 +280,7 @@ def _solve(
     A = _system(equations.gram, total, mean, K_mm, C)
     right = equations.cross[:, :-1] - mean[:, None] @ equations.target_sum[None, :]
     scale = float(array_namespace(A).mean(diagonal(A)))
-    factor = cholesky_with_jitter(A, rounding=rounding, overwrite=True)
+    factor = cholesky_with_jitter(A, rounding=_ROUNDINGS * rounding, overwrite=True)
     relative = factor.jitter / max(scale, 1e-300)
     return factor, relative, cho_solve(factor.L, right), mean
 

@@ -122,9 +122,15 @@ def solve_on_representatives(
 def plan_rows(
     Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
 ) -> list[slice]:
-    """Return the blocks of rows in which K_nm is made, or raise where there is no room.
+    """Return the blocks of rows in which K_nm is made, see :func:`block_bytes`."""
+    n_bytes = block_bytes(Y, budget, Z, more_matrices=more_matrices)
+    return list(row_blocks(Y.shape[0], bytes_per_row(Z.shape[0], Z), n_bytes))
 
-    For matrices of m × m: three and the kernel's, and as many more as told.
+
+def block_bytes(Y: Array, budget: int, Z: Array, *, more_matrices: int = 0) -> int:
+    """Return the bytes for a block of K_nm, or raise where there is no room for one.
+
+    Beside matrices of m × m: three and the kernel's, and as many more as told.
     """
     (n, t), m, row = Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
     needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
@@ -135,7 +141,7 @@ def plan_rows(
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, or a larger memory_budget."
         )
-    return list(row_blocks(n, row, min(_BLOCK_BYTES, rest)))
+    return min(_BLOCK_BYTES, rest)
 
 
 def sum_equations(

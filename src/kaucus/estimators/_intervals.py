@@ -1,0 +1,172 @@
+"""Prediction intervals and standard deviations of regressors."""
+
+import numpy as np
+
+from kaucus.backend import array_namespace, as_like, astype, dtype_name, to_numpy
+from kaucus.contract import rowwise
+from kaucus.estimators._left_out import (
+    KnowsLeftOut,
+    check_calibrated,
+    levels_of,
+    refuse_dask,
+)
+from kaucus.estimators._parameters import BOOLEAN, one_of
+from kaucus.estimators._predictions import RegressorPredictions
+from kaucus.estimators._ranges import check_results
+from kaucus.solvers import (
+    check_enough_rows,
+    left_out_intervals,
+    symmetric_intervals,
+)
+
+INTERVAL_METHODS = ("plus", "naive", "minmax", "split")
+
+
+class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
+    """Predictions of one or several outputs, and how sure they are."""
+
+    def predict(self, X, return_std=False):
+        """Return f(x), and its standard deviation if asked.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X_fit), (n_samples, n_samples_fit).
+        return_std : bool, default=False
+            Whether to return the standard deviation of f(x) too, that of the Gaussian
+            process with this kernel: its noise is 1/C of the kernel's scale, which is
+            that of the largest likelihood. As in scikit-learn's
+            ``GaussianProcessRegressor``, the noise of a new ``y`` is not in it.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            With ``return_std=True`` a pair of such arrays.
+        """
+        BOOLEAN.check("return_std", return_std)
+        if not return_std:
+            return super().predict(X)
+        model = self._for_rows(X, "std")
+        return super().predict(X), model._standard_deviations(X)
+
+    def predict_interval(self, X, confidence_level=0.9, method="plus"):
+        """Return intervals that hold the targets of new rows with a probability.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X_fit), (n_samples, n_samples_fit).
+        confidence_level : float or sequence of float, default=0.9
+            1 − α: the share of targets that the intervals shall hold.
+        method : {"plus", "naive", "minmax", "split"}, default="plus"
+            ``"plus"``: jackknife+, by the exact leave-one-out model of every training
+            row. ``"naive"``: f(x) plus and minus a quantile of the leave-one-out
+            residuals, the same width everywhere. ``"minmax"``: that quantile beyond the
+            smallest and largest prediction of the leave-one-out models, the widest.
+            ``"split"``: f(x) plus and minus a quantile of the residuals of rows that
+            :meth:`conformalize` was given.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2, n_levels) or (n_samples, 2, n_levels, n_outputs)
+            Lower and upper ends. Each output has its own level.
+
+        Notes
+        -----
+        For rows drawn as the training rows were, ``"plus"`` holds at least 1 − 2α of
+        the targets, in practice about 1 − α, if kernel, C, metric and representatives
+        were chosen without looking at these rows; ``"minmax"`` holds 1 − α then;
+        ``"naive"`` promises nothing; ``"split"`` holds 1 − α in any case.
+
+        The first call solves the system of ``fit`` once more, where the leave-one-out
+        models are needed, and keeps its factor; every row of X then costs n² products
+        for n training rows, or n m with m representatives.
+        """
+        levels = levels_of(confidence_level)
+        one_of(*INTERVAL_METHODS).check("method", method)
+        model = self._for_rows(X, method)
+        return model._intervals(X, levels=levels, method=method)
+
+    def conformalize(self, X, y):
+        """Take rows that were not fitted, for intervals with ``method="split"``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows held out. With ``kernel="precomputed"``: k(X, X_fit).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+
+        Returns
+        -------
+        self : object
+            Only the residuals are kept; the next fit forgets them.
+        """
+        refuse_dask(X)
+        f = to_numpy(check_results(self._decision_values(X)))
+        _, Y = self._validate_outputs(X, y, reset=False)
+        if Y.shape != f.shape:
+            raise ValueError(
+                f"y has {Y.shape[1]} outputs, and the model {f.shape[1]}; pass as many."
+            )
+        self._calibration = np.abs(Y - f)
+        return self
+
+    @rowwise
+    def _intervals(self, X, *, levels, method):
+        """Return the intervals of a list of levels."""
+        if method in ("plus", "minmax"):
+            ends = self._jackknife(X, levels, method)
+        else:
+            f = check_results(self._decision_values(X))
+            residuals, counts = self._unseen_residuals(method)
+            check_enough_rows(_total(residuals, counts), levels)
+            wide = astype(f, "float64")
+            given = (as_like(residuals, wide), as_like(counts, wide))
+            ends = astype(symmetric_intervals(wide, *given, levels), dtype_name(f))
+        return ends[:, :, :, 0] if self._single_output else ends
+
+    def _unseen_residuals(self, method):
+        """Return residuals by models that have not seen the row, and their counts."""
+        if method == "split":
+            check_calibrated(self._calibration)
+            return self._calibration, None
+        models = self._left_out_models()
+        return models.left_out.residuals, self._counts(models)
+
+    def _jackknife(self, X, levels, method):
+        dtype = dtype_name(self._validate(X, reset=False))
+        check_enough_rows(_total(*self._unseen_residuals(method)), levels)
+
+        def ends(f, models, x, K):
+            e, counts = models.left_out.residuals, self._counts(models)
+            check_results(f)
+            return left_out_intervals(f, models.influence(K), e, counts, levels, method)
+
+        return astype(self._over_left_out(X, ends), dtype)
+
+    @rowwise
+    def _standard_deviations(self, X):
+        """Return the standard deviation of f(x), (n,) or (n, t)."""
+        if self._precomputed:
+            raise ValueError(
+                "return_std=True needs k(x, x) of each row, which kernel='precomputed' "
+                "does not give; pass rows and a kernel."
+            )
+
+        def deviations(f, models, x, K):
+            xp = array_namespace(K)
+            variance = models.variance(x, K)
+            variance = xp.maximum(variance, xp.zeros_like(variance))
+            return xp.sqrt(variance[:, None] * models.scale[None, :])
+
+        found = self._over_left_out(X, deviations)
+        found = astype(found, dtype_name(self._validate(X, reset=False)))
+        return found[:, 0] if self._single_output else found
+
+
+def _total(residuals, counts) -> float:
+    """Return the number of rows that are compared with."""
+    if counts is None:
+        return float(residuals.shape[0])
+    return float(array_namespace(counts).sum(counts))
