@@ -406,7 +406,7 @@ def test_many_training_rows_are_not_kept_from_being_freed(monkeypatch):
     monkeypatch.setattr("kaucus.estimators._left_out._MOST_KEPT", X.nbytes - 1)
     model = clone(REGRESSORS[2]).fit(X, y)
     assert model._training is None
-    with pytest.raises(ValueError, match="training rows take .* keeps no more than"):
+    with pytest.raises(ValueError, match=r"training rows take .* keeps no more than"):
         model.predict_interval(new)
 
 
