@@ -50,6 +50,7 @@ NAMES = (
     "tables",
     "pictures",
     "cluster",
+    "onnx",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

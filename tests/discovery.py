@@ -12,6 +12,7 @@ PUBLIC_MODULES = [
     "kaucus.datasets",
     "kaucus.evaluation",
     "kaucus.kernels",
+    "kaucus.onnx",
     "kaucus.persistence",
     "kaucus.preprocessing",
 ]

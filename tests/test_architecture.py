@@ -220,7 +220,14 @@ assert not heavy, heavy
 
 
 @pytest.mark.parametrize(
-    "module", ["kaucus", "kaucus.preprocessing", "kaucus.persistence", "kaucus.cli"]
+    "module",
+    [
+        "kaucus",
+        "kaucus.preprocessing",
+        "kaucus.persistence",
+        "kaucus.onnx",
+        "kaucus.cli",
+    ],
 )
 def test_import_brings_no_optional_library(module):
     names = __import__(module, fromlist=["__all__"]).__all__

@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import kaucus
 from kaucus import (
+    ClusterRBFSVC,
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LearnedMetric,
@@ -94,6 +95,21 @@ def test_estimators_of_pictures_come_back_the_same(estimator, rng, file):
 def test_every_kernel_comes_back_the_same(kernel, iris, file):
     model = LSSVMRegressor(kernel=kernel, gamma=0.1, C=1e-3)
     assert_same_after_a_file(model.fit(*iris), iris[0], file)
+
+
+@pytest.mark.parametrize("partition", ["gmm", "dpgmm", "linear"])
+def test_every_partition_comes_back_the_same(partition, iris, file):
+    model = ClusterRBFSVC(partition=partition, random_state=0).fit(*iris)
+    assert_same_after_a_file(model, iris[0], file)
+
+
+def test_a_tree_is_loaded_only_by_who_names_it(iris, file):
+    model = ClusterRBFSVC(partition="tree", random_state=0).fit(*iris)
+    with pytest.raises(ModelFileError, match=r"sklearn\.tree\._tree\.Tree"):
+        save(model, file)
+    tree = "sklearn.tree._classes.DecisionTreeClassifier"
+    known = [tree, "sklearn.tree._tree.Tree"]
+    assert_same_after_a_file(model, iris[0], file, trusted=known)
 
 
 @pytest.mark.parametrize("estimator", [LearnedMetric, KMeansKernelClassifier])

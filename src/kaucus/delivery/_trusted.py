@@ -18,6 +18,8 @@ from kaucus.kernels import Kernel
 # Records that models and kernels are made of, private where they are.
 _RECORDS = (
     "kaucus.contract._fitted_arrays.Packed",
+    "kaucus.estimators._partitions.KnownCells",
+    "kaucus.estimators._partitions.ModelCells",
     "kaucus.kernels._covariances.Factor",
     "kaucus.kernels._mapped.RowMap",
     "kaucus.kernels._partition.NearestCenter",
@@ -71,7 +73,8 @@ def trusted_types() -> list[str]:
     Enough for every estimator, transformer and kernel of this package, and for
     pipelines of them with scikit-learn's and with skrub's ``TableVectorizer``:
     ``skops.io.load(file, trusted=trusted_types())`` loads what :func:`save` has
-    written. A kernel that is a function of the user's own is not among them.
+    written. A kernel that is a function of the user's own is not among them, nor is a
+    tree (``partition="tree"``), whose numbers scikit-learn does not check.
 
     Returns
     -------

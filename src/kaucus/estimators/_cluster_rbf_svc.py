@@ -5,12 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from kaucus.backend import to_numpy
+from kaucus.contract import ExportsONNX
 from kaucus.estimators._parameters import one_of
 from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import ClusterRBF
 
 
-class ClusterRBFSVC(PartitionedSVC):
+class ClusterRBFSVC(ExportsONNX, PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
 
     The rows are divided into cells, by k-means into two unless told otherwise; each

@@ -14,7 +14,7 @@ from kaucus.backend import (
     products_in,
     to_numpy,
 )
-from kaucus.contract import FollowsX
+from kaucus.contract import ExportsONNX, FollowsX
 from kaucus.estimators._clusters import INITS, check_rows, report_kernel_kmeans
 from kaucus.estimators._feature_means import FeatureMeansMixin
 from kaucus.estimators._kernel_input import KernelInputMixin
@@ -47,6 +47,7 @@ EXACT_ROWS = 20_000
 
 
 class KernelKMeans(
+    ExportsONNX,
     FeatureMeansMixin,
     FollowsX,
     KernelInputMixin,

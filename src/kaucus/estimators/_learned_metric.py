@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import as_like, generator_from, is_sparse, working_types
-from kaucus.contract import FollowsX, rowwise, validate_data
+from kaucus.contract import ExportsONNX, FollowsX, rowwise, validate_data
 from kaucus.estimators._kernel_input import map_rows, place_rows
 from kaucus.estimators._metric_options import metric_options
 from kaucus.estimators._parameters import (
@@ -43,7 +43,9 @@ from kaucus.machines import (
 _MOST_CLASSES = 20
 
 
-class LearnedMetric(FollowsX, ChecksParameters, TransformerMixin, BaseEstimator):
+class LearnedMetric(
+    ExportsONNX, FollowsX, ChecksParameters, TransformerMixin, BaseEstimator
+):
     """Scale, weigh and mix columns by a metric that is learned from the targets.
 
     Rows are mapped by z = u T, where u are the columns of x on a common scale and

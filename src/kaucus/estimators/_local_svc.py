@@ -3,11 +3,12 @@
 import numpy as np
 
 from kaucus.backend import take_rows, to_numpy
+from kaucus.contract import ExportsONNX
 from kaucus.estimators._partitioned_svc import PartitionedSVC, svm_decision_values
 from kaucus.kernels import MahalanobisRBF, cell_numbers
 
 
-class LocalSVC(PartitionedSVC):
+class LocalSVC(ExportsONNX, PartitionedSVC):
     """A support vector classifier of its own in every cell, m_k RBF.
 
     The rows are divided into cells, and in each cell an SVM with the Mahalanobis RBF

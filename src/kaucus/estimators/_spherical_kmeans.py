@@ -21,6 +21,7 @@ from kaucus.backend import (
     working_types,
 )
 from kaucus.contract import (
+    ExportsONNX,
     FitsBatches,
     FollowsX,
     is_dask,
@@ -55,6 +56,7 @@ from kaucus.representatives import KMeansResult, kmeans, part_labels
 
 
 class SphericalKMeans(
+    ExportsONNX,
     FitsBatches,
     FollowsX,
     ClassNamePrefixFeaturesOutMixin,
