@@ -26,6 +26,7 @@ from kaucus import (
     SphericalKMeans,
 )
 from kaucus.contract import ExportsONNX
+from kaucus.delivery import make_table_pipeline
 from kaucus.kernels import ClusterRBF, MahalanobisRBF, NearestCenter
 from kaucus.onnx import NotExportableError, register_converters, to_onnx
 from kaucus.preprocessing import FourierFeatures, GaussianWindow, UnitNormalizer
@@ -252,6 +253,62 @@ def test_skl2onnx_itself_takes_our_estimators(rows):
     model = LSSVMClassifier().fit(X, y)
     proto = skl2onnx.to_onnx(model, X[:1].astype(np.float32))
     assert_array_equal(run(proto, X.astype("f"))["label"], model.predict(X))
+
+
+@pytest.fixture(scope="module")
+def frame():
+    pandas = pytest.importorskip("pandas")
+    rng, n = np.random.default_rng(0), 60
+    return pandas.DataFrame(
+        {
+            "number": np.where(np.arange(n) % 7, rng.normal(size=n), np.nan),
+            "count": rng.integers(0, 9, n),
+            "label": rng.choice(["x", "y", "z"], n),
+            "two": rng.choice(["p", "q"], n),
+            "gaps": np.where(np.arange(n) % 5, rng.choice(["u", "v"], n), None),
+            "empty": np.nan,
+        }
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("time", ["fast", "balanced"])
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
+def test_tables_with_categories_and_gaps(frame, time, dtype):
+    pytest.importorskip("skrub")
+    y = frame["count"] + (frame["label"] == "x")
+    model = make_table_pipeline("regression", time=time).set_params(
+        kmeanskernelregressor__n_representatives=9,
+        kmeanskernelregressor__learn_metric=False,
+    )
+    model.fit(frame, y)
+    proto = to_onnx(model, dtype=dtype)
+    new = frame.assign(label=["new", *frame["label"][1:]])  # an unknown category
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    feeds = {}
+    for wanted in session.get_inputs():
+        column = new[wanted.name.removesuffix("_in")]
+        if wanted.type == "tensor(string)":
+            values = column.fillna("").to_numpy(dtype=object)
+        else:
+            values = column.to_numpy(dtype=dtype)
+        feeds[wanted.name] = values[:, None]
+    assert {"number", "label_in"} <= feeds.keys()
+    [found] = session.run(["prediction"], feeds)
+    # Rows are float32 after skrub, and predicted so.
+    assert_allclose(found, model.predict(new), rtol=0, atol=1e-5 * np.abs(y).max())
+
+
+def test_texts_and_dates_of_a_table_are_a_clear_error(frame):
+    pytest.importorskip("skrub")
+    texts = frame.assign(text=[f"word {i} and {i * i}" for i in range(len(frame))])
+    model = make_table_pipeline("regression").set_params(
+        kmeanskernelregressor__n_representatives=3,
+        kmeanskernelregressor__learn_metric=False,
+    )
+    model.fit(texts, frame["count"])
+    with pytest.raises(NotExportableError, match="'text' is read by a StringEncoder"):
+        to_onnx(model)
 
 
 def test_a_clusterer_in_the_middle_is_refused(rows):

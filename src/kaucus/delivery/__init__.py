@@ -11,16 +11,64 @@ from kaucus.delivery._files import (
 from kaucus.delivery._onnx_export import to_onnx
 from kaucus.delivery._onnx_graph import NotExportableError
 from kaucus.delivery._onnx_pipelines import register_converters
+from kaucus.delivery._table_models import (
+    TASKS,
+    TIMES,
+    Score,
+    TableWriter,
+    check_outputs,
+    fit_table,
+    labels_of,
+    make_table_pipeline,
+    prediction_frame,
+    score_of,
+    score_predictions,
+    task_of,
+)
+from kaucus.delivery._table_rows import (
+    TableError,
+    kind_of,
+    read_chunks,
+    read_table,
+    target_of,
+)
+from kaucus.delivery._table_training import (
+    TrainingTable,
+    column_kinds,
+    held_out_score,
+    labelled_predictions,
+)
 from kaucus.delivery._trusted import trusted_types
 
 __all__ = [
     "ModelFile",
     "ModelFileError",
     "NotExportableError",
+    "Score",
+    "TASKS",
+    "TIMES",
+    "TableError",
+    "TableWriter",
+    "TrainingTable",
+    "check_outputs",
+    "column_kinds",
     "describe",
+    "fit_table",
+    "held_out_score",
+    "kind_of",
+    "labelled_predictions",
+    "labels_of",
     "load",
+    "make_table_pipeline",
+    "prediction_frame",
+    "read_chunks",
+    "read_table",
     "register_converters",
     "save",
+    "score_of",
+    "score_predictions",
+    "target_of",
+    "task_of",
     "to_onnx",
     "trusted_types",
     "write_whole",

@@ -27,7 +27,7 @@ def to_onnx(model, *, dtype="float32"):
     ----------
     model : estimator or pipeline
         One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
-        knows.
+        knows, or one that begins with skrub's ``TableVectorizer``.
     dtype : {"float32", "float64"}, default="float32"
         Of the rows that the graph takes, and of the numbers that it returns. Within,
         it computes in float64 where float32 would move a result by more than 1e-5 of
@@ -37,7 +37,7 @@ def to_onnx(model, *, dtype="float32"):
     -------
     onnx.ModelProto
         ``onnx.save(result, "model.onnx")`` writes it. One input, ``X``, of any number
-        of rows.
+        of rows; of a table, one input for each column, (n, 1).
     """
     require("onnx", "onnx")
     dtype = np.dtype(dtype).name
@@ -46,7 +46,10 @@ def to_onnx(model, *, dtype="float32"):
     check_is_fitted(model)
     if hasattr(model, "steps"):  # a pipeline
         from kaucus.delivery._onnx_pipelines import pipeline_to_onnx
+        from kaucus.delivery._onnx_tables import begins_with_a_table, table_to_onnx
 
+        if begins_with_a_table(model):
+            return table_to_onnx(model, dtype)
         return pipeline_to_onnx(model, dtype)
     return _export(model, dtype, arithmetic_of(model, dtype))
 
