@@ -17,7 +17,7 @@ from tests.experiments.standins import make_cell, make_paper
 
 pytest.importorskip("typer")
 HEAVY = ("numpy", "scipy", "sklearn", "torch", "matplotlib", "pandas")
-COMMANDS = ("fit", "predict", "evaluate", "export", "demo", "reproduce")
+COMMANDS = ("fit", "predict", "evaluate", "report", "export", "demo", "reproduce")
 
 
 @pytest.fixture

@@ -250,6 +250,19 @@ def test_export_writes_a_graph_or_says_why_not(capsys):
     assert "'sold' is read by a DatetimeEncoder" in one_line(capsys)
 
 
+def test_report_writes_a_page_and_a_card(capsys):
+    pytest.importorskip("matplotlib")
+    command = ["report", "class.skops", "test.csv.gz", "-o", "page.html"]
+    assert main([*command, "--card", "card.md"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"wrote page\.html, [\d.]+ KiB", lines[0])
+    assert lines[1] == "wrote card.md"
+    page = Path("page.html").read_text("utf-8")
+    assert "KMeansKernelClassifier of class" in page
+    assert "120 rows" in page or "150 rows" in page
+    assert "# Model description" in Path("card.md").read_text("utf-8")
+
+
 # ---- a terminal --------------------------------------------------------------------
 
 

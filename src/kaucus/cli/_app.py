@@ -163,6 +163,37 @@ def evaluate(
     return commands.evaluate(model, rows, target, weights, trust)
 
 
+@app.command(
+    epilog=_examples(
+        "kaucus report model.skops test.csv",
+        "kaucus report model.skops test.csv -o report.html --card README.md",
+    )
+)
+def report(
+    model: Model,
+    rows: Table,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the page goes.")
+    ] = Path("report.html"),
+    card: Annotated[
+        Path | None, typer.Option(help="Also a model card, as Markdown.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column of the truth; else that of fit.", metavar="COLUMN"),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Column of the weights of the rows.", metavar="COLUMN"),
+    ] = None,
+    trust: Trusted = None,
+) -> int:
+    """Write a page that shows what a model is and how good it is."""
+    from kaucus.cli import _table_commands as commands
+
+    return commands.report(model, rows, output, card, target, weights, trust)
+
+
 @app.command(epilog=_examples("kaucus export model.skops -o model.onnx"))
 def export(
     model: Model,

@@ -109,6 +109,31 @@ def evaluate(
     return 0
 
 
+def report(
+    model: Path,
+    rows: Path,
+    output: Path,
+    card: Path | None,
+    target: str | None,
+    weights: str | None,
+    trust: list[str] | None,
+) -> int:
+    """Write the page, and the model card if it is asked for."""
+    for file in (output, card):
+        if file is not None:
+            _check_folder(file)
+    loaded = delivery.load(model, trusted=trust or ())
+    about = delivery.describe(model).about
+    X, y, weight = delivery.labelled_rows(model, loaded, rows, target, weights)
+    found = delivery.report(loaded, X, y, sample_weight=weight, about=about)
+    found.write_html(output)
+    print(f"wrote {output}, {format_bytes(output.stat().st_size)}")
+    if card is not None:
+        delivery.write_whole(card, delivery.model_card(loaded, found).encode())
+        print(f"wrote {card}")
+    return 0
+
+
 def export(model: Path, output: Path, dtype: str, trust: list[str] | None) -> int:
     """Write an ONNX graph."""
     _check_word("--dtype", dtype, ("float32", "float64"))

@@ -26,6 +26,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract._doc_links import LinksToDocs
 from kaucus.contract._partitions import is_dask
 from kaucus.contract._whole_fits import WholeFits
 
@@ -37,7 +38,7 @@ class Packed(NamedTuple):
     place: str
 
 
-class FollowsX(WholeFits):
+class FollowsX(LinksToDocs, WholeFits):
     """Mixin of every estimator: fitted arrays are where the rows of ``fit`` were."""
 
     def __sklearn_tags__(self):

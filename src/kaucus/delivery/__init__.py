@@ -1,5 +1,6 @@
 """Fitted models in, what other programs and people read out: files, graphs, pages."""
 
+from kaucus.delivery._card import model_card
 from kaucus.delivery._files import (
     ModelFile,
     ModelFileError,
@@ -11,6 +12,7 @@ from kaucus.delivery._files import (
 from kaucus.delivery._onnx_export import to_onnx
 from kaucus.delivery._onnx_graph import NotExportableError
 from kaucus.delivery._onnx_pipelines import register_converters
+from kaucus.delivery._report import Report, report
 from kaucus.delivery._table_models import (
     TASKS,
     TIMES,
@@ -37,6 +39,7 @@ from kaucus.delivery._table_training import (
     column_kinds,
     held_out_score,
     labelled_predictions,
+    labelled_rows,
 )
 from kaucus.delivery._trusted import trusted_types
 
@@ -44,6 +47,7 @@ __all__ = [
     "ModelFile",
     "ModelFileError",
     "NotExportableError",
+    "Report",
     "Score",
     "TASKS",
     "TIMES",
@@ -57,13 +61,16 @@ __all__ = [
     "held_out_score",
     "kind_of",
     "labelled_predictions",
+    "labelled_rows",
     "labels_of",
     "load",
     "make_table_pipeline",
+    "model_card",
     "prediction_frame",
     "read_chunks",
     "read_table",
     "register_converters",
+    "report",
     "save",
     "score_of",
     "score_predictions",

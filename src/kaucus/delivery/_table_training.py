@@ -1,10 +1,12 @@
 """A table to learn from: its columns, its target, its weights, and what they are."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kaucus.contract import require
 from kaucus.delivery._files import describe
 from kaucus.delivery._table_models import (
     Score,
@@ -114,24 +116,43 @@ def held_out_score(data: TrainingTable, options: dict[str, Any], seed: int) -> S
     )
 
 
-def labelled_predictions(model: Path, loaded, rows: Path, target, weights):
-    """Return targets, predictions and weights of a table, read in chunks."""
+def labelled_chunks(
+    model: Path, loaded, rows: Path, target: str | None, weights: str | None
+) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
+    """Yield rows, targets and weights of a table, a chunk at a time."""
     about = describe(model).about
     kinds = column_kinds(model, about)
     target = target or about["target"]
     weights = weights or about["weights"]
     asked = kinds | {target: "number" if about["numbers"] else "text"}
     asked |= {} if weights is None else {weights: "number"}
-    parts = []
+    n_rows = 0
     for frame in filter(len, read_chunks(rows, asked)):
         y = target_of(frame, target, rows)
         y = labels_of(y) if hasattr(loaded, "classes_") else y.to_numpy()
-        weight = _weight(frame, weights, rows)
-        weight = np.ones(len(y)) if weight is None else weight
-        parts.append((y, loaded.predict(frame[list(kinds)]), weight))
-    if not parts:
+        n_rows += len(frame)
+        yield frame[list(kinds)], y, _weight(frame, weights, rows)
+    if not n_rows:
         raise TableError(f"{rows} has no rows.")
-    return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+
+
+def labelled_predictions(model: Path, loaded, rows: Path, target, weights):
+    """Return targets, predictions and weights of a table, read in chunks."""
+    chunks = labelled_chunks(model, loaded, rows, target, weights)
+    parts = [(y, loaded.predict(X), weight) for X, y, weight in chunks]
+    return tuple(map(_joined, zip(*parts, strict=True)))
+
+
+def labelled_rows(model: Path, loaded, rows: Path, target, weights):
+    """Return rows, targets and weights of a whole table."""
+    pandas = require("pandas", "tables")
+    parts = list(labelled_chunks(model, loaded, rows, target, weights))
+    X, y, weight = zip(*parts, strict=True)
+    return pandas.concat(X), _joined(y), _joined(weight)
+
+
+def _joined(parts) -> np.ndarray | None:
+    return None if parts[0] is None else np.concatenate(parts)
 
 
 def column_kinds(model: Path, about: dict) -> dict[str, str]:

@@ -2,13 +2,26 @@
 
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
+from kaucus.evaluation._displays import (
+    HistoryDisplay,
+    IntervalDisplay,
+    SearchDisplay,
+)
 from kaucus.evaluation._grid_search import (
     C_GRID,
     GAMMA_GRID,
     GammaCSearch,
     grid_search_gamma_C,
 )
-from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
+from kaucus.evaluation._kernel_comparison import (
+    KernelComparison,
+    KernelComparisonDisplay,
+    KernelScore,
+)
+from kaucus.evaluation._representatives_display import (
+    RepresentativesDisplay,
+    picture_sheet,
+)
 from kaucus.evaluation._tables import (
     format_seconds,
     format_table,
@@ -26,8 +39,13 @@ __all__ = [
     "C_GRID",
     "GAMMA_GRID",
     "GammaCSearch",
+    "HistoryDisplay",
+    "IntervalDisplay",
     "KernelComparison",
+    "KernelComparisonDisplay",
     "KernelScore",
+    "RepresentativesDisplay",
+    "SearchDisplay",
     "TunabilityCurve",
     "TunabilityDisplay",
     "clustering_accuracy",
@@ -37,6 +55,7 @@ __all__ = [
     "format_table",
     "grid_search_gamma_C",
     "markdown_table",
+    "picture_sheet",
     "print_table",
     "tunability_auc",
     "tunability_curve",

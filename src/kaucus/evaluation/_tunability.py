@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kaucus.evaluation._displays import new_axes
+
 
 class TunabilityCurve(NamedTuple):
     """P_f(α) at some α."""
@@ -231,15 +233,7 @@ class TunabilityDisplay:
         TunabilityDisplay
             Itself, with ``line_``, ``ax_`` and ``figure_``.
         """
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ModuleNotFoundError as error:
-                raise ModuleNotFoundError(
-                    "TunabilityDisplay needs matplotlib, which is not installed: pip "
-                    "install 'kaucus[plot]'"
-                ) from error
-            _, ax = pyplot.subplots()
+        ax = new_axes(ax)
         style = {"where": "pre", "label": self._label(name), **style}
         [self.line_] = ax.step(self.alphas, self.probabilities, **style)
         ax.set_xlabel("score α")
