@@ -186,10 +186,14 @@ def test_without_a_file_rows_go_to_the_terminal(capsys):
         (["price.skops", "bad.csv"], r"bad\.csv, row 2, column 'size': 'big' is not a"),
         (["plain.skops", "test.csv.gz"], "not written by `kaucus fit`"),
         (["price.skops", "test.csv.gz", "-o", "no/o.csv"], "no folder no"),
+        (["price.skops", "test.csv.gz", "-o", "o.docx"], "is of no known kind"),
+        (["price.skops", "test.csv.gz", "-o", "o.feather"], "cannot be written"),
+        (["price.skops", "empty.csv"], r"empty\.csv has no rows"),
     ],
 )
 def test_what_cannot_be_predicted_is_one_line(argv, message, capsys):
     Path("bad.csv").write_text("size,kind,sold\n1,small,2024-01-01\nbig,small,\n")
+    Path("empty.csv").write_text("size,kind,sold\n")
     X = np.arange(8.0)[:, None]
     save(
         KMeansKernelRegressor(2, kernel="rbf", gamma=1, C=1).fit(X, X[:, 0]),
@@ -197,6 +201,16 @@ def test_what_cannot_be_predicted_is_one_line(argv, message, capsys):
     )
     assert main(["predict", *argv]) == 2
     assert re.search(message, one_line(capsys))
+
+
+def test_no_half_file_is_left(capsys):
+    Path("late.csv").write_text("size,kind,sold\n1,small,\n2,small,\nbig,small,\n")
+    Path("kept.csv").write_text("old")
+    command = ["predict", "price.skops", "late.csv", "--chunk", "1", "-o", "kept.csv"]
+    assert main(command) == 2
+    assert "row 3, column 'size'" in one_line(capsys)
+    assert Path("kept.csv").read_text() == "old"
+    assert not list(Path().glob(".part-*"))
 
 
 class WithIntervals:

@@ -153,7 +153,7 @@ def evaluate(
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(help="Column of the weights of the rows.", metavar="COLUMN"),
+        typer.Option(help="Column of the weights; else all are 1.", metavar="COLUMN"),
     ] = None,
     trust: Trusted = None,
 ) -> int:
@@ -184,7 +184,7 @@ def report(
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(help="Column of the weights of the rows.", metavar="COLUMN"),
+        typer.Option(help="Column of the weights; else all are 1.", metavar="COLUMN"),
     ] = None,
     trust: Trusted = None,
 ) -> int:

@@ -86,6 +86,8 @@ def predict(
                 found.insert(place, column, frame[column].to_numpy())
             writer.add(found)
             n_rows += len(frame)
+    if not n_rows:
+        raise TableError(f"{rows} has no rows.")
     print(f"{n_rows:,} rows" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0
 

@@ -47,10 +47,7 @@ def error(subject: Any) -> Section:
         mean = np.average(y, weights=weight, axis=0)
         spread = np.sqrt(_mean((y - mean) ** 2, weight))
         rows = [
-            [
-                "mean absolute error",
-                float(np.average(np.abs(residual), weights=weight)),
-            ],
+            ["mean absolute error", _mean(np.abs(residual), weight)],
             ["RMSE of always the mean", spread],
             ["R²", 1 - (score.value / spread) ** 2 if spread else float("nan")],
         ]

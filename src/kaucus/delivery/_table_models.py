@@ -4,12 +4,13 @@ The pipeline is skrub's ``TableVectorizer`` (text, dates, categories), medians f
 with a column that tells of them, and a k-means kernel machine that learns a metric.
 """
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.contract import require
-from kaucus.delivery._table_rows import TableError
+from kaucus.delivery._table_rows import TableError, table_kind
 from kaucus.estimators import KMeansKernelClassifier, KMeansKernelRegressor
 
 TASKS = ("classification", "regression")
@@ -19,6 +20,7 @@ _MOST_CLASSES = 20
 # Texts of more different values are cut into pieces. States and countries are fewer:
 # one-hot they say more, and have a form in ONNX.
 _CATEGORIES = 60
+_WRITTEN = (".csv", ".tsv", ".parquet")
 
 
 class Score(NamedTuple):
@@ -216,44 +218,55 @@ def _last(model) -> str:
 class TableWriter:
     """Writes frames to a CSV, TSV or Parquet file, one after the other.
 
+    The file is there when all is written, and not before.
+
     Parameters
     ----------
     path : path or text stream
-        ``.gz`` and the like are packed; a stream gets CSV.
+        ``.gz`` is packed; a stream gets CSV.
     """
 
     def __init__(self, path):
         self.path, self._n, self._writer = path, 0, None
+        self._is_stream = hasattr(path, "write")
+        kind = "" if self._is_stream else table_kind(path)
+        if kind not in ("", *_WRITTEN):
+            raise TableError(
+                f"{path} cannot be written; expected a name that ends in "
+                f"{', '.join(_WRITTEN)}, of texts also with .gz after it."
+            )
+        self._is_parquet = kind == ".parquet"
+        self._separator = "\t" if kind == ".tsv" else ","
+        self._part = path if self._is_stream else path.with_name(f".part-{path.name}")
 
     def add(self, frame) -> None:
         """Append rows."""
-        if str(self.path).endswith(".parquet"):
+        if self._is_parquet:
             self._add_parquet(frame)
         else:
-            packed_or_plain = str(self.path).removesuffix(".gz")
-            frame.to_csv(
-                self.path,
-                sep="\t" if packed_or_plain.endswith((".tsv", ".tab")) else ",",
-                header=self._n == 0,
-                index=False,
-                **({} if hasattr(self.path, "write") else {"mode": self._mode()}),
-            )
+            first = self._n == 0
+            mode = {} if self._is_stream else {"mode": "w" if first else "a"}
+            options = {"sep": self._separator, "header": first, "index": False}
+            frame.to_csv(self._part, **options, **mode)
         self._n += len(frame)
-
-    def _mode(self) -> str:
-        return "a" if self._n else "w"
 
     def _add_parquet(self, frame) -> None:
         pyarrow = require("pyarrow", "tables")
         parquet = require("pyarrow.parquet", "tables")
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
-            self._writer = parquet.ParquetWriter(self.path, table.schema)
+            self._writer = parquet.ParquetWriter(self._part, table.schema)
         self._writer.write_table(table)
 
     def __enter__(self) -> "TableWriter":
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, kind, *_) -> None:
         if self._writer is not None:
             self._writer.close()
+        if self._is_stream:
+            return
+        if kind is None and self._n:
+            os.replace(self._part, self.path)
+        else:
+            self._part.unlink(missing_ok=True)

@@ -123,7 +123,6 @@ def labelled_chunks(
     about = describe(model).about
     kinds = column_kinds(model, about)
     target = target or about["target"]
-    weights = weights or about["weights"]
     asked = kinds | {target: "number" if about["numbers"] else "text"}
     asked |= {} if weights is None else {weights: "number"}
     n_rows = 0
