@@ -27,7 +27,8 @@ ALL += ["representatives", "hardest", "fit"]
 @pytest.fixture(scope="module")
 def found():
     X, y = load_iris(return_X_y=True)
-    model = KMeansKernelClassifier(4, random_state=0).fit(X[::2], y[::2])
+    options = {"kernel": "rbf", "C": 10.0, "learn_metric": True}  # a short search
+    model = KMeansKernelClassifier(4, **options, random_state=0).fit(X[::2], y[::2])
     about = {"rows": 75, "target": "kind", "fit_seconds": 1.5, "memory": 2**20}
     return kaucus.report(model, X[1::2], y[1::2], about=about)
 

@@ -23,7 +23,8 @@ WIDTHS = {"phone": 390, "desktop": 1100}
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     X, y = load_iris(return_X_y=True)
-    model = KMeansKernelClassifier(4, random_state=0).fit(X[::2], y[::2])
+    options = {"kernel": "rbf", "C": 10.0, "learn_metric": True}  # a short search
+    model = KMeansKernelClassifier(4, **options, random_state=0).fit(X[::2], y[::2])
     folder = tmp_path_factory.mktemp("page")
     return kaucus.report(model, X[1::2], y[1::2]).write_html(folder / "report.html")
 

@@ -36,7 +36,8 @@ def iris():
 
 @pytest.fixture(scope="module")
 def searched(iris):
-    return KMeansKernelClassifier(4, random_state=0).fit(*iris)
+    options = {"kernel": "rbf", "learn_metric": True, "random_state": 0}
+    return KMeansKernelClassifier(4, **options).fit(iris[0][::2], iris[1][::2])
 
 
 # ---- the search --------------------------------------------------------------------
