@@ -26,5 +26,7 @@ def modules_that_import(library):
 collect_ignore = []
 if importlib.util.find_spec("torch") is None:
     collect_ignore += modules_that_import("torch")
+if importlib.util.find_spec("typer") is None:
+    collect_ignore += ["src/kaucus/cli"]
 if importlib.util.find_spec("dask") is None:
     collect_ignore += ["src/kaucus/distributed"]

@@ -52,6 +52,7 @@ NAMES = (
     "pictures",
     "cluster",
     "intervals",
+    "onnx",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

@@ -12,6 +12,8 @@ PUBLIC_MODULES = [
     "kaucus.datasets",
     "kaucus.evaluation",
     "kaucus.kernels",
+    "kaucus.onnx",
+    "kaucus.persistence",
     "kaucus.preprocessing",
 ]
 

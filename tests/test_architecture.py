@@ -31,6 +31,7 @@ LAYERS = [
     "machines",
     "estimators",
     "evaluation",
+    "delivery",
     "experiments",
     "cli",
 ]
@@ -207,7 +208,7 @@ def test_no_environment_variable_steers_the_numbers(path):
 
 # ---- what an import costs --------------------------------------------------------
 
-OPTIONAL = ["torch", "matplotlib", "rich", "pooch", "dask"]
+OPTIONAL = ["torch", "matplotlib", "rich", "pooch", "dask", "skops", "onnx"]
 IMPORT = """
 import sys
 import {module}
@@ -218,7 +219,16 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.parametrize("module", ["kaucus", "kaucus.preprocessing", "kaucus.cli"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "kaucus",
+        "kaucus.preprocessing",
+        "kaucus.persistence",
+        "kaucus.onnx",
+        "kaucus.cli",
+    ],
+)
 def test_import_brings_no_optional_library(module):
     names = __import__(module, fromlist=["__all__"]).__all__
     code = IMPORT.format(module=module, names=names, heavy=set(OPTIONAL))

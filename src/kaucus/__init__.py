@@ -20,9 +20,11 @@ __all__ = [
     "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "report",
 ]
 
 if TYPE_CHECKING:
+    from kaucus.delivery import report
     from kaucus.estimators import (
         ClusterRBFSVC,
         KernelKMeans,
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str):
     # scikit-learn and SciPy take a second to import; `kaucus --help` needs neither.
     if name in __all__:
-        return getattr(importlib.import_module("kaucus.estimators"), name)
+        folder = "delivery" if name == "report" else "estimators"
+        return getattr(importlib.import_module(f"kaucus.{folder}"), name)
     raise AttributeError(f"module 'kaucus' has no attribute {name!r}")
 
 

@@ -1,5 +1,6 @@
 """The command line: exit codes, messages, and no tracebacks."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -14,7 +15,9 @@ from kaucus.experiments import _reproduce as reproduction
 from kaucus.experiments._registry import METHODS
 from tests.experiments.standins import make_cell, make_paper
 
-HEAVY = ("numpy", "scipy", "sklearn", "torch", "matplotlib", "rich")
+pytest.importorskip("typer")
+HEAVY = ("numpy", "scipy", "sklearn", "torch", "matplotlib", "pandas")
+COMMANDS = ("fit", "predict", "evaluate", "report", "export", "demo", "reproduce")
 
 
 @pytest.fixture
@@ -44,13 +47,38 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(command in text for command in ("demo", "reproduce"))
+    assert all(command in text for command in COMMANDS)
+    assert "Exit codes: 0 all is well" in text
 
 
-@pytest.mark.parametrize("argv", [[], ["dance"]])
-def test_wrong_usage_is_exit_code_2(capsys, argv):
-    assert main(argv) == 2
-    assert "usage: kaucus" in capsys.readouterr().err
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys, command):
+    assert main([command, "--help"]) == 0
+    assert f"Usage: kaucus {command}" in capsys.readouterr().out
+
+
+def test_shell_completion_is_offered(capsys):
+    main(["--help"])
+    assert "--install-completion" in capsys.readouterr().out
+
+
+def test_without_typer_the_remedy_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["--version"]) == 3
+    assert "pip install 'kaucus[cli]'" in one_line(capsys)
+
+
+def test_no_command_shows_the_help_and_is_exit_code_2(capsys):
+    assert main([]) == 2
+    assert "Usage: kaucus" in capsys.readouterr().out
+
+
+def test_wrong_usage_is_exit_code_2_in_one_line(capsys):
+    assert main(["dance"]) == 2
+    line = one_line(capsys)
+    assert line == "kaucus: No such command 'dance'. Try 'kaucus --help'."
+    assert main(["fit", "--colour"]) == 2
+    assert "--colour" in one_line(capsys)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x"])
@@ -172,7 +200,10 @@ def test_demo_without_matplotlib_shows_the_table_and_the_remedy(
     from kaucus.experiments import _demo
 
     monkeypatch.setattr(_demo, "compare_models", lambda: [])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda n: None if n == "matplotlib" else find(n)
+    )
     assert main(["demo", "--output", str(tmp_path)]) == 3
     out, err = capsys.readouterr()
     assert "accuracy" in out

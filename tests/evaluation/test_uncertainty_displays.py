@@ -118,5 +118,5 @@ def test_sizes_of_sets(rows, classifier, ax):
 
 def test_without_matplotlib_the_remedy_is_named(rows, regressor, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match="IntervalDisplay needs matplotlib"):
+    with pytest.raises(ModuleNotFoundError, match="matplotlib is not installed"):
         IntervalDisplay.from_estimator(regressor, rows[0])

@@ -1,59 +1,26 @@
-"""The subcommands: call the library, print, return an exit code."""
+"""``kaucus demo`` and ``kaucus reproduce``: call the library, print."""
 
-from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
-
-from kaucus.backend import parse_bytes, to_device
 from kaucus.evaluation import print_table
-from kaucus.experiments import (
-    MissingPackageError,
-    Settings,
-    SpecError,
-    StoreError,
-    UnknownPaperError,
-    list_papers,
-    load_paper,
-)
+from kaucus.experiments import Settings, UnknownPaperError, list_papers, load_paper
 
 
-class MachineError(ValueError):
-    """A device or an amount of memory that this machine does not have."""
-
-
-USAGE_ERRORS = (UnknownPaperError, SpecError, StoreError, MachineError)
-MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
-
-
-def check_machine(args: Namespace) -> None:
-    """Check device and memory budget at once, before data is looked for."""
-    try:
-        if getattr(args, "memory_budget", None) is not None:
-            parse_bytes(args.memory_budget)
-        to_device(np.empty(0), getattr(args, "device", None))
-    except (ValueError, ModuleNotFoundError) as error:
-        raise MachineError(str(error)) from error
-
-
-def demo(args: Namespace) -> int:
+def demo(output: Path) -> int:
     """Print the comparison, then draw the figure."""
     from kaucus.experiments import _demo
 
     results = _demo.compare_models()
     print_table(_demo.HEADERS, [result.texts() for result in results])
     print(_demo.SETTINGS_TEXT)
-    folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"wrote {_demo.draw_demo(folder / 'kaucus-demo.png')}")
+    output.mkdir(parents=True, exist_ok=True)
+    print(f"wrote {_demo.draw_demo(output / 'kaucus-demo.png')}")
     return 0
 
 
-def reproduce(args: Namespace) -> int:
+def reproduce(paper: str | None, output: Path | None, settings: Settings) -> int:
     """Run a paper's cells and print ours beside the published numbers."""
-    if args.list:
-        return _list(args.paper)
-    if args.paper is None:
+    if paper is None:
         known = ", ".join(list_papers())
         raise UnknownPaperError(
             f"Say which paper to reproduce. Choose one of: {known}."
@@ -61,22 +28,13 @@ def reproduce(args: Namespace) -> int:
     from kaucus.experiments._report import HEADERS, report_rows
     from kaucus.experiments._reproduce import reproduce_paper
 
-    settings = Settings(
-        device=args.device,
-        memory_budget=args.memory_budget,
-        data_home=args.data_home,
-        seeds=None if args.seeds is None else tuple(range(args.seeds)),
-        full=args.full,
-        fresh=args.fresh,
-    )
-    output = args.output or Path("kaucus-results") / args.paper
-    done = reproduce_paper(args.paper, output, settings)
+    done = reproduce_paper(paper, output or Path("kaucus-results") / paper, settings)
     print_table(HEADERS, report_rows(done.rows), title=done.title)
     _print_end(done.lines, done.files)
     return done.exit_code
 
 
-def _list(name: str | None) -> int:
+def list_cells(name: str | None) -> int:
     """Print the papers, or the cells of one."""
     if name is None:
         for known in list_papers():

@@ -1,13 +1,12 @@
-"""The ``kaucus`` command: its arguments, and what each subcommand calls.
+"""The ``kaucus`` command: runs it, and turns what goes wrong into one line.
 
 Nothing heavy is imported here, so that ``kaucus --help`` answers at once.
 """
 
-import argparse
+import importlib.util
 import sys
+import warnings
 from collections.abc import Sequence
-
-from kaucus import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit code: 0 all is well; 1 a number is not the published one, or something
-        failed; 2 wrong usage; 3 data or an optional package is missing; 130 Ctrl-C.
+        failed; 2 wrong usage, or a file that cannot be used; 3 a file, data or an
+        optional package is missing; 130 Ctrl-C.
 
     Examples
     --------
@@ -30,78 +30,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     kaucus ...
     0
     """
-    try:
-        args = build_parser().parse_args(argv)
-    except SystemExit as stop:  # argparse's own way to end after --help or an error
-        return int(stop.code or 0)
-    from kaucus.cli import _commands
+    if importlib.util.find_spec("typer") is None:
+        remedy = "typer is not installed; this needs it: pip install 'kaucus[cli]'"
+        return _complain(remedy, 3)
+    import typer
 
-    command = getattr(_commands, args.command)
+    from kaucus.cli._app import app
+
+    args = sys.argv[1:] if argv is None else list(argv)
+    shown, warnings.showwarning = warnings.showwarning, _show_warning
     try:
-        _commands.check_machine(args)
-        return command(args)
-    except _commands.USAGE_ERRORS as error:
-        return _complain(error, 2)
-    except _commands.MISSING_ERRORS as error:
-        return _complain(error, 3)
-    except KeyboardInterrupt:
+        result = app(args or ["--help"], prog_name="kaucus", standalone_mode=False)
+        # A call without a command shows the help, and is no success.
+        return (int(result) if isinstance(result, int) else 0) if args else 2
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", 130)
+    except typer.BadParameter.__bases__[0] as error:  # any wrong usage
+        where = getattr(error, "ctx", None)
+        command = where.command_path if where else "kaucus"
+        return _complain(f"{error.format_message()} Try '{command} --help'.", 2)
+    except Exception as error:
+        from kaucus.cli import _errors
+
+        code = _errors.exit_code_of(error)
+        if code is None:
+            raise
+        return _complain(error, code)
+    finally:
+        warnings.showwarning = shown
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
-    parser = argparse.ArgumentParser(
-        prog="kaucus",
-        description="Kernel machines in which a few representatives speak for all "
-        "the data.",
-    )
-    parser.add_argument("--version", action="version", version=f"kaucus {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_demo(commands)
-    _add_reproduce(commands)
-    return parser
-
-
-def _add_demo(commands) -> None:
-    text = "compare our classifiers with SVC and draw a picture (under 30 s)"
-    parser = commands.add_parser("demo", help=text, description=text)
-    parser.add_argument(
-        "--output",
-        default=".",
-        metavar="DIR",
-        help="folder for kaucus-demo.png (default: this one)",
-    )
-
-
-def _add_reproduce(commands) -> None:
-    text = "run the cells of a paper's tables and compare with the published numbers"
-    parser = commands.add_parser(
-        "reproduce",
-        help=text,
-        description=text,
-        epilog="Finished results are kept: the same command goes on after a stop.",
-    )
-    add = parser.add_argument
-    add("paper", nargs="?", metavar="PAPER", help="which paper; --list shows them")
-    add("--list", action="store_true", help="list the papers, or the cells of PAPER")
-    add("--full", action="store_true", help="run the cells that take long, too")
-    add("--device", metavar="D", help="where to compute: cpu, cuda, cuda:1, ...")
-    add("--memory-budget", metavar="B", help="bound on memory, such as 4GiB")
-    add("--seeds", type=_positive, metavar="N", help="run every cell with seeds 0..N-1")
-    add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
-    add("--fresh", action="store_true", help="run again what is already there")
-    add(
-        "--output",
-        metavar="DIR",
-        help="folder for the results (default: kaucus-results/PAPER)",
-    )
-
-
-def _positive(text: str) -> int:
-    """Read an integer of at least one."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be an integer of at least 1")
-    return int(text)
+def _show_warning(message, *_, **__) -> None:
+    """Print a warning as one line, without the place in the code."""
+    _complain(f"warning: {message}", 0)
 
 
 def _complain(problem: object, code: int) -> int:

@@ -43,6 +43,7 @@ from kaucus.backend import (
     to_numpy,
     warn_user,
 )
+from kaucus.contract._doc_links import LinksToDocs
 from kaucus.contract._docstrings import complete_docstring
 from kaucus.contract._partitions import is_dask, refusal
 
@@ -54,7 +55,7 @@ class Packed(NamedTuple):
     place: str
 
 
-class FollowsX:
+class FollowsX(LinksToDocs):
     """Mixin of every estimator: ``fit`` leaves a whole model where its rows were.
 
     Attributes

@@ -17,7 +17,7 @@ from kaucus.backend import (
     products_in,
     warn_user,
 )
-from kaucus.contract import FollowsX
+from kaucus.contract import ExportsONNX, FollowsX
 from kaucus.estimators._kernel_input import (
     KernelInputMixin,
     map_rows,
@@ -33,7 +33,7 @@ from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
 SOLVERS = ("auto", "cholesky", "cg")
 
 
-class LSSVMBase(FollowsX, KernelInputMixin, BaseEstimator):
+class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are.
 
     Parameters

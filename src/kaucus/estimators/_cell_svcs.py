@@ -12,13 +12,14 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
+from kaucus.contract import ExportsONNX
 from kaucus.estimators._parameters import one_of
 from kaucus.estimators._partitioned_svc import PartitionedSVC
 from kaucus.estimators._ranges import check_results
 from kaucus.kernels import ClusterRBF, Kernel, MahalanobisRBF, cell_numbers
 
 
-class ClusterRBFSVC(PartitionedSVC):
+class ClusterRBFSVC(ExportsONNX, PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
 
     The rows are divided into cells, by k-means into two unless told otherwise; each
@@ -130,7 +131,7 @@ class ClusterRBFSVC(PartitionedSVC):
         )
 
 
-class LocalSVC(PartitionedSVC):
+class LocalSVC(ExportsONNX, PartitionedSVC):
     """A support vector classifier of its own in every cell, m_k RBF.
 
     The rows are divided into cells, and in each cell an SVM with the Mahalanobis RBF

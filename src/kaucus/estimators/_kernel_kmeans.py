@@ -14,7 +14,7 @@ from kaucus.backend import (
     products_in,
     to_numpy,
 )
-from kaucus.contract import FollowsX
+from kaucus.contract import ExportsONNX, FollowsX
 from kaucus.estimators._clusters import (
     INITS,
     check_rows,
@@ -50,7 +50,9 @@ from kaucus.representatives import (
 EXACT_ROWS = 20_000
 
 
-class KernelKMeans(FeatureMeansMixin, FollowsX, KernelInputMixin, BaseEstimator):
+class KernelKMeans(
+    ExportsONNX, FeatureMeansMixin, FollowsX, KernelInputMixin, BaseEstimator
+):
     """k-means in the feature space of a kernel.
 
     Each row belongs to the cluster whose mean, in the space that the kernel stands for,

@@ -8,7 +8,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import as_like, generator_from, is_sparse, working_types
-from kaucus.contract import FitsBatches, FollowsX, rowwise, validate_data
+from kaucus.contract import (
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    rowwise,
+    validate_data,
+)
 from kaucus.estimators._kernel_input import map_rows, place_rows
 from kaucus.estimators._metric_options import metric_options
 from kaucus.estimators._parameters import (
@@ -44,7 +50,12 @@ _MOST_CLASSES = 20
 
 
 class LearnedMetric(
-    FitsBatches, FollowsX, ChecksParameters, TransformerMixin, BaseEstimator
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    ChecksParameters,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Scale, weigh and mix columns by a metric that is learned from the targets.
 

@@ -7,6 +7,7 @@ small tree.
 
 import contextlib
 import functools
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,18 @@ class PartitionedRows(NamedTuple):
     cells: np.ndarray
     """The cell of each row, (n,); every cell has a row."""
     n_cells: int
+
+
+@dataclass(frozen=True)
+class ModelCells:
+    """The labels that a fitted model gives to rows, or the leaves of a tree."""
+
+    model: Any
+    leaves: bool = False
+
+    def __call__(self, X):
+        """Return the labels, or the numbers of the leaves, (n,)."""
+        return self.model.apply(X) if self.leaves else self.model.predict(X)
 
 
 class KnownCells:
@@ -113,10 +126,11 @@ def _fit(partition, n_clusters, X, y, sample_weight, rng) -> PartitionedRows:
         fit = _FITS[partition]
         return _numbered(fit(n_clusters, X, y, sample_weight, seed), X)
     if not isinstance(partition, BaseEstimator) or _is_fitted(partition):
-        return _numbered(partition if callable(partition) else partition.predict, X)
+        function = partition if callable(partition) else ModelCells(partition)
+        return _numbered(function, X)
     model = clone(partition)
     model = model.fit(X[: len(y)], y) if is_classifier(model) else model.fit(X)
-    return _numbered(model.predict, X)
+    return _numbered(ModelCells(model), X)
 
 
 @functools.cache
@@ -161,7 +175,7 @@ def _fit_mixture(n_clusters: int, X, y, sample_weight, seed: int, *, bayesian=Fa
         max_iter=1000,
         random_state=seed,
     )
-    return model.fit(X).predict
+    return ModelCells(model.fit(X))
 
 
 def _fit_linear(n_clusters: int, X, y, sample_weight, seed: int):
@@ -172,7 +186,7 @@ def _fit_linear(n_clusters: int, X, y, sample_weight, seed: int):
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     n = len(y)
     model.fit(X[:n], y, logisticregression__sample_weight=sample_weight[:n])
-    return model.predict
+    return ModelCells(model)
 
 
 def _fit_tree(n_clusters: int, X, y, sample_weight, seed: int):
@@ -180,7 +194,8 @@ def _fit_tree(n_clusters: int, X, y, sample_weight, seed: int):
 
     leaves, n = max(n_clusters, 2), len(y)
     model = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=seed)
-    return model.fit(X[:n], y, sample_weight=sample_weight[:n]).apply
+    model.fit(X[:n], y, sample_weight=sample_weight[:n])
+    return ModelCells(model, leaves=True)
 
 
 _FITS = {

@@ -16,6 +16,7 @@ from kaucus.backend import (
     working_types,
 )
 from kaucus.contract import (
+    ExportsONNX,
     FitsBatches,
     FollowsX,
     is_dask,
@@ -43,7 +44,12 @@ from kaucus.representatives import KMeansResult, kmeans, part_labels
 
 
 class SphericalKMeans(
-    FitsBatches, FollowsX, Clusterer, ChecksParameters, BaseEstimator
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    Clusterer,
+    ChecksParameters,
+    BaseEstimator,
 ):
     """k-means by the angle between rows.
 

@@ -3,6 +3,7 @@
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
 from kaucus.evaluation._coverage_displays import CoverageDisplay, SetSizeDisplay
+from kaucus.evaluation._displays import HistoryDisplay, SearchDisplay
 from kaucus.evaluation._grid_search import (
     C_GRID,
     GAMMA_GRID,
@@ -10,7 +11,15 @@ from kaucus.evaluation._grid_search import (
     grid_search_gamma_C,
 )
 from kaucus.evaluation._interval_display import IntervalDisplay
-from kaucus.evaluation._kernel_comparison import KernelComparison, KernelScore
+from kaucus.evaluation._kernel_comparison import (
+    KernelComparison,
+    KernelComparisonDisplay,
+    KernelScore,
+)
+from kaucus.evaluation._representatives_display import (
+    RepresentativesDisplay,
+    picture_sheet,
+)
 from kaucus.evaluation._tables import (
     format_seconds,
     format_table,
@@ -29,10 +38,14 @@ __all__ = [
     "CoverageDisplay",
     "GAMMA_GRID",
     "GammaCSearch",
+    "HistoryDisplay",
     "IntervalDisplay",
     "KernelComparison",
+    "KernelComparisonDisplay",
     "KernelScore",
     "SetSizeDisplay",
+    "RepresentativesDisplay",
+    "SearchDisplay",
     "TunabilityCurve",
     "TunabilityDisplay",
     "clustering_accuracy",
@@ -42,6 +55,7 @@ __all__ = [
     "format_table",
     "grid_search_gamma_C",
     "markdown_table",
+    "picture_sheet",
     "print_table",
     "tunability_auc",
     "tunability_curve",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kaucus.backend import to_numpy
-from kaucus.evaluation._drawing import axes_for
+from kaucus.evaluation._drawing import new_axes
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -127,7 +127,7 @@ class CoverageDisplay:
         CoverageDisplay
             Itself, with ``line_``, ``ax_`` and ``figure_``.
         """
-        ax = axes_for(self, ax)
+        ax = new_axes(ax)
         style = {"marker": "o", "label": name or self.name, **style}
         [self.line_] = ax.plot(self.confidence_levels, self.coverages, **style)
         ends = [min(self.confidence_levels), max(self.confidence_levels)]
@@ -244,7 +244,7 @@ class SetSizeDisplay:
         SetSizeDisplay
             Itself, with ``bars_``, ``ax_`` and ``figure_``.
         """
-        ax = axes_for(self, ax)
+        ax = new_axes(ax)
         level = self.confidence_level
         label = None if level is None else f"{100 * level:g} %"
         self.bars_ = ax.bar(self.sizes, self.shares, **{"label": label, **style})

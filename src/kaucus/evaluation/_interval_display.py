@@ -1,13 +1,13 @@
-"""A display of prediction intervals over one feature."""
+"""A display of prediction intervals over one feature, or over the predictions."""
 
 import numpy as np
 
 from kaucus.backend import to_numpy
-from kaucus.evaluation._drawing import axes_for
+from kaucus.evaluation._drawing import last_step, needed, new_axes
 
 
 class IntervalDisplay:
-    """Prediction intervals over one feature.
+    """Prediction intervals over one feature, or over the predictions.
 
     Make one with :meth:`from_estimator`.
 
@@ -82,14 +82,15 @@ class IntervalDisplay:
 
         Parameters
         ----------
-        estimator : fitted regressor
+        estimator : fitted regressor or pipeline
             With ``predict_interval``.
         X : array-like of shape (n_samples, n_features)
             Rows that were not fitted.
         y : array-like of shape (n_samples,), default=None
             Their targets, drawn as points.
         feature : int or str, default=0
-            Number or name of the column on the horizontal axis.
+            Number or name of the column on the horizontal axis; ``"prediction"``, if
+            there is no column of that name: the predictions.
         confidence_level : float or sequence of float, default=0.9
             As in ``predict_interval``.
         method : str, default="plus"
@@ -105,11 +106,12 @@ class IntervalDisplay:
         -------
         IntervalDisplay
         """
-        column, name = _column(X, feature)
+        interval = needed(estimator, "predict_interval", "use a regressor that has it.")
+        rows = estimator[:-1].transform(X) if hasattr(estimator, "steps") else X
+        predicted = to_numpy(last_step(estimator).predict(rows))
+        column, name = _column(X, feature, predicted)
         order = np.argsort(column, kind="stable")
-        intervals = to_numpy(
-            estimator.predict_interval(X, confidence_level, method=method)
-        )
+        intervals = to_numpy(interval(rows, confidence_level, method=method))
         if intervals.ndim > 3:
             raise ValueError(
                 f"The model has {intervals.shape[3]} outputs; IntervalDisplay draws "
@@ -117,7 +119,7 @@ class IntervalDisplay:
             )
         display = cls(
             column[order],
-            to_numpy(estimator.predict(X))[order],
+            predicted[order],
             intervals[order],
             np.atleast_1d(confidence_level).tolist(),
             y=None if y is None else np.asarray(y)[order],
@@ -140,14 +142,14 @@ class IntervalDisplay:
         IntervalDisplay
             Itself, with the artists, ``ax_`` and ``figure_``.
         """
-        ax = axes_for(self, ax)
+        ax = new_axes(ax)
         [self.line_] = ax.plot(self.x, self.predicted, label="prediction")
         style = {"color": self.line_.get_color(), "alpha": 0.2, **style}
         self.bands_ = [
             ax.fill_between(
-                self.x, *self.intervals[:, :, k].T, label=f"{100 * level:g} %", **style
+                self.x, *self.intervals[:, :, k].T, label=self._label(k), **style
             )
-            for k, level in enumerate(self.confidence_levels)
+            for k in range(len(self.confidence_levels))
         ]
         self.points_ = None
         if self.y is not None:
@@ -158,10 +160,21 @@ class IntervalDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
+    def _label(self, k: int) -> str:
+        """Return the level of a band, and the share of targets within it."""
+        label = f"{100 * self.confidence_levels[k]:g} %"
+        if self.y is None:
+            return label
+        lower, upper = self.intervals[:, :, k].T
+        held = np.mean((lower <= self.y) & (self.y <= upper))
+        return f"{label}, holds {100 * held:.1f} %"
 
-def _column(X, feature) -> tuple[np.ndarray, str]:
-    """Return a column of the rows, and its name."""
+
+def _column(X, feature, predicted: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return a column of the rows, or the predictions, and its name."""
     names = [str(name) for name in getattr(X, "columns", [])]
+    if feature == "prediction" and feature not in names:
+        return predicted, feature
     if isinstance(feature, str) and feature not in names:
         raise ValueError(
             f"feature={feature!r} is no column of X; expected a number, or one of "

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kaucus.evaluation._drawing import new_axes
 from kaucus.evaluation._tables import format_table
 
 
@@ -106,6 +107,24 @@ class KernelComparison:
 
         return pandas.DataFrame(self.to_rows(), columns=list(self.columns()))
 
+    def plot(self, *, y="score", ax=None, **style):
+        """Draw a score over the number of clusters, a line for each kernel.
+
+        Parameters
+        ----------
+        y : str, default="score"
+            A column of numbers, such as ``"stability"``.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **style : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        KernelComparisonDisplay
+        """
+        return KernelComparisonDisplay(self).plot(y=y, ax=ax, **style)
+
     def __str__(self) -> str:
         table = _as_text(self.columns(), self.to_rows())
         by_number = self.best_by_n_clusters
@@ -116,6 +135,72 @@ class KernelComparison:
         return f"{table}\n\nbest kernel for each number of clusters\n" + _as_text(
             columns, rows
         )
+
+
+class KernelComparisonDisplay:
+    """How many clusters, and by which kernel: scores over the number of clusters.
+
+    Parameters
+    ----------
+    comparison : KernelComparison
+    """
+
+    def __init__(self, comparison):
+        self.comparison = comparison
+
+    @classmethod
+    def from_comparison(cls, comparison, *, y="score", ax=None, **style):
+        """Make the display of what ``compare_kernels`` returned, and draw it.
+
+        Parameters
+        ----------
+        comparison : KernelComparison
+            With several numbers of clusters: ``compare_kernels(X, range(2, 10))``.
+        y : str, default="score"
+        ax : matplotlib Axes, default=None
+        **style : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        KernelComparisonDisplay
+        """
+        return cls(comparison).plot(y=y, ax=ax, **style)
+
+    def plot(self, *, y="score", ax=None, **style):
+        """Draw the scores; the best of all is marked.
+
+        Parameters
+        ----------
+        y : str, default="score"
+            A column of numbers, such as ``"stability"``.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **style : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        KernelComparisonDisplay
+            Itself, with ``ax_`` and ``figure_``.
+        """
+        known = [name for name in self.comparison.columns() if name != "name"]
+        if y not in known:
+            raise ValueError(f"y={y!r} is no column of numbers; use one of {known}.")
+        ax = new_axes(ax)
+        scores = self.comparison.scores
+        for name in dict.fromkeys(one.name for one in scores):
+            own = [one for one in scores if one.name == name]
+            numbers = [one.n_clusters for one in own]
+            values = [getattr(one, y) for one in own]
+            ax.plot(numbers, values, **{"marker": ".", "label": name, **style})
+        best = self.comparison.best
+        ax.plot(best.n_clusters, getattr(best, y), "o", mfc="none", ms=11, color="C3")
+        ax.set(xlabel="number of clusters", ylabel=y)
+        ax.set_xticks(sorted({one.n_clusters for one in scores}))
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 def _as_text(columns, rows: list[list[Any]]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation._drawing import axes_for
+from kaucus.evaluation._drawing import new_axes
 
 
 class TunabilityCurve(NamedTuple):
@@ -233,7 +233,7 @@ class TunabilityDisplay:
         TunabilityDisplay
             Itself, with ``line_``, ``ax_`` and ``figure_``.
         """
-        ax = axes_for(self, ax)
+        ax = new_axes(ax)
         style = {"where": "pre", "label": self._label(name), **style}
         [self.line_] = ax.step(self.alphas, self.probabilities, **style)
         ax.set_xlabel("score α")

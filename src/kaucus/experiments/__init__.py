@@ -1,7 +1,7 @@
 """The tables of the papers as data, and one runner that reproduces them."""
 
+from kaucus.contract import MissingPackageError
 from kaucus.experiments._data import Split, load_split
-from kaucus.experiments._figures import MissingPackageError
 from kaucus.experiments._measure import best_of, describe_machine, peak_memory, timed
 from kaucus.experiments._picture_figures import draw_picture_model
 from kaucus.experiments._runner import Settings, run_paper

@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from kaucus import ClusterRBFSVC
+from kaucus.contract import MissingPackageError
 from kaucus.evaluation import TunabilityDisplay
 from kaucus.experiments._figures import (
     COLOURS,
     SMALL,
-    MissingPackageError,
     figure_file,
 )
 

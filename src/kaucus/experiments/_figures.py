@@ -1,6 +1,5 @@
 """Curves of a metric over a parameter or over the steps of a fit, as PNG files."""
 
-import importlib.util
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kaucus.contract import require
 from kaucus.experiments._registry import METRICS
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import Figure
@@ -27,16 +27,9 @@ STYLE = {
 SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
 
 
-class MissingPackageError(ModuleNotFoundError):
-    """An optional package is needed and not installed."""
-
-
 def require_matplotlib() -> None:
     """Raise a :class:`MissingPackageError` with the remedy if it is not installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingPackageError(
-            "matplotlib is not installed; this needs it: pip install 'kaucus[plot]'"
-        )
+    require("matplotlib", "plot")
 
 
 @contextmanager

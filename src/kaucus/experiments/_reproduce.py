@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TextIO
 
 from kaucus.backend import device_name
+from kaucus.contract import MissingPackageError
 from kaucus.experiments._cluster_rbf_tables import Derived, derive_cluster_rbf
-from kaucus.experiments._figures import MissingPackageError, draw_curve, draw_history
+from kaucus.experiments._figures import draw_curve, draw_history
 from kaucus.experiments._image_figures import (
     draw_confusion,
     draw_misread,

@@ -5,9 +5,10 @@ reader or the next run never meets half of one.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from kaucus.delivery import write_whole
 
 FORMAT = 1
 
@@ -87,9 +88,4 @@ def _one_line_each(records: dict[str, dict]) -> str:
 def replace_file(path: Path, text: str) -> None:
     """Write a text file so that it is there as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, path)
+    write_whole(path, text.encode())

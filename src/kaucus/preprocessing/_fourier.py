@@ -26,6 +26,7 @@ from kaucus.backend import (
     n_workers,
     row_blocks,
 )
+from kaucus.contract import ExportsONNX
 from kaucus.preprocessing._images import (
     ImageTransformer,
     float_dtype,
@@ -42,7 +43,7 @@ _BLOCK_BYTES = 8 * 2**20
 _TENSOR_BYTES = 256 * 2**20
 
 
-class FourierFeatures(ImageTransformer):
+class FourierFeatures(ExportsONNX, ImageTransformer):
     """Append the modulus of its Fourier transform to each image.
 
     The modulus does not change when an image is shifted (around its edges), so that

@@ -16,6 +16,7 @@ from kaucus.backend import (
     n_workers,
     row_blocks,
 )
+from kaucus.contract import ExportsONNX
 from kaucus.preprocessing._rows import RowTransformer
 
 _BLOCK_BYTES = 2 * 2**20
@@ -70,7 +71,7 @@ def _centred_unit_tensor(X: Array) -> Array:
     return centred / astype(norms, dtype_name(X))[:, None]
 
 
-class UnitNormalizer(OneToOneFeatureMixin, RowTransformer):
+class UnitNormalizer(ExportsONNX, OneToOneFeatureMixin, RowTransformer):
     """Subtract the mean of each row and scale it to unit norm.
 
         x ← x − ⟨x⟩,    x ← x / ‖x‖

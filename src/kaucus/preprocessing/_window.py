@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
 from kaucus.backend import array_namespace, as_like, astype
+from kaucus.contract import ExportsONNX
 from kaucus.preprocessing._images import (
     ImageTransformer,
     float_dtype,
@@ -12,7 +13,7 @@ from kaucus.preprocessing._images import (
 )
 
 
-class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
+class GaussianWindow(ExportsONNX, OneToOneFeatureMixin, ImageTransformer):
     """Multiply each image by a Gaussian in its middle.
 
     Pixel (i, j) of each channel of height H and width W is multiplied by

@@ -1,0 +1,48 @@
+"""Which errors are the user's to mend, and their exit codes."""
+
+import numpy as np
+
+from kaucus.backend import parse_bytes, to_device
+from kaucus.delivery import ModelFileError, NotExportableError, TableError
+from kaucus.experiments import (
+    MissingPackageError,
+    SpecError,
+    StoreError,
+    UnknownPaperError,
+)
+
+
+class MachineError(ValueError):
+    """A device or an amount of memory that this machine does not have."""
+
+
+USAGE_ERRORS = (
+    UnknownPaperError,
+    SpecError,
+    StoreError,
+    MachineError,
+    ModelFileError,
+    NotExportableError,
+    TableError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """Return the exit code of an error that needs no traceback, None of any other."""
+    if isinstance(error, MISSING_ERRORS):
+        return 3
+    return 2 if isinstance(error, USAGE_ERRORS) else None
+
+
+def check_machine(device: str | None, memory_budget: str | None) -> None:
+    """Check device and memory budget at once, before data is looked for."""
+    try:
+        if memory_budget is not None:
+            parse_bytes(memory_budget)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise MachineError(str(error)) from error

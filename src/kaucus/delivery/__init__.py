@@ -1,0 +1,86 @@
+"""Fitted models in, what other programs and people read out: files, graphs, pages."""
+
+from kaucus.delivery._card import model_card
+from kaucus.delivery._files import (
+    ModelFile,
+    ModelFileError,
+    describe,
+    load,
+    save,
+    write_whole,
+)
+from kaucus.delivery._onnx_export import to_onnx
+from kaucus.delivery._onnx_graph import NotExportableError
+from kaucus.delivery._onnx_pipelines import register_converters
+from kaucus.delivery._report import Report, report
+from kaucus.delivery._table_models import (
+    TASKS,
+    TIMES,
+    Score,
+    TableWriter,
+    check_outputs,
+    fit_table,
+    labels_of,
+    make_table_pipeline,
+    prediction_frame,
+    score_of,
+    score_predictions,
+    task_of,
+)
+from kaucus.delivery._table_rows import (
+    TableError,
+    kind_of,
+    read_chunks,
+    read_table,
+    target_of,
+)
+from kaucus.delivery._table_training import (
+    TrainingTable,
+    calibrate_intervals,
+    column_kinds,
+    held_out_score,
+    labelled_predictions,
+    labelled_rows,
+    take_intervals,
+)
+from kaucus.delivery._trusted import trusted_types
+
+__all__ = [
+    "ModelFile",
+    "ModelFileError",
+    "NotExportableError",
+    "Report",
+    "Score",
+    "TASKS",
+    "TIMES",
+    "TableError",
+    "TableWriter",
+    "TrainingTable",
+    "check_outputs",
+    "column_kinds",
+    "describe",
+    "fit_table",
+    "calibrate_intervals",
+    "held_out_score",
+    "take_intervals",
+    "kind_of",
+    "labelled_predictions",
+    "labelled_rows",
+    "labels_of",
+    "load",
+    "make_table_pipeline",
+    "model_card",
+    "prediction_frame",
+    "read_chunks",
+    "read_table",
+    "register_converters",
+    "report",
+    "save",
+    "score_of",
+    "score_predictions",
+    "target_of",
+    "task_of",
+    "to_onnx",
+    "trusted_types",
+    "write_whole",
+]

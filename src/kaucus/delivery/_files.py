@@ -1,0 +1,229 @@
+"""Models in files of skops: a zip archive of arrays and of names, and no program.
+
+Beside skops's own entries the archive has ``kaucus.json``: which version wrote it, the
+estimator, its columns, and what the writer tells about it. It is read, and the version
+checked, before anything else is.
+"""
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn
+
+import kaucus
+from kaucus.contract import require
+from kaucus.delivery._trusted import trusted_types
+
+_ENTRY, _FORMAT = "kaucus.json", 1
+# An honest description is far smaller; a false one must not fill the memory.
+_MOST_BYTES = 16 * 2**20
+
+
+class ModelFileError(ValueError):
+    """A file that is no model of ours, of another version, or not to be trusted."""
+
+
+class ModelFile(NamedTuple):
+    """What a model file tells about itself, without the model being loaded."""
+
+    estimator: str
+    """Class of the estimator; of the last step, for a pipeline."""
+    version: str
+    """Version of kaucus that wrote the file."""
+    columns: tuple[str, ...] | None
+    """Names of the columns of X; None where ``fit`` saw none."""
+    versions: dict[str, str]
+    """Versions of the other packages."""
+    about: dict[str, Any]
+    """What :func:`save` was told: plain numbers and texts."""
+
+
+def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = ()):
+    """Save a fitted model without pickle.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+    path : str or path
+        Name of the file, ``model.skops`` for instance. An old file stays whole until
+        the new one is written.
+    about : mapping, default=None
+        Numbers, texts, lists and dicts that the file is to tell about the model, read
+        by :func:`describe`.
+    trusted : iterable of str, default=()
+        Types and functions of the user's own that the model holds, such as
+        ``"mine.my_kernel"``; :func:`load` must be told of them too.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds a type or a function that is neither in
+        :func:`trusted_types` nor in ``trusted``: such a file could not be loaded.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> save(LSSVMClassifier().fit(X, y), "iris.skops")  # doctest: +SKIP
+    """
+    skops = require("skops.io", "tables")
+    try:
+        data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    except Exception as error:  # whatever a stranger's object answers
+        raise ModelFileError(
+            f"{type(model).__name__} cannot be saved: {error} Save a fitted estimator "
+            "of numbers, texts and arrays."
+        ) from error
+    _check_types(skops, data, trusted, what=f"{type(model).__name__} holds", at="save")
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_ENTRY, json.dumps(_description(model, about), indent=2))
+    write_whole(Path(path), buffer.getbuffer())
+
+
+def load(path, *, trusted: Iterable[str] = ()):
+    """Load a model that :func:`save` has written; nothing in the file is run.
+
+    Parameters
+    ----------
+    path : str or path
+    trusted : iterable of str, default=()
+        Types and functions of the user's own, by name, beside :func:`trusted_types`.
+
+    Returns
+    -------
+    model : estimator or pipeline
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model, is of another version, or holds other types.
+    """
+    skops = require("skops.io", "tables")
+    path = Path(path)
+    _check_version(path, describe(path).version)
+    try:
+        names = skops.get_untrusted_types(file=path)
+        _check_names(names, trusted, what=f"{path} holds", at="load")
+        return skops.load(path, trusted=[*trusted_types(), *trusted])
+    except ModelFileError:
+        raise
+    except Exception as error:  # a damaged archive has many ways to fail
+        raise ModelFileError(f"{path} cannot be read: {error}") from error
+
+
+def describe(path) -> ModelFile:
+    """Return what a model file tells about itself, without loading the model.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    ModelFile
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not one that :func:`save` has written.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo(_ENTRY).file_size > _MOST_BYTES:
+                raise ValueError(f"{_ENTRY} is too long")
+            told = json.loads(archive.read(_ENTRY))
+        columns = told["columns"]
+        return ModelFile(
+            str(told["estimator"]),
+            str(told["kaucus"]),
+            None if columns is None else tuple(map(str, columns)),
+            dict(told["versions"]),
+            dict(told["about"]),
+        )
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is not a model that kaucus has saved; expected a file of "
+            "kaucus.persistence.save or `kaucus fit`."
+        ) from error
+
+
+# ---- parts ---------------------------------------------------------------------------
+
+
+def _description(model, about: Mapping | None) -> dict:
+    names = getattr(model, "feature_names_in_", None)
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    return {
+        "format": _FORMAT,
+        "kaucus": kaucus.__version__,
+        "estimator": type(last).__name__,
+        "columns": None if names is None else [str(name) for name in names],
+        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
+        "about": dict(about or {}),
+    }
+
+
+def _check_version(path: Path, version: str) -> None:
+    """Refuse a file of another minor release, which may have other attributes."""
+    here = kaucus.__version__
+    if version.split(".")[:2] != here.split(".")[:2]:
+        raise ModelFileError(
+            f"{path} was saved by kaucus {version}, and this is kaucus {here}; fit the "
+            f"model again, or load it with pip install kaucus=={version}."
+        )
+
+
+def _check_types(skops, data: bytes, trusted, *, what: str, at: str) -> None:
+    _check_names(skops.get_untrusted_types(data=data), trusted, what=what, at=at)
+
+
+def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
+    """Refuse types that are neither ours nor named by the user."""
+    if isinstance(trusted, str):
+        trusted = (trusted,)
+    unknown = sorted(set(names) - set(trusted_types()) - set(trusted))
+    if not unknown:
+        return
+    lambdas = [name for name in unknown if "<" in name]
+    remedy = (
+        "a function without a name cannot be found again; define it in a module."
+        if lambdas
+        else f"if you know and trust them, pass trusted={unknown} to {at}."
+    )
+    raise ModelFileError(
+        f"{what} {', '.join(unknown)}, which kaucus does not know: {remedy}"
+    )
+
+
+def write_whole(path: Path, data: Any) -> None:
+    """Write bytes so that the file is there as a whole or not at all."""
+    handle, part = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, _rights_of_new_files())
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _rights_of_new_files() -> int:
+    """Return the rights that ``open`` gives; reading the mask means setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask

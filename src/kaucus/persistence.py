@@ -1,0 +1,19 @@
+"""Models in files that hold data and no program: saved and loaded without pickle."""
+
+from kaucus.delivery import (
+    ModelFile,
+    ModelFileError,
+    describe,
+    load,
+    save,
+    trusted_types,
+)
+
+__all__ = [
+    "ModelFile",
+    "ModelFileError",
+    "describe",
+    "load",
+    "save",
+    "trusted_types",
+]
