@@ -137,9 +137,9 @@ def test_the_errors_are_those_of_the_test_rows(outcome):
 
 def test_bounds_of_our_own_decide(outcome):
     rows = summarise(outcome)
-    assert [row.within for row in rows] == [None, True, True, False]
+    assert [row.is_as_expected for row in rows] == [None, True, True, False]
     text = markdown_report(paper(), outcome)
-    assert "step 1: must be at most 90" in text
+    assert "yes, ≤ 90" in text
     assert text.count("## Confusion matrix") == 1
 
 

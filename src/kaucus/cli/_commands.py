@@ -28,6 +28,8 @@ MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
 
 def check_machine(args: Namespace) -> None:
     """Check device and memory budget at once, before data is looked for."""
+    if getattr(args, "report_only", False):  # results of another machine, perhaps
+        return
     try:
         if getattr(args, "memory_budget", None) is not None:
             parse_bytes(args.memory_budget)
@@ -68,6 +70,7 @@ def reproduce(args: Namespace) -> int:
         seeds=None if args.seeds is None else tuple(range(args.seeds)),
         full=args.full,
         fresh=args.fresh,
+        report_only=args.report_only,
     )
     output = args.output or Path("kaucus-results") / args.paper
     done = reproduce_paper(args.paper, output, settings)

@@ -90,6 +90,8 @@ def _add_reproduce(commands) -> None:
     add("--seeds", type=_positive, metavar="N", help="run every cell with seeds 0..N-1")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add("--fresh", action="store_true", help="run again what is already there")
+    text = "run nothing; write report and figures of the results that are there"
+    add("--report-only", action="store_true", help=text)
     add(
         "--output",
         metavar="DIR",

@@ -44,7 +44,9 @@ class Cell:
     published: float | None = None
     """The printed number; None if there is none."""
     tolerance: float | None = None
-    """Largest distance from ``published`` that counts as reproduced."""
+    """Largest distance from ``published`` that counts as agreement: the spread that the
+    paper prints or, where it prints none, ours; ``Paper.agreement`` says which. None
+    if ``published`` is of another method, with which ours need not agree."""
     seeds: tuple[int, ...] = (0,)
     """One run for each."""
     full_seeds: tuple[int, ...] = ()
@@ -65,7 +67,8 @@ class Cell:
     """The number is read off after this step of an iterative fit, which all cells of a
     ``[[curve]]`` share; None takes the fitted model."""
     at_most: float | None = None
-    """A bound of our own that the number must keep, whatever was published."""
+    """A bound of our own that the number must keep, whatever was published; whether
+    it agrees with the paper is another question."""
     keep_predictions: bool = False
     """Whether to keep the predicted classes and the confusion matrix, of a curve."""
 
@@ -121,6 +124,8 @@ class Paper:
     title: str
     reference: str
     """Where it was printed."""
+    agreement: str = ""
+    """A sentence that says whose tolerances these are, the paper's or ours."""
     cells: tuple[Cell, ...]
     """Those of ``[[cell]]``, then of ``[[grid]]`` and ``[[curve]]``."""
     figures: tuple[Figure, ...] = ()
@@ -135,7 +140,7 @@ class Paper:
 _CELL_TYPES = types_in_toml(Cell)
 _FIGURE_TYPES = types_in_toml(Figure)
 _PAPER_TYPES = {
-    **dict.fromkeys(("title", "reference", "derive"), (str,)),
+    **dict.fromkeys(("title", "reference", "agreement", "derive"), (str,)),
     **dict.fromkeys(("cell", "grid", "curve", "figure"), (list,)),
     "printed": (dict,),
 }
@@ -214,6 +219,7 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         name=name,
         title=table["title"],
         reference=table["reference"],
+        agreement=table.get("agreement", ""),
         cells=tuple(_cell(cell, where) for where, cell in cells),
         figures=tuple(_figure(t, f"{file}, figure {i}") for i, t in figures),
         derive=table.get("derive", ""),
@@ -241,10 +247,13 @@ def _figure(table: dict[str, Any], where: str) -> Figure:
 
 
 def _check_numbers(table: dict[str, Any], where: str) -> None:
-    """Check ranges, and that a published value has its tolerance."""
-    if ("published" in table) != ("tolerance" in table):
+    """Check ranges, and that what was published can be compared."""
+    if "tolerance" in table and "published" not in table:
+        raise SpecError(f"{where}: tolerance has no meaning without published.")
+    if "published" in table and not {"tolerance", "at_most"} & set(table):
         raise SpecError(
-            f"{where}: published and tolerance go together; give both or neither."
+            f"{where}: published needs a tolerance, or our own limit at_most if it is "
+            "the number of another method."
         )
     if table.get("tolerance", 0) < 0:
         raise SpecError(f"{where}: tolerance = {table['tolerance']} must be >= 0.")
