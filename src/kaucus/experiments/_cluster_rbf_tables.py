@@ -12,9 +12,9 @@ import numpy as np
 
 from kaucus.evaluation import markdown_table, tunability_auc
 from kaucus.experiments._cluster_rbf_figures import draw_figures
+from kaucus.experiments._cluster_rbf_table_1 import table_1
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Paper
-from kaucus.experiments._svm_grid import load_scaled
 
 TABLE_2 = ("RBF", "mRBF", "C2", "C3", "C4", "m2", "m3", "m4")
 TABLE_3 = ("GMM2", "GMM3", "GMM4", "DPGMM2", "DPGMM3", "DPGMM4")
@@ -46,7 +46,7 @@ def derive_cluster_rbf(
     printed = {**paper.printed, **_printed_of_cells(paper)}
     claims = [*count_within(grids, printed["table_2"]), *count_winners(grids)]
     sections = ["# The paper's tables", _HOW, "\n".join(f"- {c}" for c in claims)]
-    sections += _geometry(datasets, printed["table_1"], data_home)
+    sections += table_1(datasets, printed["table_1"], data_home)
     for title, columns, value, key in _TABLES:
         sections += _section(title, columns, grids, value, printed[key])
     sections += _table_5(grids, printed["table_5"])
@@ -202,46 +202,6 @@ def _capped(records: dict[tuple[str, str], list[dict]]) -> list[str]:
         "converge there.",
         markdown_table(("data set", *labels), rows),
     ]
-
-
-def _geometry(datasets: list[str], printed, data_home: Any) -> list[str]:
-    """Lay out Table 1: rows, classes, and how far the covariances are apart."""
-    rows = []
-    for dataset in datasets:
-        X, y = load_scaled(dataset, data_home)
-        values = [X.shape[1], *sorted(np.unique(y, return_counts=True)[1].tolist())]
-        distances = cluster_distances(X)
-        both = list(zip([*values, *distances], printed[dataset], strict=True))
-        texts = [f"{a} ({b})" for a, b in both[:3]]
-        texts += [_pair(a, [b]) for a, b in both[3:]]
-        rows.append([dataset, *texts])
-    heads = ("data set", "d", "n₋", "n₊", "Σ₁, I", "Σ₂, I", "Σ₂, Σ₁", "Σ₁+Σ₂, Σ")
-    note = (
-        "Distances ‖A − B‖ / (‖A‖ + ‖B‖) of the covariances of two clusters; ours has "
-        "the smaller class, and the cluster farther from I, first."
-    )
-    return ["## Table 1: the data", note, markdown_table(heads, rows)]
-
-
-def cluster_distances(X: np.ndarray) -> list[float]:
-    """Return the last four columns of Table 1, in Frobenius norms."""
-    from sklearn.cluster import KMeans
-
-    cells = KMeans(2, n_init=10, random_state=0).fit_predict(X)
-    I = np.eye(X.shape[1])
-    pair = [np.cov(X[cells == i].T) for i in (0, 1)]
-    first, second = sorted(pair, key=lambda S: -_distance(S, I))
-    return [
-        _distance(first, I),
-        _distance(second, I),
-        _distance(second, first),
-        _distance(first + second, np.cov(X.T)),
-    ]
-
-
-def _distance(A: np.ndarray, B: np.ndarray) -> float:
-    norm = np.linalg.norm
-    return float(norm(A - B) / (norm(A) + norm(B)))
 
 
 # ---- claims ----------------------------------------------------------------------
