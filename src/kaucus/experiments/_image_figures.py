@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kaucus.experiments._confusion import class_names
 from kaucus.experiments._data import load_split
 from kaucus.experiments._figures import COLOURS, SMALL, figure_file, selected
 from kaucus.experiments._registry import build_method
@@ -65,17 +66,19 @@ def draw_confusion(
     if row is None:
         return None
     confusion = row.records[0]["confusion"]
+    names = class_names(row.cell.dataset, confusion["classes"])
     with figure_file(path, 7.5, 6.5, **SMALL, **_DPI) as canvas:
         from sklearn.metrics import ConfusionMatrixDisplay
 
         axes = canvas.add_subplot()
         shares = np.asarray(confusion["percent"])
-        ConfusionMatrixDisplay(shares, display_labels=confusion["classes"]).plot(
+        ConfusionMatrixDisplay(shares, display_labels=names).plot(
             ax=axes,
             cmap="Blues",
             values_format=".1f",
             colorbar=False,
             text_kw={"size": 9},
+            xticks_rotation=45 if max(map(len, names)) > 3 else 0,
         )
         axes.set(xlabel="predicted class", ylabel="true class")
         axes.set_title(figure.title, loc="left")

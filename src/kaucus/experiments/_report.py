@@ -8,6 +8,7 @@ from typing import Any
 
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds, markdown_table
+from kaucus.experiments._confusion import confusion_sections
 from kaucus.experiments._registry import METRICS
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Cell, Paper
@@ -141,33 +142,13 @@ def markdown_report(paper: Paper, outcome: Outcome) -> str:
         "none.",
     ]
     parts += [paper.agreement] if paper.agreement else []
-    parts += _confusions(rows)
+    parts += confusion_sections(rows, paper.printed.get("confusion", {}))
     notes = [f"- {row.label}: {row.cell.note}" for row in rows if row.cell.note]
     notes += [f"- {line}" for line in report_lines(outcome)]
     if notes:
         parts += ["## Notes", "\n".join(notes)]
     parts += ["## Machine", _machine_lines(outcome)]
     return "\n\n".join(parts) + "\n"
-
-
-def _confusions(rows: Sequence[Row]) -> list[str]:
-    """Write each confusion matrix that was kept, once for each fit."""
-    parts, seen = [], set()
-    for row in rows:
-        for record in row.records:
-            if "confusion" not in record or record["curve"] in seen:
-                continue
-            seen.add(record["curve"])
-            classes = record["confusion"]["classes"]
-            lines = [
-                [name, *(f"{share:.1f}" for share in shares)]
-                for name, shares in zip(
-                    classes, record["confusion"]["percent"], strict=True
-                )
-            ]
-            parts.append(f"## Confusion matrix in %: {row.label}")
-            parts.append(markdown_table(("true \\ predicted", *classes), lines))
-    return parts
 
 
 def _row(jobs: list, label: str, outcome: Outcome) -> Row:
