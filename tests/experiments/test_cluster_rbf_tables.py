@@ -9,6 +9,7 @@ import pytest
 from kaucus.experiments import Settings, SpecError, load_paper, run_paper
 from kaucus.experiments import _cluster_rbf_table_1 as clusters
 from kaucus.experiments import _cluster_rbf_tables as tables
+from kaucus.experiments import _cluster_rbf_values as values
 from kaucus.experiments import _svm_grid as svm_grid
 from kaucus.experiments._registry import MEASUREMENTS, look_up
 from kaucus.experiments._reproduce import DERIVATIONS, _derive
@@ -101,8 +102,8 @@ def test_the_paper_has_all_tables():
     paper = load_paper("cluster-rbf")
     assert paper.derive in DERIVATIONS
     assert len(paper.cells) == 9 * (8 + 1 + 6)
-    labels = {tables.label_of(dict(cell.params)) for cell in paper.cells}
-    assert labels == {*tables.TABLE_2, *tables.TABLE_3, tables.UNIT}
+    labels = {values.label_of(dict(cell.params)) for cell in paper.cells}
+    assert labels == {*values.TABLE_2, *values.TABLE_3, values.UNIT}
     datasets = {cell.dataset for cell in paper.cells}
     for key, width in (("table_1", 7), ("table_4", 8), ("table_5", 6), ("table_6", 8)):
         rows = paper.printed[key]
@@ -141,22 +142,36 @@ def test_nothing_has_run(tmp_path):
 
 def test_windows_of_three_gammas():
     ours, theirs = np.zeros((7, 8)), np.zeros((7, 8))
+    grids = {("d", "C2"): [ours], ("d", "RBF"): [theirs]}
     ours[1, 0] = 1.0  # in one of six windows
-    assert tables.wins([ours], [theirs]) == pytest.approx(100 / 6)
-    ours[1, 3] = 1.0  # and in three more
-    assert tables.wins([ours], [theirs]) == pytest.approx(400 / 6)
-    assert tables.wins([ours], [ours]) == 0
+    assert values.wins(grids, "d", ("C2", "RBF")) == pytest.approx([100 / 6])
+    ours[1, 3] = 1.0  # and in three more; in two of three where gamma ends at 0.1
+    assert values.wins(grids, "d", ("C2", "RBF")) == pytest.approx([400 / 6])
+    assert values.wins(grids, "d", ("C2", "RBF"), 5) == pytest.approx([100])
+    assert values.wins(grids, "d", ("C2", "C2")) == [0]
+    assert values.wins(grids, "d", ("C3", "RBF")) == []
+
+
+def test_accuracy_at_the_default_C_with_all_gammas_and_with_small_ones():
+    grids = {("d", "C2"): [GRID, GRID - 0.1]}
+    row = GRID[1]
+    found = values.best_at_default_C(grids, "d", "C2")
+    assert found == pytest.approx([row[7], row[7] - 0.1])
+    found = values.best_at_default_C(grids, "d", "C2", values.SMALL_GAMMAS)
+    assert found == pytest.approx([row[4], row[4] - 0.1])
 
 
 def test_areas_begin_at_the_worst_score_of_any_model():
     grids = {("d", x): [GRID] for x in ("RBF", "C2")} | {("d", "m2"): [GRID - 0.1]}
-    found = tables.areas(grids, "d")
-    assert found["RBF"] == pytest.approx(GRID.mean() - 0.4)
-    assert found["m2"] == pytest.approx(GRID.mean() - 0.5)
+    assert values.areas(grids, "d", "RBF") == pytest.approx([GRID.mean() - 0.4])
+    [area] = values.areas(grids, "d", "m2")
+    assert area == pytest.approx(GRID.mean() - 0.5)
+    assert values.areas(grids, "d", "m2", normalize=True) == pytest.approx([area / 0.6])
+    assert values.areas(grids, "d", "m3") == []
 
 
 def test_claims_are_counted():
-    grids = {("d", x): [GRID] for x in ("RBF", "mRBF", "C2", "m2", tables.UNIT)}
+    grids = {("d", x): [GRID] for x in ("RBF", "mRBF", "C2", "m2", values.UNIT)}
     printed = {"d": [0.9, 0.9, 0.9]}
     [line] = tables.count_within(grids, printed)
     assert "1 of 1 data sets; not: none" in line

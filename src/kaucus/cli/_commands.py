@@ -55,6 +55,11 @@ def reproduce(args: Namespace) -> int:
     """Run a paper's cells and print ours beside the published numbers."""
     if args.list:
         return _list(args.paper)
+    if args.page is not None:
+        from kaucus.experiments._overview import overview_page
+
+        print(overview_page(args.page), end="")
+        return 0
     if args.paper is None:
         known = ", ".join(list_papers())
         raise UnknownPaperError(
@@ -80,10 +85,14 @@ def reproduce(args: Namespace) -> int:
 
 
 def _list(name: str | None) -> int:
-    """Print the papers, or the cells of one."""
+    """Print the papers with their tables and figures, or the cells of one."""
     if name is None:
         for known in list_papers():
-            print(f"{known}  {load_paper(known).title}")
+            paper = load_paper(known)
+            print(f"{known}  {paper.title}")
+            for item in paper.items:
+                note = "" if item.code else f" (left out: {item.remark})"
+                print(f"    {item.name}: {item.what}{note}")
         return 0
     from kaucus.experiments._report import make_labels
 

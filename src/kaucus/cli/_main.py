@@ -83,13 +83,19 @@ def _add_reproduce(commands) -> None:
     )
     add = parser.add_argument
     add("paper", nargs="?", metavar="PAPER", help="which paper; --list shows them")
-    add("--list", action="store_true", help="list the papers, or the cells of PAPER")
+    add(
+        "--list",
+        action="store_true",
+        help="list papers, tables and figures, or PAPER's cells",
+    )
     add("--full", action="store_true", help="run the cells that take long, too")
     add("--device", metavar="D", help="where to compute: cpu, cuda, cuda:1, ...")
     add("--memory-budget", metavar="B", help="bound on memory, such as 4GiB")
     add("--seeds", type=_positive, metavar="N", help="run every cell with seeds 0..N-1")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add("--fresh", action="store_true", help="run again what is already there")
+    text = "print one page of all papers' tables and figures, with the results in DIR"
+    add("--page", metavar="DIR", help=text)
     text = "run nothing; write report and figures of the results that are there"
     add("--report-only", action="store_true", help=text)
     add(

@@ -116,6 +116,39 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Item:
+    """A table, figure or claim of the paper, as a line of the page of all papers."""
+
+    name: str
+    """As the paper calls it: ``"Table 2"``, ``"Fig. 3"``."""
+    what: str
+    """What it shows."""
+    code: str
+    """Which part of kaucus makes it; empty if it is left out, and ``remark`` says why.
+    """
+    sources: tuple[str, ...] = ()
+    """Beginnings of the ``source`` of its cells, which are compared with print."""
+    compare: str = ""
+    """Name in ``COMPARISONS`` of further numbers, made from the results."""
+    tolerance: float | None = None
+    """Largest difference of those that counts as agreement."""
+    digits: int = 3
+    """Digits of those after the point."""
+    printed: str = ""
+    """What the paper prints, where no cell has it."""
+    ours: str = ""
+    """What comes out, where no cell has it."""
+    agrees: str = ""
+    """Whether they agree, where no cell can tell."""
+    picture: str = ""
+    """File of ours in the folder of results."""
+    remark: str = ""
+    """Why it does not agree, in one line."""
+    reference: str = ""
+    """Another paper than the file's."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paper:
     """A paper: its cells and figures."""
 
@@ -135,14 +168,19 @@ class Paper:
     tables and figures from the results; empty for none."""
     printed: Mapping[str, Any] = field(default_factory=dict)
     """Published numbers for it, as the file has them."""
+    items: tuple[Item, ...] = ()
+    """Every table and figure of the paper, in its order."""
+    results: Mapping[str, str] = field(default_factory=dict)
+    """``folder`` of the committed results of a full run, and its ``device``."""
 
 
 _CELL_TYPES = types_in_toml(Cell)
 _FIGURE_TYPES = types_in_toml(Figure)
+_ITEM_TYPES = types_in_toml(Item)
 _PAPER_TYPES = {
     **dict.fromkeys(("title", "reference", "agreement", "derive"), (str,)),
-    **dict.fromkeys(("cell", "grid", "curve", "figure"), (list,)),
-    "printed": (dict,),
+    **dict.fromkeys(("cell", "grid", "curve", "figure", "item"), (list,)),
+    **dict.fromkeys(("printed", "results"), (dict,)),
 }
 _CHOICES = {
     "metric": tuple(METRICS),
@@ -224,6 +262,11 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         figures=tuple(_figure(t, f"{file}, figure {i}") for i, t in figures),
         derive=table.get("derive", ""),
         printed=table.get("printed", {}),
+        items=tuple(
+            _item(t, f"{file}, item {i}")
+            for i, t in enumerate(table.get("item", []), 1)
+        ),
+        results=table.get("results", {}),
     )
 
 
@@ -244,6 +287,14 @@ def _figure(table: dict[str, Any], where: str) -> Figure:
     check_table(table, _FIGURE_TYPES, required_fields(Figure), where)
     check_choices(table, _CHOICES, where)
     return Figure(**table)
+
+
+def _item(table: dict[str, Any], where: str) -> Item:
+    """Check one ``[[item]]``."""
+    check_table(table, _ITEM_TYPES, required_fields(Item), where)
+    if not table["code"] and not table.get("remark"):
+        raise SpecError(f"{where}: without code, remark must say why it is left out.")
+    return Item(**{**table, "sources": tuple(table.get("sources", ()))})
 
 
 def _check_numbers(table: dict[str, Any], where: str) -> None:
