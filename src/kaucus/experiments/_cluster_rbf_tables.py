@@ -54,7 +54,7 @@ def derive_cluster_rbf(
     for table in _TABLES:
         sections += _section(*table, grids, printed)
     sections += _capped(records)
-    files, lines = draw_figures(grids, output)
+    files, lines = draw_figures(records, output)
     return Derived("\n\n".join(sections), files, [*claims, *lines])
 
 

@@ -19,6 +19,7 @@ UNIT = "C2 unit"
 # The first columns of a grid: gamma from 10^-5 to 0.1.
 SMALL_GAMMAS = 5
 Grids = dict[tuple[str, str], list[np.ndarray]]
+Records = dict[tuple[str, str], list[dict]]
 
 
 def label_of(params: dict[str, Any]) -> str:
@@ -33,16 +34,16 @@ def label_of(params: dict[str, Any]) -> str:
     return {"rbf": "RBF", "mrbf": "mRBF", "local": f"m{k}"}[params["model"]]
 
 
-def gather(outcome: Outcome) -> dict[tuple[str, str], list[dict]]:
+def gather(outcome: Outcome) -> Records:
     """Return the records by data set and model, one for each seed."""
-    found: dict[tuple[str, str], list[dict]] = {}
+    found: Records = {}
     for record in outcome.results.values():
         key = (record["dataset"], label_of(record["params"]))
         found.setdefault(key, []).append(record)
     return found
 
 
-def grids_of(records: dict[tuple[str, str], list[dict]]) -> Grids:
+def grids_of(records: Records) -> Grids:
     """Return the grids of scores of records."""
     return {
         key: [np.array(r["detail"]["scores"]) for r in found]

@@ -107,6 +107,10 @@ class Figure:
     """Whether the horizontal axis is logarithmic."""
     log_y: bool = False
     """Whether the vertical axis is logarithmic."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Names of curves in the legend, by their value of ``by``; others as they are."""
+    bars: bool = False
+    """Whether the tolerances are the paper's own spread, and are drawn."""
     kind: str = "curve"
     """``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
     fit. ``"misread"``: the test images of the wrong class. ``"confusion"``: the
