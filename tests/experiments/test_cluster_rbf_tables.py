@@ -101,9 +101,10 @@ def test_a_measurement_computes_on_the_host(no_search, tmp_path):
 def test_the_paper_has_all_tables():
     paper = load_paper("cluster-rbf")
     assert paper.derive in DERIVATIONS
-    assert len(paper.cells) == 9 * (8 + 1 + 6)
+    assert len(paper.cells) == 9 * (8 + 1 + 6 + 3)
     labels = {values.label_of(dict(cell.params)) for cell in paper.cells}
-    assert labels == {*values.TABLE_2, *values.TABLE_3, values.UNIT}
+    further = {"C1", "GMM-DIAG2", "C2 radial"}
+    assert labels == {*values.TABLE_2, *values.TABLE_3, values.UNIT, *further}
     datasets = {cell.dataset for cell in paper.cells}
     for key, width in (("table_1", 7), ("table_4", 8), ("table_5", 6), ("table_6", 8)):
         rows = paper.printed[key]
@@ -192,6 +193,10 @@ def test_a_small_grid_on_real_rows(monkeypatch):
         done = svm_grid.measure_grid("uci/x", params, seed=0)
         assert np.shape(done.detail["scores"]) == (7, 8)
         assert done.value == pytest.approx(np.max(done.detail["scores"]), abs=1e-6)
+    mixture = svm_grid.make_model(
+        X, {"model": "cluster", "n_clusters": 2, "partition": "gmm-diag"}, 0
+    )
+    assert mixture.partition.covariance_type == "diag"
     with pytest.raises(ValueError, match="model='svm' must be one of"):
         svm_grid.make_model(X, {"model": "svm"}, 0)
 

@@ -26,8 +26,7 @@ def label_of(params: dict[str, Any]) -> str:
     """Return the paper's name of a model from a cell's parameters."""
     k = params.get("n_clusters", "")
     if "partition" in params:
-        kind = " diag" if params.get("covariance") == "diag" else ""
-        return f"{params['partition'].upper()}{k}{kind}"
+        return f"{params['partition'].upper()}{k}"
     if params["model"] == "cluster":
         kind = params.get("covariance", params.get("normalization"))
         return f"C{k}" + (f" {kind}" if kind in ("unit", "radial") else "")

@@ -80,7 +80,8 @@ def _line(item: Item, paper: Paper, outcome: Outcome) -> list[str]:
     found = comparisons(item, paper, outcome)
     printed, ours, agrees = _sum_up(found) if found else ("", "", "")
     if not found:
-        ours = "; ".join(_unprinted(item, outcome))
+        waits = "not run yet" if item.sources or item.compare else ""
+        ours = "; ".join(_unprinted(item, outcome)) or waits
     printed, ours = item.printed or printed, item.ours or ours
     agrees = item.agrees or agrees
     if item.picture:
@@ -169,7 +170,7 @@ def _confusion(paper: Paper, outcome: Outcome) -> list[tuple[list[float], float]
 def _misread(paper: Paper, outcome: Outcome) -> list[tuple[list[float], float]]:
     """Return how many test rows the model of a printed picture misread."""
     printed = paper.printed["misread"]
-    rows = [row for row in summarise(outcome) if row.cell.source == printed["source"]]
+    rows = [row for row in summarise(outcome) if is_printed(row.cell, printed)]
     found = [round(r["value"] * r["n_test"] / 100) for row in rows for r in row.records]
     return [(found, printed["number"])] if found else []
 
