@@ -153,6 +153,7 @@ def draw_errors(records: Sequence[dict], path: Path) -> Path:
         _draw_panel(right, done, "fit_seconds", "fit time (s)")
         left.set_ylabel("test error (%)")
         right.legend()
+        canvas.suptitle("Forest cover types: error over representatives and time")
     return path
 
 

@@ -160,6 +160,13 @@ def test_a_second_run_says_that_results_were_there(paper, capsys):
     assert "were there" not in capsys.readouterr().out
 
 
+def test_report_only_needs_neither_the_device_nor_the_data(paper, capsys):
+    paper(make_cell(dataset="mnist"))
+    command = ["reproduce", "tiny", "--device", "cuda:99", "--output", "here"]
+    assert main([*command, "--report-only"]) == 0
+    assert "not run" in capsys.readouterr().out
+
+
 def test_a_number_outside_its_tolerance_is_exit_code_1(paper):
     paper(make_cell(published=99.0, tolerance=0.1))
     assert main(["reproduce", "tiny"]) == 1

@@ -6,7 +6,11 @@ import pytest
 from kaucus.experiments import SpecError, _methods, load_paper, load_split
 from kaucus.experiments._data import load_points
 from kaucus.experiments._expand import expand_cells
-from kaucus.experiments._image_figures import draw_points
+from kaucus.experiments._image_figures import (
+    _pair_of_runs,
+    draw_points,
+    match_labels,
+)
 from kaucus.experiments._methods import ClusterRuns, PickedKernel
 from kaucus.experiments._registry import build_method
 from kaucus.experiments._report import Row
@@ -134,7 +138,12 @@ def rows_of(names):
                 method="kernel-kmeans-runs",
                 metric="clustering_accuracy",
                 source="s",
-                params={"kernel": kernel, "gamma": 0.5, "n_runs": 2},
+                params={
+                    "choose": choose,
+                    "kernel": kernel,
+                    "gamma": 0.5,
+                    "n_runs": 2,
+                },
             ),
             label="",
             values=(value,),
@@ -142,7 +151,11 @@ def rows_of(names):
             fit_seconds=0.1,
         )
         for name in names
-        for kernel, value in (("linear", 0.5), ("rbf", 0.9))
+        for kernel, choose, value in (
+            ("linear", "objective", 0.5),
+            ("linear", "accuracy", 0.6),
+            ("rbf", "accuracy", 0.9),
+        )
     ]
 
 
@@ -156,6 +169,23 @@ def test_points_are_drawn_for_the_plane_alone(tmp_path, by):
     assert path.stat().st_size > 5000
     assert draw_points(figure, [], tmp_path / "g.png") is None
     assert not (tmp_path / "g.png").exists()
+
+
+def test_k_means_is_the_linear_run_of_least_objective_and_the_best_is_no_worse():
+    pair = _pair_of_runs(rows_of(["smiley"]))
+    assert {name: row.values[0] for name, row in pair.items()} == {
+        "k-means": 0.5,
+        "rbf": 0.9,
+    }
+
+
+def test_clusters_have_the_numbers_of_the_classes_that_they_match():
+    y = np.array(["a", "a", "b", "b", "c", "c", "c"])
+    labels = np.array([7, 7, 2, 7, 4, 4, 4])
+    assert match_labels(y, labels).tolist() == [0, 0, 1, 0, 2, 2, 2]
+    extra = np.array([7, 7, 2, 2, 4, 4, 9])
+    assert match_labels(y, extra).tolist()[:6] == [0, 0, 1, 1, 2, 2]
+    assert match_labels(y, extra)[6] > 2
 
 
 def test_methods_are_estimators_enough():

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from benchmarks import solvers as bench
 from kaucus.experiments import SpecError, run_paper
 from kaucus.experiments import _runner as runner
+from kaucus.experiments._confusion import class_names, confusion_sections
 from kaucus.experiments._curves import confusion_percent, error_at
 from kaucus.experiments._figures import draw_history, select_histories
 from kaucus.experiments._image_figures import draw_confusion
@@ -137,16 +138,37 @@ def test_the_errors_are_those_of_the_test_rows(outcome):
 
 def test_bounds_of_our_own_decide(outcome):
     rows = summarise(outcome)
-    assert [row.within for row in rows] == [None, True, True, False]
+    assert [row.is_as_expected for row in rows] == [None, True, True, False]
     text = markdown_report(paper(), outcome)
-    assert "step 1: must be at most 90" in text
+    assert "yes, ≤ 90" in text
     assert text.count("## Confusion matrix") == 1
+
+
+def test_a_printed_confusion_matrix_is_beside_ours(outcome):
+    row = summarise(outcome)[-1]
+    n = len(row.records[0]["confusion"]["classes"])
+    theirs = {"percent": np.eye(n) * 50, "source": row.cell.source, "normalize": "none"}
+    assert "in brackets" not in "\n".join(confusion_sections([row], theirs))
+    theirs["normalize"] = row.cell.normalize
+    _, line, table = confusion_sections([row], theirs)
+    assert "in brackets what the paper prints" in line
+    assert table.count("(50.0)") == n
+    assert table.count("(0.0)") == n * n - n
+
+
+def test_the_printed_matrix_of_cifar10_is_whole():
+    printed = load_paper("randomized-lssvm").printed["confusion"]
+    assert np.shape(printed["percent"]) == (10, 10)
+    np.testing.assert_allclose(np.sum(printed["percent"], axis=1), 100, atol=0.3)
+    wrong = 100 - np.trace(printed["percent"]) / 10
+    assert wrong == pytest.approx(33.71, abs=0.05)
+    assert class_names("cifar10", ["0", "9"]) == ["C1 airplane", "C10 truck"]
 
 
 def test_figures_are_drawn(outcome, tmp_path):
     rows = summarise(outcome)
     figure = paper().figures[0]
-    assert list(select_histories(figure, rows)) == ["matching_pursuit, 300 rows"]
+    assert list(select_histories(figure, rows)) == ["matching_pursuit"]
     path = draw_history(figure, rows, tmp_path / "a.png")
     assert path.stat().st_size > 5000
     assert draw_confusion(figure, rows, tmp_path / "b.png").stat().st_size > 5000

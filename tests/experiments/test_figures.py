@@ -4,6 +4,9 @@ import pytest
 
 from kaucus.experiments import MissingPackageError
 from kaucus.experiments._figures import (
+    _draw_legend,
+    _draw_published,
+    _log_ticks,
     _readable_labels,
     draw_curve,
     select_curves,
@@ -47,6 +50,39 @@ def test_a_png_is_written(tmp_path, log_x):
     figure = Figure(name="f", title="T", x="C", x_label="C", log_x=log_x)
     path = draw_curve(figure, ROWS, tmp_path / "f.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_published_numbers_are_open_diamonds_with_one_entry_in_the_legend():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure as Canvas
+
+    axes = Canvas().add_subplot()
+    figure = Figure(name="f", title="T", x="C", x_label="C", bars=True)
+    for colour in ("red", "blue"):
+        axes.plot([1], [2], label=colour)
+        _draw_published(axes, figure, [10.0], ROWS[:1], color=colour)
+    _draw_legend(axes, figure)
+    markers = [c.lines[0] for c in axes.containers]
+    assert {m.get_markerfacecolor() for m in markers} == {"none"}
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts == ["red", "blue", "published ± its spread"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 4.2), (0.9, 2.6), (33, 55), (1, 80)])
+def test_a_logarithmic_axis_has_ticks_enough(low, high):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure as Canvas
+
+    axes = Canvas().add_subplot()
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    _log_ticks(axes.yaxis, low, high)
+    assert 4 <= sum(low <= tick <= high for tick in axes.get_yticks()) <= 10
+
+
+def test_curves_may_have_names_of_their_own():
+    figure = Figure(name="f", title="T", x="C", x_label="C", labels={"other": "ours"})
+    assert set(select_curves(figure, ROWS)) == {"stand-in", "ours"}
 
 
 def test_nothing_to_draw_writes_nothing(tmp_path):

@@ -1,9 +1,9 @@
-"""The report: ours, published, difference, within."""
+"""The report: ours, published, difference, agreement and our own limit."""
 
 import pytest
 
 from kaucus.evaluation import format_table
-from kaucus.experiments import Settings
+from kaucus.experiments import Settings, list_papers, load_paper
 from kaucus.experiments._report import (
     HEADERS,
     Row,
@@ -58,8 +58,10 @@ def test_the_whole_table(tmp_path):
     outcome = outcome_of(tmp_path, cells, [1.1, 1.2, 1.3, 2.5, 7.0, 6.0, None])
     text = format_table(HEADERS, report_rows(summarise(outcome)))
     assert [" ".join(line.split()) for line in text.splitlines()[2:]] == [
-        "digits, stand-in test error (%) 1.20 ± 0.10 1.1 +0.10 yes 1.50 s Table 1",
-        "digits, 100 rows, stand-in test error (%) 2.50 3 -0.50 no 1.50 s Table 2",
+        "digits, stand-in test error (%) 1.20 ± 0.10 1.1 ± 0.1 +0.10 yes 1.50 s "
+        "Table 1",
+        "digits, 100 rows, stand-in test error (%) 2.50 3 ± 0.1 -0.50 no 1.50 s "
+        "Table 2",
         "digits, 200 rows, stand-in test error (%) 7.00 – – 1.50 s nowhere",
         "digits, 300 rows, stand-in test error (%) 6.00 (1 of 2 seeds) – – 1.50 s "
         "nowhere",
@@ -67,15 +69,39 @@ def test_the_whole_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "within"), [(1.2, True), (1.0, True), (1.2001, False), (0.99, False)]
+    ("value", "agrees"), [(1.2, True), (1.0, True), (1.2001, False), (0.99, False)]
 )
-def test_the_tolerance_includes_its_end(value, within):
-    assert row([value], published=1.1, tolerance=0.1).within is within
+def test_the_tolerance_includes_its_end(value, agrees):
+    assert row([value], published=1.1, tolerance=0.1).agrees is agrees
 
 
-def test_without_a_published_value_nothing_is_within():
-    assert row([1.0]).within is None
-    assert row([], published=1.0, tolerance=0.1).within is None
+def test_without_a_published_value_nothing_agrees():
+    assert row([1.0]).agrees is None
+    assert row([1.0], at_most=2.0).agrees is None
+    assert row([], published=1.0, tolerance=0.1).agrees is None
+
+
+def test_our_own_limit_does_not_make_a_number_agree():
+    """1.05 against 0.85 ± 0.01 is no agreement, though we allow 1.10."""
+    of = row([1.05], published=0.85, tolerance=0.01, at_most=1.10)
+    assert (of.agrees, of.within_limit, of.is_as_expected) == (False, True, True)
+    of = row([0.85], published=0.85, tolerance=0.01, at_most=0.80)
+    assert (of.agrees, of.within_limit, of.is_as_expected) == (True, False, False)
+    cells = dict(zip(HEADERS, report_rows([of])[0], strict=True))
+    assert cells["agrees with the paper"] is True
+    assert cells["within our limit"] == "no, ≤ 0.8"
+
+
+def test_without_a_limit_of_ours_the_published_number_decides():
+    assert row([2.0], published=1.0, tolerance=0.1).is_as_expected is False
+    assert row([2.0]).is_as_expected is None
+
+
+def test_papers_say_whose_their_tolerances_are():
+    for name in list_papers():
+        paper = load_paper(name)
+        if any(cell.tolerance is not None for cell in paper.cells):
+            assert paper.agreement, name
 
 
 def test_the_spread_is_the_standard_deviation_over_seeds():

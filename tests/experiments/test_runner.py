@@ -160,3 +160,11 @@ def test_an_unknown_method_is_an_error_before_anything_runs(tmp_path):
     with pytest.raises(ValueError, match="'magic' is not known; use one of stand-in"):
         run(paper, tmp_path)
     assert not (tmp_path / "results.json").exists()
+
+
+def test_a_report_runs_nothing_and_forgets_nothing(tmp_path):
+    paper = make_paper(make_cell(n_train=500), make_cell(n_train=600))
+    first = make_paper(paper.cells[0])
+    run(first, tmp_path)
+    outcome, _ = run(paper, tmp_path, report_only=True, fresh=True)
+    assert [len(outcome.jobs), len(outcome.results)] == [2, 1]

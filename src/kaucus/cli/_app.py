@@ -229,7 +229,8 @@ def reproduce(
         str | None, typer.Argument(help="Which paper; --list shows them.")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the papers, or the cells of PAPER.")
+        bool,
+        typer.Option("--list", help="List papers, tables, figures; or PAPER's cells."),
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run the cells that take long, too.")
@@ -247,6 +248,18 @@ def reproduce(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Run again what is already there.")
     ] = False,
+    report_only: Annotated[
+        bool,
+        typer.Option(
+            "--report-only", help="Run nothing; write report and figures of results."
+        ),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print one page of all papers, with the results in DIR.", metavar="DIR"
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Default: kaucus-results/PAPER.", metavar="DIR"),
@@ -259,7 +272,10 @@ def reproduce(
 
     if list_:
         return _commands.list_cells(paper)
-    check_machine(device, memory_budget)
+    if page is not None:
+        return _commands.print_page(page)
+    if not report_only:  # results of another machine, perhaps
+        check_machine(device, memory_budget)
     settings = _commands.Settings(
         device=device,
         memory_budget=memory_budget,
@@ -267,6 +283,7 @@ def reproduce(
         seeds=numbers,
         full=full,
         fresh=fresh,
+        report_only=report_only,
     )
     return _commands.reproduce(paper, output, settings)
 

@@ -34,11 +34,23 @@ def reproduce(paper: str | None, output: Path | None, settings: Settings) -> int
     return done.exit_code
 
 
+def print_page(results: Path) -> int:
+    """Print one page of all papers' tables and figures."""
+    from kaucus.experiments._overview import overview_page
+
+    print(overview_page(results), end="")
+    return 0
+
+
 def list_cells(name: str | None) -> int:
-    """Print the papers, or the cells of one."""
+    """Print the papers with their tables and figures, or the cells of one."""
     if name is None:
         for known in list_papers():
-            print(f"{known}  {load_paper(known).title}")
+            paper = load_paper(known)
+            print(f"{known}  {paper.title}")
+            for item in paper.items:
+                note = "" if item.code else f" (left out: {item.remark})"
+                print(f"    {item.name}: {item.what}{note}")
         return 0
     from kaucus.experiments._report import make_labels
 

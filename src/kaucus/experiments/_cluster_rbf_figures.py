@@ -9,21 +9,22 @@ from sklearn.datasets import load_iris
 from kaucus import ClusterRBFSVC
 from kaucus.contract import MissingPackageError
 from kaucus.evaluation import TunabilityDisplay
+from kaucus.experiments._cluster_rbf_values import Grids, Records, areas, grids_of
 from kaucus.experiments._figures import (
     COLOURS,
     SMALL,
     figure_file,
 )
 
-Grids = dict[tuple[str, str], list[np.ndarray]]
 LABELS = ("RBF", "mRBF", "m2", "C2")
 
 
-def draw_figures(grids: Grids, output: Path) -> tuple[list[Path], list[str]]:
+def draw_figures(records: Records, output: Path) -> tuple[list[Path], list[str]]:
     """Draw the figures for which there are results; say why there are none."""
+    grids = grids_of(records)
     try:
         figures = (
-            draw_heat_maps(grids, "uci/australian", output / "figure-1.png"),
+            draw_heat_maps(records, "uci/australian", output / "figure-1.png"),
             draw_ellipses(output / "figure-2.png"),
             draw_curves(grids, output / "figure-3.png"),
         )
@@ -32,24 +33,36 @@ def draw_figures(grids: Grids, output: Path) -> tuple[list[Path], list[str]]:
     return [path for path in figures if path], []
 
 
-def draw_heat_maps(grids: Grids, dataset: str, path: Path) -> Path | None:
-    """Draw Fig. 1: accuracy over C and gamma, one panel for each kernel."""
-    labels = [label for label in LABELS if (dataset, label) in grids]
+def draw_heat_maps(records: Records, dataset: str, path: Path) -> Path | None:
+    """Draw Fig. 1: accuracy over C and gamma, one panel for each kernel.
+
+    A cross is where machines stopped before they converged, the larger the more.
+    """
+    labels = [label for label in LABELS if (dataset, label) in records]
     if not labels:
         return None
+    grids = grids_of(records)
     means = [np.mean(grids[dataset, label], axis=0) for label in labels]
     low, high = min(m.min() for m in means), max(m.max() for m in means)
-    with figure_file(path, 3.1 * len(labels) + 1, 3.6, **SMALL) as figure:
+    with figure_file(path, 3.1 * len(labels) + 1, 3.9, **SMALL) as figure:
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
         for ax, label, mean in zip(panels, labels, means, strict=True):
             image = ax.imshow(mean, origin="lower", vmin=low, vmax=high, cmap="viridis")
+            stopped = np.mean(
+                [r["detail"]["capped"] for r in records[dataset, label]], 0
+            )
+            down, across = np.nonzero(stopped)
+            size = 12 * stopped[down, across]  # of ten machines, at most ten
+            ax.scatter(across, down, s=size, marker="x", color="white", lw=1.2)
             ax.set_title(f"{label}{'' if label.endswith('RBF') else ' RBF'}")
             ax.set_xlabel("log₁₀ γ")
             ax.set_xticks(range(mean.shape[1]), range(-5, -5 + mean.shape[1]))
             ax.set_yticks(range(mean.shape[0]), range(-1, -1 + mean.shape[0]))
         panels[0].set_ylabel("log₁₀ C")
         figure.colorbar(image, ax=panels, label="accuracy")
-        figure.suptitle(f"Accuracy over the grid, {dataset.removeprefix('uci/')}")
+        name = dataset.removeprefix("uci/")
+        text = "×: some of ten machines did not converge, the larger the more"
+        figure.suptitle(f"Accuracy over the grid, {name} (Fig. 1). {text}")
     return path
 
 
@@ -99,7 +112,7 @@ def _draw_boundary(ax: Any, model: Any) -> None:
 
 
 def draw_curves(grids: Grids, path: Path) -> Path:
-    """Draw Fig. 3: P_f(α) of each data set."""
+    """Draw Fig. 3: P_f(α) of each data set, mean grid of the seeds."""
     datasets = list(dict.fromkeys(dataset for dataset, _ in grids))
     across = min(3, len(datasets))
     down = -(-len(datasets) // across)
@@ -111,11 +124,13 @@ def draw_curves(grids: Grids, path: Path) -> Path:
             means = [np.mean(grids[dataset, label], axis=0) for label in labels]
             lower = min((mean.min() for mean in means), default=0.0)
             for colour, label, mean in zip(COLOURS, labels, means, strict=False):
-                TunabilityDisplay.from_scores(
-                    mean, lower=lower, name=label, ax=ax, color=colour
-                )
+                display = TunabilityDisplay.from_scores(mean, lower=lower, plot=False)
+                display.auc = None  # that of Table 6 is the mean over the seeds
+                area = np.mean(areas(grids, dataset, label))
+                display.plot(ax, name=f"{label}: {area:.3f}", color=colour)
             ax.set_title(dataset.removeprefix("uci/"))
-            ax.legend(fontsize=8)
+            ax.legend(fontsize=9, title="area (Table 6)", title_fontsize=9)
+            ax.set_xlabel("accuracy α")
             ax.set_ylabel("share of the grid ≥ α")
         for ax in panels[len(datasets) :]:
             ax.set_axis_off()

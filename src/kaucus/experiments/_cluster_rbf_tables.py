@@ -10,16 +10,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table, tunability_auc
+from kaucus.evaluation import markdown_table
 from kaucus.experiments._cluster_rbf_figures import draw_figures
+from kaucus.experiments._cluster_rbf_table_1 import table_1
+from kaucus.experiments._cluster_rbf_values import (
+    TABLE_2,
+    TABLE_3,
+    UNIT,
+    VALUES,
+    WINS,
+    Grids,
+    areas,
+    best,
+    gather,
+    grids_of,
+)
 from kaucus.experiments._runner import Outcome
 from kaucus.experiments._spec import Paper
-from kaucus.experiments._svm_grid import load_scaled
-
-TABLE_2 = ("RBF", "mRBF", "C2", "C3", "C4", "m2", "m3", "m4")
-TABLE_3 = ("GMM2", "GMM3", "GMM4", "DPGMM2", "DPGMM3", "DPGMM4")
-UNIT = "C2 unit"
-Grids = dict[tuple[str, str], list[np.ndarray]]
 
 
 class Derived(NamedTuple):
@@ -36,22 +43,18 @@ def derive_cluster_rbf(
 ) -> Derived:
     """Make the tables and figures for which there are results."""
     records = gather(outcome)
-    grids = {
-        key: [np.array(r["detail"]["scores"]) for r in found]
-        for key, found in records.items()
-    }
+    grids = grids_of(records)
     datasets = list(dict.fromkeys(dataset for dataset, _ in grids))
     if not datasets:
         return Derived("", [], [])
     printed = {**paper.printed, **_printed_of_cells(paper)}
     claims = [*count_within(grids, printed["table_2"]), *count_winners(grids)]
     sections = ["# The paper's tables", _HOW, "\n".join(f"- {c}" for c in claims)]
-    sections += _geometry(datasets, printed["table_1"], data_home)
-    for title, columns, value, key in _TABLES:
-        sections += _section(title, columns, grids, value, printed[key])
-    sections += _table_5(grids, printed["table_5"])
+    sections += table_1(datasets, printed["table_1"], data_home)
+    for table in _TABLES:
+        sections += _section(*table, grids, printed)
     sections += _capped(records)
-    files, lines = draw_figures(grids, output)
+    files, lines = draw_figures(records, output)
     return Derived("\n\n".join(sections), files, [*claims, *lines])
 
 
@@ -59,25 +62,6 @@ _HOW = (
     "Ours (mean over the seeds that have run), and in brackets what the paper prints. "
     "C2 unit is C2 RBF with k(x, x) = 1, which the paper does not have."
 )
-
-
-def label_of(params: dict[str, Any]) -> str:
-    """Return the paper's name of a model from a cell's parameters."""
-    k = params.get("n_clusters", "")
-    if "partition" in params:
-        return f"{params['partition'].upper()}{k}"
-    if params["model"] == "cluster":
-        return f"C{k}" + (" unit" if params.get("normalization") == "unit" else "")
-    return {"rbf": "RBF", "mrbf": "mRBF", "local": f"m{k}"}[params["model"]]
-
-
-def gather(outcome: Outcome) -> dict[tuple[str, str], list[dict]]:
-    """Return the records by data set and model, one for each seed."""
-    found: dict[tuple[str, str], list[dict]] = {}
-    for record in outcome.results.values():
-        key = (record["dataset"], label_of(record["params"]))
-        found.setdefault(key, []).append(record)
-    return found
 
 
 def _printed_of_cells(paper: Paper) -> dict[str, dict[str, list[float]]]:
@@ -90,97 +74,52 @@ def _printed_of_cells(paper: Paper) -> dict[str, dict[str, list[float]]]:
     return rows
 
 
-# ---- values of one data set and seed ---------------------------------------------
+# ---- tables ----------------------------------------------------------------------
 
-
-def best(grid: np.ndarray) -> float:
-    """Return the best accuracy on the grid."""
-    return float(grid.max())
-
-
-def best_at_default_C(grid: np.ndarray) -> float:
-    """Return the best accuracy over gamma at C = 1, the second value of C."""
-    return float(grid[1].max())
-
-
+_ALL = (*TABLE_2, UNIT)
 _TABLES = (
-    ("Table 2: best accuracy", (*TABLE_2, UNIT), best, "table_2"),
-    ("Table 3: best accuracy with other partitions", TABLE_3, best, "table_3"),
-    ("Table 4: accuracy at C = 1", (*TABLE_2, UNIT), best_at_default_C, "table_4"),
-    ("Table 6: area under P(α)", (*TABLE_2, UNIT), None, "table_6"),
+    ("Table 2: best accuracy", _ALL, "table_2", 3),
+    ("Table 3: best accuracy with other partitions", TABLE_3, "table_3", 3),
+    ("Table 4: accuracy at C = 1", _ALL, "table_4", 3),
+    ("Table 4 with γ ≤ 0.1", _ALL, "table_4, γ ≤ 0.1", 3),
+    (
+        "Table 5: % of three neighbouring γ at C = 1 where C_k RBF is better",
+        WINS,
+        "table_5",
+        0,
+    ),
+    ("Table 5 with γ ≤ 0.1: three windows", WINS, "table_5, γ ≤ 0.1", 0),
+    ("Table 6: area under P(α)", _ALL, "table_6", 3),
+    ("Table 6, areas divided by 1 − α_min", _ALL, "table_6, normalised", 3),
 )
 
 
-def areas(grids: Grids, dataset: str) -> dict[str, float]:
-    """Return the mean area under P_f(α) of each model.
-
-    From the worst score of any model of the printed table on, seed by seed.
-    """
-    labels = [label for label in (*TABLE_2, UNIT) if (dataset, label) in grids]
-    compared = [label for label in labels if label != UNIT]
-    n_seeds = min(len(grids[dataset, label]) for label in labels)
-    rows = []
-    for s in range(n_seeds):
-        lower = min(grids[dataset, label][s].min() for label in compared)
-        rows.append(
-            [tunability_auc(grids[dataset, label][s], lower=lower) for label in labels]
-        )
-    return dict(zip(labels, np.mean(rows, axis=0).tolist(), strict=True))
-
-
-def wins(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
-    """Return in what percentage of three neighbouring gammas ours is better at C = 1.
-
-    Six windows for eight values of gamma.
-    """
-    shares = []
-    for a, b in zip(ours, theirs, strict=False):
-        n = a.shape[1] - 2
-        windows = [slice(i, i + 3) for i in range(n)]
-        shares.append(np.mean([a[1, w].max() > b[1, w].max() for w in windows]))
-    return 100 * float(np.mean(shares))
-
-
-# ---- tables ----------------------------------------------------------------------
-
-
-def _section(title: str, columns, grids: Grids, value, printed) -> list[str]:
-    rows = []
+def _section(
+    title: str, columns, name: str, digits: int, grids: Grids, printed
+) -> list:
+    """Lay out a table, ours and in brackets what is printed; say how far apart."""
+    key, value = VALUES[name]
+    rows, differences = [], []
     for dataset in dict.fromkeys(dataset for dataset, _ in grids):
-        if not any((dataset, label) in grids for label in columns):
-            continue
-        numbers = areas(grids, dataset) if value is None else {}
+        numbers = printed[key].get(dataset, [])
         row = [dataset]
-        for i, label in enumerate(columns):
-            if value is not None and (dataset, label) in grids:
-                seeds = [value(grid) for grid in grids[dataset, label]]
-                numbers[label] = float(np.mean(seeds))
-            published = printed.get(dataset, [])
-            row.append(_pair(numbers.get(label), published[i : i + 1]))
+        for i, column in enumerate(columns):
+            seeds = value(grids, dataset, column)
+            ours = float(np.mean(seeds)) if seeds else None
+            row.append(_pair(ours, numbers[i : i + 1], digits))
+            if ours is not None and i < len(numbers):
+                differences.append(abs(ours - numbers[i]))
         rows.append(row)
-    if not rows:
+    if not differences:
         return []
-    return [f"## {title}", markdown_table(("data set", *columns), rows)]
+    names = [" vs ".join(c) if isinstance(c, tuple) else c for c in columns]
+    line = f"Mean absolute difference to print: {np.mean(differences):.{digits}f}."
+    return [f"## {title}", line, markdown_table(("data set", *names), rows)]
 
 
 def _pair(ours: float | None, published: Sequence[float], digits: int = 3) -> str:
     text = "–" if ours is None else f"{ours:.{digits}f}"
     return text + (f" ({published[0]:.{digits}f})" if len(published) else "")
-
-
-def _table_5(grids: Grids, printed) -> list[str]:
-    columns = [(f"C{k}", rival) for k in (2, 3, 4) for rival in ("RBF", "mRBF")]
-    rows = []
-    for dataset in dict.fromkeys(dataset for dataset, _ in grids):
-        row = [dataset]
-        for i, (label, rival) in enumerate(columns):
-            have = (dataset, label) in grids and (dataset, rival) in grids
-            value = wins(grids[dataset, label], grids[dataset, rival]) if have else None
-            row.append(_pair(value, printed.get(dataset, [])[i : i + 1], digits=0))
-        rows.append(row)
-    heads = ("data set", *(f"{label} vs {rival}" for label, rival in columns))
-    title = "## Table 5: % of three neighbouring γ at C = 1 where C_k RBF is better"
-    return [title, markdown_table(heads, rows)]
 
 
 def _capped(records: dict[tuple[str, str], list[dict]]) -> list[str]:
@@ -204,46 +143,6 @@ def _capped(records: dict[tuple[str, str], list[dict]]) -> list[str]:
     ]
 
 
-def _geometry(datasets: list[str], printed, data_home: Any) -> list[str]:
-    """Lay out Table 1: rows, classes, and how far the covariances are apart."""
-    rows = []
-    for dataset in datasets:
-        X, y = load_scaled(dataset, data_home)
-        values = [X.shape[1], *sorted(np.unique(y, return_counts=True)[1].tolist())]
-        distances = cluster_distances(X)
-        both = list(zip([*values, *distances], printed[dataset], strict=True))
-        texts = [f"{a} ({b})" for a, b in both[:3]]
-        texts += [_pair(a, [b]) for a, b in both[3:]]
-        rows.append([dataset, *texts])
-    heads = ("data set", "d", "n₋", "n₊", "Σ₁, I", "Σ₂, I", "Σ₂, Σ₁", "Σ₁+Σ₂, Σ")
-    note = (
-        "Distances ‖A − B‖ / (‖A‖ + ‖B‖) of the covariances of two clusters; ours has "
-        "the smaller class, and the cluster farther from I, first."
-    )
-    return ["## Table 1: the data", note, markdown_table(heads, rows)]
-
-
-def cluster_distances(X: np.ndarray) -> list[float]:
-    """Return the last four columns of Table 1, in Frobenius norms."""
-    from sklearn.cluster import KMeans
-
-    cells = KMeans(2, n_init=10, random_state=0).fit_predict(X)
-    I = np.eye(X.shape[1])
-    pair = [np.cov(X[cells == i].T) for i in (0, 1)]
-    first, second = sorted(pair, key=lambda S: -_distance(S, I))
-    return [
-        _distance(first, I),
-        _distance(second, I),
-        _distance(second, first),
-        _distance(first + second, np.cov(X.T)),
-    ]
-
-
-def _distance(A: np.ndarray, B: np.ndarray) -> float:
-    norm = np.linalg.norm
-    return float(norm(A - B) / (norm(A) + norm(B)))
-
-
 # ---- claims ----------------------------------------------------------------------
 
 
@@ -253,7 +152,7 @@ def count_within(grids: Grids, printed, tolerance: float = 0.02) -> list[str]:
     datasets = [d for d in printed if all((d, x) in grids for x in labels)]
     for dataset in datasets:
         for label, number in zip(labels, printed[dataset], strict=False):
-            ours = np.mean([best(grid) for grid in grids[dataset, label]])
+            ours = np.mean(best(grids, dataset, label))
             if abs(ours - number) > tolerance + 1e-9:
                 others.setdefault(dataset, []).append(f"{label} {ours - number:+.3f}")
     names = "; ".join(f"{d} ({', '.join(x)})" for d, x in others.items()) or "none"
@@ -275,7 +174,7 @@ def count_winners(grids: Grids) -> list[str]:
         ]
         winners = []
         for dataset in datasets:
-            found = areas(grids, dataset)
+            found = {x: np.mean(areas(grids, dataset, x)) for x in needed}
             if found[label] > max(found[rival] for rival in rivals):
                 winners.append(dataset)
         names = ", ".join(winners) or "none"

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kaucus.contract import require
 from kaucus.experiments._registry import METRICS
 from kaucus.experiments._report import Row
@@ -23,6 +25,8 @@ STYLE = {
     "legend.frameon": False,
     "figure.dpi": 150,
 }
+# A published number, in every figure: open, so that ours is seen through it.
+PUBLISHED = {"fmt": "D", "ms": 11, "mfc": "none", "mew": 1.8, "capsize": 4}
 # For figures of many panels.
 SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
 
@@ -90,8 +94,7 @@ def draw_curve(
             spread = [row.spread or 0.0 for row in of_curve]
             style = {"color": colour, "marker": "o", "lw": 2, "capsize": 3}
             axes.errorbar(xs, means, yerr=spread, label=name, **style)
-            label = f"{name}, published ± tolerance"
-            _draw_published(axes, xs, of_curve, label, color=colour, alpha=0.8)
+            _draw_published(axes, figure, xs, of_curve, color=colour)
         axes.set_title(figure.title, loc="left")
         axes.set_xlabel(figure.x_label)
         axes.set_ylabel(METRICS[of_curve[0].cell.metric].label)
@@ -102,7 +105,7 @@ def draw_curve(
             axes.set_xticks(ticks, _readable_labels(ticks))
         axes.set_ylim(bottom=0)
         axes.grid(axis="y", alpha=0.25)
-        axes.legend()
+        _draw_legend(axes, figure)
     return path
 
 
@@ -114,26 +117,35 @@ def select_curves(
     for row in selected(figure, rows):
         x = row.cell.value_of(figure.x)
         if x is not None:
-            curves.setdefault(str(row.cell.value_of(figure.by)), []).append((x, row))
+            name = str(row.cell.value_of(figure.by))
+            curves.setdefault(figure.labels.get(name, name), []).append((x, row))
     return {name: sorted(p, key=lambda xr: xr[0]) for name, p in curves.items()}
 
 
-def _draw_published(axes, xs, rows: Sequence[Row], label: str, **style: Any) -> None:
-    """Draw the published numbers among the rows as open markers."""
+def _draw_published(axes, figure: Figure, xs, rows: Sequence[Row], color: str) -> None:
+    """Draw the published numbers of a curve as open diamonds of its colour."""
     pairs = zip(xs, (row.cell for row in rows), strict=True)
     printed = [(x, cell) for x, cell in pairs if cell.published is not None]
     if printed:
         axes.errorbar(
             [x for x, _ in printed],
             [cell.published for _, cell in printed],
-            yerr=[cell.tolerance for _, cell in printed],
-            fmt="D",
-            ms=8,
-            mfc="white",
-            capsize=4,
-            label=label,
-            **style,
+            yerr=[cell.tolerance or 0 for _, cell in printed] if figure.bars else None,
+            color=color,
+            label="_published",
+            zorder=5,
+            **PUBLISHED,
         )
+
+
+def _draw_legend(axes, figure: Figure, title: str = "") -> None:
+    """Draw the legend, with one entry for all published numbers."""
+    handles, labels = axes.get_legend_handles_labels()
+    if any(c.get_label() == "_published" for c in axes.containers):
+        text = "published ± its spread" if figure.bars else "published"
+        handles.append(axes.errorbar([], [], color="black", **PUBLISHED))
+        labels.append(text)
+    axes.legend(handles, labels, title=title or None)
 
 
 def _readable_labels(xs: Sequence[float]) -> list[str]:
@@ -156,46 +168,69 @@ def draw_history(
         return None
     with figure_file(path) as canvas:
         axes = canvas.add_subplot()
-        for colour, (name, errors) in zip(itertools.cycle(COLOURS), histories.items()):
-            steps = range(1, len(errors) + 1)
-            marker = "o" if len(steps) <= 30 else None
-            axes.plot(steps, errors, color=colour, marker=marker, label=name)
-        shown = selected(figure, rows)
-        at_steps = [row.cell.at_step for row in shown]
-        _draw_published(axes, at_steps, shown, "published ± tolerance", color="black")
+        for colour, (name, of_curve) in zip(
+            itertools.cycle(COLOURS), histories.items()
+        ):
+            _draw_errors(axes, name, of_curve[0], colour)
+            at_steps = [row.cell.at_step for row in of_curve]
+            _draw_published(axes, figure, at_steps, of_curve, color=colour)
         axes.set_title(figure.title, loc="left")
         axes.set_xlabel(figure.x_label)
         axes.set_ylabel("test error (%)")
         _scale_axes(axes, figure)
         axes.grid(alpha=0.25)
-        axes.legend()
+        shown = [row.records[0]["n_train"] for of in histories.values() for row in of]
+        sizes = [f"{n:,}" for n in dict.fromkeys(shown)]
+        _draw_legend(axes, figure, f"{' and '.join(sizes)} rows")
     return path
 
 
-def select_histories(figure: Figure, rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Return the errors of each fit that the figure shows, by its name."""
-    found: dict[str, list[float]] = {}
+def _draw_errors(axes, name: str, row: Row, colour: str) -> None:
+    """Draw the error after each step: mean of the seeds, and a band over them."""
+    n_steps = min(len(record["errors"]) for record in row.records)
+    errors = [record["errors"][:n_steps] for record in row.records]
+    steps = range(1, n_steps + 1)
+    marker = "o" if n_steps <= 30 else None
+    style = {"color": colour, "marker": marker, "lw": 1.2}
+    axes.plot(steps, np.mean(errors, axis=0), label=name, **style)
+    if len(errors) > 1:
+        low, high = np.min(errors, axis=0), np.max(errors, axis=0)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0)
+
+
+def select_histories(figure: Figure, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the cells of each fit that the figure shows, by its name."""
+    found: dict[str, list[Row]] = {}
     for row in selected(figure, rows):
-        record = row.records[0]
-        if "errors" in record:
+        if "errors" in row.records[0]:
             value = row.cell.value_of(figure.by)
             name = value if isinstance(value, str) else f"{figure.by} = {value:,}"
-            found.setdefault(f"{name}, {record['n_train']:,} rows", record["errors"])
+            found.setdefault(figure.labels.get(name, name), []).append(row)
     return found
 
 
 def _scale_axes(axes, figure: Figure) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
+    """Make axes logarithmic where asked, with enough ticks to read numbers off."""
     if figure.log_x:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
+        _log_ticks(axes.xaxis, *axes.get_xlim())
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     if figure.log_y:
         axes.set_yscale("log")
-        # 1, 2, 5, 10 ...: a curve within one decade needs them, and two decades have
-        # no room for more.
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter("{x:g}")
+        _log_ticks(axes.yaxis, *axes.get_ylim())
+
+
+def _log_ticks(axis, low: float, high: float) -> None:
+    """Label the fewer numbers of a decade, the more decades there are."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    decades = math.log10(high / low)
+    subs = (1, 2, 5)
+    if decades < 0.9:
+        subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    if decades < 0.35:
+        subs = (1, 1.1, 1.2, 1.3, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")

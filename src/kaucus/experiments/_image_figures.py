@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kaucus.evaluation import clustering_accuracy
+from kaucus.experiments._confusion import class_names
 from kaucus.experiments._data import load_split
 from kaucus.experiments._figures import COLOURS, SMALL, figure_file, selected
 from kaucus.experiments._registry import build_method
@@ -65,17 +67,19 @@ def draw_confusion(
     if row is None:
         return None
     confusion = row.records[0]["confusion"]
+    names = class_names(row.cell.dataset, confusion["classes"])
     with figure_file(path, 7.5, 6.5, **SMALL, **_DPI) as canvas:
         from sklearn.metrics import ConfusionMatrixDisplay
 
         axes = canvas.add_subplot()
         shares = np.asarray(confusion["percent"])
-        ConfusionMatrixDisplay(shares, display_labels=confusion["classes"]).plot(
+        ConfusionMatrixDisplay(shares, display_labels=names).plot(
             ax=axes,
             cmap="Blues",
             values_format=".1f",
             colorbar=False,
             text_kw={"size": 9},
+            xticks_rotation=45 if max(map(len, names)) > 3 else 0,
         )
         axes.set(xlabel="predicted class", ylabel="true class")
         axes.set_title(figure.title, loc="left")
@@ -94,8 +98,8 @@ def draw_points(
     """Draw the data sets of two features, one column of panels for each.
 
     With ``by = "dataset"`` there is one row of panels: the classes. Otherwise there
-    are two: the clusters of the cell whose parameter ``by`` is ``"linear"``, and those
-    of the other cell of the largest value.
+    are two: the clusters of k-means, which is the linear kernel's run of the least
+    objective, and those of the kernel whose best run agrees best with the classes.
     """
     chosen: dict[str, list[Row]] = {}
     for row in selected(figure, rows):
@@ -123,23 +127,51 @@ def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
     split = load_split(cell.dataset, data_home=data_home)
     X, y, name = split.X_train, split.y_train, cell.dataset.split("/")[-1]
     if figure.by == "dataset":
-        _scatter(panels[0], X, y, name)
+        _scatter(panels[0], X, np.unique(y, return_inverse=True)[1], name)
         return
-    linear = [row for row in rows if row.cell.value_of(figure.by) == "linear"]
-    others = [row for row in rows if row not in linear]
-    best = max(others or linear, key=lambda row: row.mean or 0.0)
-    for panel, row in zip(panels, [*linear[:1], best], strict=False):
+    for panel, (kind, row) in zip(panels, _pair_of_runs(rows).items(), strict=False):
         method = build_method(row.cell.method, row.cell.params, seed=row.cell.seeds[0])
-        title = f"{name}, {row.cell.value_of(figure.by)}: {row.mean:.3f}"
-        _scatter(panel, X, method.fit(X, y).predict(X), title)
+        labels = method.fit(X, y).predict(X)
+        title = f"{name}, {kind}: {clustering_accuracy(y, labels):.3f}"
+        _scatter(panel, X, match_labels(y, labels), title)
 
 
-def _scatter(panel, X: np.ndarray, labels: Any, title: str) -> None:
-    for number, label in enumerate(np.unique(labels)):
-        points = X[np.asarray(labels) == label]
+def _pair_of_runs(rows: list[Row]) -> dict[str, Row]:
+    """Return the cell of k-means and that of the best kernel, by what to call them."""
+    found = {}
+    for row in rows:
+        if _choice(row) == ("linear", "objective"):
+            found["k-means"] = row
+    runs = [row for row in rows if row.cell.value_of("choose") == "accuracy"]
+    best = max(runs, key=lambda row: row.values[0])
+    return found | {str(best.cell.value_of("kernel")): best}
+
+
+def _choice(row: Row) -> tuple[Any, Any]:
+    return row.cell.value_of("kernel"), row.cell.value_of("choose")
+
+
+def match_labels(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return for each row the number of the class that its cluster agrees best with.
+
+    Clusters beyond the number of classes have further numbers.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    classes, own = np.unique(y), np.unique(labels)
+    shared = [[np.sum((labels == a) & (y == c)) for c in classes] for a in own]
+    matched = dict(zip(own, range(len(classes), len(classes) + len(own)), strict=True))
+    pairs = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
+    matched |= {own[i]: int(j) for i, j in pairs}
+    return np.array([matched[label] for label in labels])
+
+
+def _scatter(panel, X: np.ndarray, numbers: np.ndarray, title: str) -> None:
+    """Draw points in the colour of their number."""
+    for number in np.unique(numbers):
+        points = X[numbers == number]
         colour = COLOURS[number % len(COLOURS)]
         panel.scatter(points[:, 0], points[:, 1], s=5, color=colour, linewidths=0)
     panel.set_title(title, loc="left")
     panel.set_aspect("equal", adjustable="datalim")
-    panel.set_xticks([])
-    panel.set_yticks([])
+    panel.locator_params(nbins=4)

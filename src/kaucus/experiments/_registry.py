@@ -50,7 +50,8 @@ METRICS: dict[str, Metric] = {
 PREPROCESSING: dict[str, list[Any]] = {
     "unit": [UnitNormalizer()],  # eq. 61-62
     "fourier-1d": [FourierFeatures(fft="1d")],  # eq. 69-75
-    "fourier-2d": [FourierFeatures((28, 28), fft="2d", power=1.0)],
+    "fourier-2d-root": [FourierFeatures((28, 28), fft="2d")],
+    "fourier-2d": [FourierFeatures((28, 28), fft="2d", power=1.0)],  # ours: no root
     "window-unit": [GaussianWindow((3, 32, 32)), UnitNormalizer()],  # 76, 61-62
     "window-fourier-1d": [GaussianWindow((3, 32, 32)), FourierFeatures(fft="1d")],
 }
@@ -60,6 +61,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "ls-svm": LSSVMClassifier,
     "kmeans-kernel": pixel_classifier,
     "kmeans-kernel, all rows": pixel_classifier,
+    "FFT as printed, 1-D": fourier_classifier,
+    "FFT as printed, 2-D": fourier_classifier,
     "FFT, kmeans-kernel": fourier_classifier,
     "FFT, kmeans-kernel, all rows": fourier_classifier,
     "patches, kmeans-kernel": patch_classifier,

@@ -52,6 +52,8 @@ class Settings:
     """Whether to run the long cells too."""
     fresh: bool = False
     """Whether to run again what is already there."""
+    report_only: bool = False
+    """Whether to run nothing, and only report the results that are there."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,12 @@ def run_paper(
     chosen = [cell for cell in paper.cells if settings.full or not cell.full]
     jobs = plan_jobs(chosen, settings)
     store = ResultStore(Path(output) / RESULTS_FILE)
-    if settings.fresh:
+    if settings.fresh and not settings.report_only:
         store.discard([job.key for job in jobs])
     run = Run(settings, methods, describe_machine(gpu=gpu))
     waiting = {job.key: job for job in jobs if job.key not in store.results}
+    if settings.report_only:
+        waiting = {}
     outcome = Outcome(
         jobs,
         store,

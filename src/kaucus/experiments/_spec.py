@@ -44,7 +44,9 @@ class Cell:
     published: float | None = None
     """The printed number; None if there is none."""
     tolerance: float | None = None
-    """Largest distance from ``published`` that counts as reproduced."""
+    """Largest distance from ``published`` that counts as agreement: the spread that the
+    paper prints or, where it prints none, ours; ``Paper.agreement`` says which. None
+    if ``published`` is of another method, with which ours need not agree."""
     seeds: tuple[int, ...] = (0,)
     """One run for each."""
     full_seeds: tuple[int, ...] = ()
@@ -65,7 +67,8 @@ class Cell:
     """The number is read off after this step of an iterative fit, which all cells of a
     ``[[curve]]`` share; None takes the fitted model."""
     at_most: float | None = None
-    """A bound of our own that the number must keep, whatever was published."""
+    """A bound of our own that the number must keep, whatever was published; whether
+    it agrees with the paper is another question."""
     keep_predictions: bool = False
     """Whether to keep the predicted classes and the confusion matrix, of a curve."""
 
@@ -104,12 +107,49 @@ class Figure:
     """Whether the horizontal axis is logarithmic."""
     log_y: bool = False
     """Whether the vertical axis is logarithmic."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Names of curves in the legend, by their value of ``by``; others as they are."""
+    bars: bool = False
+    """Whether the tolerances are the paper's own spread, and are drawn."""
     kind: str = "curve"
     """``"curve"``: a point for each cell. ``"history"``: a line over the steps of each
     fit. ``"misread"``: the test images of the wrong class. ``"confusion"``: the
     confusion matrix; these two need ``keep_predictions``. ``"points"``: the selected
     data sets of the plane; see ``draw_points``. ``"patches"``: filters, responses and
     the hardest pictures of a model of patches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A table, figure or claim of the paper, as a line of the page of all papers."""
+
+    name: str
+    """As the paper calls it: ``"Table 2"``, ``"Fig. 3"``."""
+    what: str
+    """What it shows."""
+    code: str
+    """Which part of kaucus makes it; empty if it is left out, and ``remark`` says why.
+    """
+    sources: tuple[str, ...] = ()
+    """Beginnings of the ``source`` of its cells, which are compared with print."""
+    compare: str = ""
+    """Name in ``COMPARISONS`` of further numbers, made from the results."""
+    tolerance: float | None = None
+    """Largest difference of those that counts as agreement."""
+    digits: int = 3
+    """Digits of those after the point."""
+    printed: str = ""
+    """What the paper prints, where no cell has it."""
+    ours: str = ""
+    """What comes out, where no cell has it."""
+    agrees: str = ""
+    """Whether they agree, where no cell can tell."""
+    picture: str = ""
+    """File of ours in the folder of results."""
+    remark: str = ""
+    """Why it does not agree, in one line."""
+    reference: str = ""
+    """Another paper than the file's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +161,8 @@ class Paper:
     title: str
     reference: str
     """Where it was printed."""
+    agreement: str = ""
+    """A sentence that says whose tolerances these are, the paper's or ours."""
     cells: tuple[Cell, ...]
     """Those of ``[[cell]]``, then of ``[[grid]]`` and ``[[curve]]``."""
     figures: tuple[Figure, ...] = ()
@@ -130,14 +172,19 @@ class Paper:
     tables and figures from the results; empty for none."""
     printed: Mapping[str, Any] = field(default_factory=dict)
     """Published numbers for it, as the file has them."""
+    items: tuple[Item, ...] = ()
+    """Every table and figure of the paper, in its order."""
+    results: Mapping[str, str] = field(default_factory=dict)
+    """``folder`` of the committed results of a full run, and its ``device``."""
 
 
 _CELL_TYPES = types_in_toml(Cell)
 _FIGURE_TYPES = types_in_toml(Figure)
+_ITEM_TYPES = types_in_toml(Item)
 _PAPER_TYPES = {
-    **dict.fromkeys(("title", "reference", "derive"), (str,)),
-    **dict.fromkeys(("cell", "grid", "curve", "figure"), (list,)),
-    "printed": (dict,),
+    **dict.fromkeys(("title", "reference", "agreement", "derive"), (str,)),
+    **dict.fromkeys(("cell", "grid", "curve", "figure", "item"), (list,)),
+    **dict.fromkeys(("printed", "results"), (dict,)),
 }
 _CHOICES = {
     "metric": tuple(METRICS),
@@ -214,10 +261,16 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
         name=name,
         title=table["title"],
         reference=table["reference"],
+        agreement=table.get("agreement", ""),
         cells=tuple(_cell(cell, where) for where, cell in cells),
         figures=tuple(_figure(t, f"{file}, figure {i}") for i, t in figures),
         derive=table.get("derive", ""),
         printed=table.get("printed", {}),
+        items=tuple(
+            _item(t, f"{file}, item {i}")
+            for i, t in enumerate(table.get("item", []), 1)
+        ),
+        results=table.get("results", {}),
     )
 
 
@@ -240,11 +293,22 @@ def _figure(table: dict[str, Any], where: str) -> Figure:
     return Figure(**table)
 
 
+def _item(table: dict[str, Any], where: str) -> Item:
+    """Check one ``[[item]]``."""
+    check_table(table, _ITEM_TYPES, required_fields(Item), where)
+    if not table["code"] and not table.get("remark"):
+        raise SpecError(f"{where}: without code, remark must say why it is left out.")
+    return Item(**{**table, "sources": tuple(table.get("sources", ()))})
+
+
 def _check_numbers(table: dict[str, Any], where: str) -> None:
-    """Check ranges, and that a published value has its tolerance."""
-    if ("published" in table) != ("tolerance" in table):
+    """Check ranges, and that what was published can be compared."""
+    if "tolerance" in table and "published" not in table:
+        raise SpecError(f"{where}: tolerance has no meaning without published.")
+    if "published" in table and not {"tolerance", "at_most"} & set(table):
         raise SpecError(
-            f"{where}: published and tolerance go together; give both or neither."
+            f"{where}: published needs a tolerance, or our own limit at_most if it is "
+            "the number of another method."
         )
     if table.get("tolerance", 0) < 0:
         raise SpecError(f"{where}: tolerance = {table['tolerance']} must be >= 0.")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import minmax_scale
 
@@ -52,9 +53,10 @@ def measure_grid(
     """Return the best accuracy on the grid, and in ``detail`` all of it.
 
     ``dataset`` is ``"uci/NAME"``. ``params`` has the ``model`` ("rbf", "mrbf",
-    "cluster" or "local"), and may have ``n_clusters``, ``partition``,
-    ``normalization``, ``max_iter``, ``n_folds`` and ``scaling``. The seed shuffles the
-    folds and starts the partition.
+    "cluster" or "local"), and may have ``n_clusters``, ``partition`` (also "gmm-diag",
+    a mixture of diagonal covariances), ``covariance``, ``normalization``,
+    ``max_iter``, ``n_folds`` and ``scaling``. The seed shuffles the folds and starts
+    the partition.
     """
     params = dict(params)
     X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
@@ -98,6 +100,10 @@ def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> 
 def make_model(X: np.ndarray, params: dict[str, Any], seed: int) -> Any:
     """Return the kernel or classifier behind the paper's name of a model."""
     options = {key: value for key, value in params.items() if key != "model"}
+    if options.get("partition") == "gmm-diag":
+        options["partition"] = GaussianMixture(
+            options["n_clusters"], covariance_type="diag", n_init=10, random_state=seed
+        )
     model = params["model"]
     if model not in MODELS:
         raise ValueError(f"model={model!r} must be one of {list(MODELS)}.")
