@@ -19,7 +19,7 @@ from kaucus import (
     LSSVMRegressorCV,
 )
 from kaucus.backend import dtype_name, to_numpy
-from kaucus.kernels import MappedKernel
+from kaucus.kernels import MappedKernel, RowMap
 from tests.arrays import array, assert_close
 
 QUICK = {"max_steps": 1, "kernel": "rbf", "random_state": 0}
@@ -351,3 +351,12 @@ def test_widths_of_several_kernels_are_refused():
     X, y = some_numbers(60)
     with pytest.raises(ValueError, match="kernel='auto' chooses among several"):
         LSSVMRegressorCV(gammas=[0.1, 1.0]).fit(X, y)
+
+
+def test_where_no_metric_helps_the_words_say_so():
+    X, y = some_numbers(120)
+    options = {"kernel": "rbf", "learn_metric": True, "C": 1.0, "random_state": 0}
+    model = KMeansKernelRegressor(**options).fit(X, y)
+    assert "column 1" in model.explain()
+    model.kernel_ = MappedKernel(model.kernel_.kernel, RowMap.identity(6))
+    assert "all columns count alike" in model.explain()

@@ -158,6 +158,8 @@ class LearnedImportances:
         if not self._has_metric:
             return ""
         shares = self.kernel_.row_map.importances()
+        if np.ptp(shares) < 1e-9:
+            return " No metric was better than none: all columns count alike."
         first = np.argsort(-shares, kind="stable")[:3]
         names = getattr(
             self, "feature_names_in_", [f"column {c}" for c in range(len(shares))]
