@@ -25,7 +25,7 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed-demo ## fit a model, compare it with SVC, draw a picture
 	$(BIN)/kaucus demo
 
-test: $(VENV)/.installed-test ## run the test suite, six to seven minutes on two cores
+test: $(VENV)/.installed-test ## run the test suite, five minutes on two cores
 	$(PYTEST)
 
 test-all: $(VENV)/.installed-test ## the same, and the long tests

@@ -206,6 +206,7 @@ def test_grid_search_over_C_and_kernel_objects(iris):
     assert len(set(search.cv_results_["mean_test_score"])) > 1
 
 
+@pytest.mark.slow
 def test_grid_search_in_other_processes_gives_the_same(iris):
     X, y = iris
     grid = {"kernel": [Gaussian(0.5), Exponential(0.5)]}

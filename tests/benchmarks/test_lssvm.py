@@ -1,6 +1,7 @@
 """The benchmark's tables and records; nothing is timed here."""
 
 import numpy as np
+import pytest
 from benchmarks._runner import Settings, Step, run_step, unit_rows
 
 from benchmarks import lssvm as bench
@@ -34,6 +35,7 @@ def test_ratios_are_theirs_over_ours_of_the_same_rows_and_precision():
     assert rows[3][-3:] == ["–", "–", "–"]
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_visibly_skipped():
     head = {"rows": 10, "contender": "ghost", "dtype": "float64"}
     step = Step("contenders", "ghost", dict, (), head, ("no_such_library",))

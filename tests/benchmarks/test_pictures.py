@@ -43,6 +43,7 @@ def test_rows_are_written_and_the_best_way_is_run_again(small, tmp_path):
         assert all(len(row) == len(table.headers) for row in table.rows)
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_leaves_the_others(small, tmp_path, monkeypatch, capsys):
     def fail(name, options, sizes, data_home):
         raise RuntimeError("out of memory")

@@ -63,6 +63,7 @@ def test_a_step_that_fails_is_recorded_and_the_others_run(tmp_path, capsys):
     assert "SKIPPED: crashed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_step_runs_in_a_process_of_its_own():
     assert runner.run_step(Step("squares", "a step", square, (5,)), {}) == [square(5)]
 

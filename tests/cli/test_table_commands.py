@@ -274,6 +274,7 @@ def test_report_writes_a_page_and_a_card(capsys):
 # ---- a terminal --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("pexpect") is None or sys.platform == "win32",
     reason="pexpect drives a terminal",

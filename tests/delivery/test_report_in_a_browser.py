@@ -14,9 +14,12 @@ webdriver = pytest.importorskip("selenium.webdriver")
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None or DRIVER is None, reason="Chromium and its driver are not here"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        BROWSER is None or DRIVER is None, reason="Chromium and its driver are not here"
+    ),
+]
 WIDTHS = {"phone": 390, "desktop": 1100}
 
 

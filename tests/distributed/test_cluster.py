@@ -24,6 +24,7 @@ GIVEN = {
 }
 # A cluster of processes closes its sockets when it likes, and minds a busy machine.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:Creating scratch directories"),
 ]

@@ -247,6 +247,7 @@ def test_parts_of_the_rows_learn_a_metric_too():
     assert model.score(new, labels) > 0.85
 
 
+@pytest.mark.slow
 def test_rows_that_are_read_in_blocks_give_the_same_model():
     """A budget too small for a mapped copy: blocks are mapped whenever needed."""
     X, y = some_numbers(3000, 40)

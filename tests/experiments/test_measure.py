@@ -34,6 +34,7 @@ def test_the_description_fits_into_json_and_names_versions():
     assert {"numpy", "scipy", "scikit-learn"} <= set(machine["versions"])
 
 
+@pytest.mark.slow
 def test_the_description_does_not_import_torch():
     assert not run_isolated(torch_is_loaded_by_the_description).result
 

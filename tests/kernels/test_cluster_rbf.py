@@ -67,7 +67,7 @@ def kernel_of(kind, rng, normalization="unit", gamma=0.6):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_equals_the_theorem(xp, dtype, rng, rows, kind, normalization):
-    X, Y = rows[0].astype(dtype), rows[1].astype(dtype)
+    X, Y = rows[0][:12].astype(dtype), rows[1][:9].astype(dtype)
     kernel = kernel_of(kind, rng, normalization)
 
     def one_pair(x, y):

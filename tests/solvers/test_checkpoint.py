@@ -386,6 +386,7 @@ for k, function in enumerate(kernels):
 """
 
 
+@pytest.mark.slow
 def test_a_function_as_kernel_survives_a_new_process(tmp_path):
     root = Path(__file__).parents[2]
     paths = [str(root), str(Path(kaucus.__file__).parents[1])]

@@ -70,6 +70,7 @@ def assert_same(streamed, whole, atol):
             assert_close(got, expected, rtol=0, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_fits_the_same(solver, like):
     X, Y = problem()
@@ -98,6 +99,7 @@ def test_single_rows_and_a_kernel_in_double(solver, like):
         assert_same(*results, 2e-3 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cg", "kaczmarz_mp", "block_descent"])
 def test_what_is_not_kept_travels_again(solver, like):
     """A budget for a part of the matrix: the rest is computed in every step."""

@@ -107,6 +107,7 @@ def test_the_same_seed_gives_the_same_blocks(xp, solver):
     assert not same_bits(a.solution.dual_coef, other.solution.dual_coef)
 
 
+@pytest.mark.slow
 @each_solver
 def test_held_out_values_are_those_of_a_fit_without_the_rows(xp, solver):
     X, K, Y = data()
