@@ -73,7 +73,7 @@ def steps(settings: Settings) -> list[Step]:
 
 
 def make_model(contender: str, setting: Any, regression: bool) -> Any:
-    """Return a contender with a setting of what sets its time."""
+    """Return a model with one value of the parameter that determines its fit time."""
     if contender == "kaucus":
         import kaucus
 
@@ -96,7 +96,7 @@ def made_rows(n_train: int = MADE_ROWS) -> of_tables.Split:
 
 
 def made_signal(X: np.ndarray) -> np.ndarray:
-    """Return what the made targets are without their noise."""
+    """Return the made targets without their noise."""
     return np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.abs(X[:, 3]) + X[:, 4] ** 2 / 2
 
 

@@ -70,7 +70,7 @@ class HostRows:
         return replace(self, function=function, width=width)
 
     def of_block(self, block: Any) -> Any:
-        """Return a block of rows as it is to be used."""
+        """Return a block of rows with ``function``, if there is one, applied to it."""
         return block if self.function is None else self.function(block)
 
     def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:

@@ -1,7 +1,7 @@
-"""A fitted model as an ONNX model: which precision, which outputs, which road.
+"""Export of a fitted model to ONNX: its precision, its outputs, and who converts it.
 
-Estimators of ours are written down by ourselves; pipelines with scikit-learn's parts by
-skl2onnx, which is told of ours.
+Estimators of this package are converted here; pipelines with scikit-learn's parts by
+skl2onnx, with which converters for ours are registered.
 """
 
 from collections.abc import Iterable

@@ -87,7 +87,7 @@ class Kernel(ABC):
         return x_rows, x_rows if Y is None else self.prepare(Y, shift)
 
     def shift_of(self, X: Array, Y: Array) -> Array | None:
-        """Return what is taken off all rows, (d,), or None."""
+        """Return the row that is subtracted from all rows, (d,), or None."""
         return None
 
     def prepare(self, X: Array, shift: Array | None) -> Any:

@@ -123,11 +123,10 @@ class MappedFold(NamedTuple):
 
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
         """Return the decision values of the judging rows for each C, (r, c, t)."""
+        K = kernel(self.judging, self.columns)
         if not self.is_exact and len(Cs) > _FEW_CS:
-            K = kernel(self.judging, self.columns)
             return to_numpy(self.model(kernel).values(K, Cs))
         solve = self._exact if self.is_exact else self._on_columns
-        K = kernel(self.judging, self.columns)
         values = [
             K @ astype(fit.dual_coef, "float64") + fit.intercept
             for fit in solve(kernel, Cs)
@@ -136,9 +135,9 @@ class MappedFold(NamedTuple):
 
     def _exact(self, kernel: Kernel, Cs: Sequence[float]) -> Iterator[LSSVMSolution]:
         """Yield the LS-SVM of all learning rows for each C."""
-        K, _, Y, weight, *_ = kernel(self.rows), *self.fold
+        K, fold = kernel(self.rows), self.fold
         for C in Cs:
-            yield solve_ls_svm(K, Y, C=float(C), sample_weight=weight)
+            yield solve_ls_svm(K, fold.Y, C=float(C), sample_weight=fold.weight)
 
     def _on_columns(
         self, kernel: Kernel, Cs: Sequence[float]

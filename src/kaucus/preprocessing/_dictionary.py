@@ -259,7 +259,7 @@ class PatchDictionary(ImageTransformer):
         return out
 
     def _check_numbers(self) -> None:
-        """Check what a number or a name is wrong of before any work."""
+        """Check the parameters that are numbers or names, before any work."""
         checks = {
             "n_filters": (is_integer, 1, "a whole number, 1 or more"),
             "pooling": (is_integer, 1, "a whole number, 1 or more"),
@@ -292,7 +292,7 @@ class PatchDictionary(ImageTransformer):
 
 
 def _empty(X: Array, how: PictureFeatures, n_bytes: int) -> Array:
-    """Return room for the features of all pictures, where these are."""
+    """Return an empty array for the features of all pictures, on their device."""
     xp, dtype = array_namespace(X), np.dtype(how.dtype)
     shape = (X.shape[0], n_bytes // dtype.itemsize)
     return xp.empty(shape, dtype=getattr(xp, how.dtype), device=device_of(X))

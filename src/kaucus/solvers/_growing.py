@@ -96,7 +96,7 @@ def residual_hardness(values: Array, targets: Array) -> Array:
 
 
 def random_hardness(rng: np.random.Generator) -> Hardness:
-    """Return what takes rows at random."""
+    """Return a hardness that orders rows at random."""
     return lambda values, targets: as_like(rng.random(values.shape[0]), values)
 
 

@@ -104,7 +104,7 @@ class Validation(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Who is told of each step."""
+    """Functions that are called after each step of an iterative solver."""
 
     callback: Callback | None = None
     validate: Callable[[Array, Array], float] | None = None
