@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
 from kaucus.machines import (
     NumberTargets,
+    Problem,
     _picture_search,
     _pictures,
     one_vs_rest_targets,
@@ -54,8 +55,8 @@ def test_the_exact_fit_solves_the_system_of_all_pictures(digits, combine, mirror
 def test_leave_one_out_is_that_of_refits(digits):
     X, y, *_ = digits
     targets = _pictures_targets(y[:40])
-    plan = _plan(X[:40], y[:40])
-    model = _pictures.fit_pictures(X[:40], targets, plan, np.random.default_rng(0))
+    plan, problem = _plan(X[:40], y[:40]), Problem.of(X[:40], targets, None)
+    model = _pictures.fit_pictures(problem, plan, np.random.default_rng(0))
     K = model.kernel(X[:40]).astype(float)
     Y = targets.columns()
     for k in (0, 7, 39):
@@ -112,9 +113,8 @@ def test_fewer_representatives_are_random_ones_and_hard_ones(digits):
 def test_rows_that_are_left_out_are_no_representatives(digits):
     X, y, *_ = digits
     plan = _plan(X, y)._replace(n_representatives=120)
-    model = _pictures.fit_pictures(
-        X, _pictures_targets(y), plan, np.random.default_rng(0)
-    )
+    problem = Problem.of(X, _pictures_targets(y), None)
+    model = _pictures.fit_pictures(problem, plan, np.random.default_rng(0))
     assert len(model.rows) > 60  # hard ones too
     assert not set(model.unseen_rows) & set(model.rows)
     assert len(model.unseen_rows) == len(model.solution.loo_decision) == 20

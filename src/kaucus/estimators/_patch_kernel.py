@@ -3,9 +3,16 @@
 import numpy as np
 
 from kaucus.backend import to_numpy
-from kaucus.estimators._patch_kernel_base import PatchKernelBase
+from kaucus.estimators._patch_kernel_base import PatchKernelBase, with_weight
 from kaucus.estimators._predictions import ClassifierPredictions, RegressorPredictions
-from kaucus.machines import ClassTargets, NumberTargets, all_classes
+from kaucus.estimators._validation import check_weights, weights_with_classes
+from kaucus.machines import (
+    ClassTargets,
+    NumberTargets,
+    Problem,
+    all_classes,
+    of_rows,
+)
 from kaucus.solvers import classification_score
 
 
@@ -93,6 +100,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         dictionary="random",
         whitening=0.1,
         n_representatives=None,
+        class_weight=None,
         device=None,
         precision="auto",
         memory_budget=None,
@@ -112,13 +120,14 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         self.dictionary = dictionary
         self.whitening = whitening
         self.n_representatives = n_representatives
+        self.class_weight = class_weight
         self.device = device
         self.precision = precision
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
 
         Parameters
@@ -127,6 +136,9 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
             Each row is a flattened picture, of numbers of any type; uint8 is best.
         y : array-like of shape (n_samples,)
             Labels of any one type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal pictures. Of pictures of weight 0 no
+            patch is drawn either; where there are some, the others are copied.
 
         Returns
         -------
@@ -134,13 +146,20 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         """
         self._check_parameters()
         X, indices = self._validate_labels(X, y)
-        targets = ClassTargets(indices, len(self.classes_), lambda weight, _: weight)
-        model = self._learn(X, targets)
-        loo, unseen = model.solution.loo_decision, indices[model.unseen_rows]
-        self._calibrate(loo, unseen, None)
+        weight = check_weights(sample_weight, X)
+        targets = ClassTargets(indices, len(self.classes_), self._weights)
+        problem = with_weight(Problem.of(X, targets, weight))
+        model = self._learn(problem)
+        loo, rows = model.solution.loo_decision, model.unseen_rows
+        labels, judged = problem.targets.values[rows], of_rows(problem.fit_weight, rows)
+        self._calibrate(loo, labels, judged)
         values = all_classes(to_numpy(loo))
-        self.loo_score_ = classification_score(values, unseen, "accuracy").value
+        self.loo_score_ = classification_score(values, labels, "accuracy", judged).value
         return self
+
+    def _weights(self, weight, indices):
+        """Return the weights of pictures times those of their classes."""
+        return weights_with_classes(weight, self.class_weight, self.classes_, indices)
 
 
 class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
@@ -224,7 +243,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
 
         Parameters
@@ -233,6 +252,9 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
             Each row is a flattened picture, of numbers of any type.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 counts as two equal pictures. Of pictures of weight 0 no
+            patch is drawn either; where there are some, the others are copied.
 
         Returns
         -------
@@ -240,9 +262,14 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         """
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
-        model = self._learn(X, NumberTargets(Y, 1))
-        unseen = Y[model.unseen_rows]
+        weight = check_weights(sample_weight, X)
+        problem = with_weight(Problem.of(X, NumberTargets(Y, 1), weight))
+        model = self._learn(problem)
+        unseen = problem.targets.values[model.unseen_rows]
+        judged = of_rows(problem.fit_weight, model.unseen_rows)
         squares = (to_numpy(model.solution.loo_decision) - unseen) ** 2
-        spread = np.maximum(unseen.var(axis=0), 1e-300)
-        self.loo_score_ = float(np.mean(1 - squares.mean(axis=0) / spread))
+        spread = (unseen - np.average(unseen, axis=0, weights=judged)) ** 2
+        lost = np.average(squares, axis=0, weights=judged)
+        spread = np.maximum(np.average(spread, axis=0, weights=judged), 1e-300)
+        self.loo_score_ = float(np.mean(1 - lost / spread))
         return self

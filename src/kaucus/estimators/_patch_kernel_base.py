@@ -45,6 +45,7 @@ from kaucus.machines import (
     PICTURE_GAMMAS,
     PictureModel,
     PicturePlan,
+    Problem,
     fit_pictures,
     picture_decision_values,
 )
@@ -161,14 +162,14 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
     # Draws the patches, and knows the shape of pictures.
     _dictionary_class = PatchDictionary
 
-    def _learn(self, X, targets) -> PictureModel:
+    def _learn(self, problem: Problem) -> PictureModel:
         """Fit on the device; store the pictures, the coefficients, what was chosen."""
-        rng = generator_from(self.random_state)
+        rng, X = generator_from(self.random_state), problem.rows
         rows = rows_for_device(X, self.device, self.memory_budget)
         precision = resolve_precision(self.precision, rows)
         plan = self._plan(X, rows, precision, rng)
         with products_in("tf32" if precision == "float16" else None):
-            model = fit_pictures(rows, targets, plan, rng)
+            model = fit_pictures(problem._replace(rows=rows), plan, rng)
         kernel, chosen = model.kernel, model.chosen
         self.kernel_, self.gamma_, self.C_ = kernel, kernel.gamma, model.C
         self.mirror_, self.pooling_ = chosen["mirror"], chosen["cells"]
@@ -307,6 +308,12 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def with_weight(problem: Problem) -> Problem:
+    """Return the problem of the pictures whose weight is above zero."""
+    present = problem.present()
+    return problem if len(present) == problem.n else problem.part(present)
 
 
 def _is_auto(value) -> bool:

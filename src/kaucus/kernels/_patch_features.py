@@ -108,20 +108,30 @@ def filter_blocks(
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
-def moments_of(phi: Array, n_cells: int, *, paired: bool = False) -> Moments:
+def moments_of(
+    phi: Array,
+    n_cells: int,
+    *,
+    paired: bool = False,
+    sample_weight: np.ndarray | None = None,
+) -> Moments:
     """Return the moments of features, (n, cells · 2 · m), summed in float64.
 
     With filters in pairs, those of pictures and mirror images.
     """
     xp, n = array_namespace(phi), phi.shape[0]
+    weight, total = sample_weight, n
+    if weight is not None:
+        weight, total = as_like(weight, phi, dtype=dtype_name(phi)), weight.sum()
     sums = squares = 0.0
     first = phi[:1, :]  # near the mean: squares keep their digits
     for rows in row_blocks(n, 1, _SUM_ROWS):
         shifted = phi[rows, :] - first
-        sums = sums + astype(xp.sum(shifted, axis=0), "float64")
-        squares = squares + astype(xp.sum(shifted**2, axis=0), "float64")
-    mean = to_numpy(sums / n)
-    variance = to_numpy(squares / n) - mean**2
+        counted = shifted if weight is None else shifted * weight[rows, None]
+        sums = sums + astype(xp.sum(counted, axis=0), "float64")
+        squares = squares + astype(xp.sum(counted * shifted, axis=0), "float64")
+    mean = to_numpy(sums / total)
+    variance = to_numpy(squares / total) - mean**2
     constant = variance <= 1e-12 + 1e-6 * mean**2
     inverse = np.where(constant, 0.0, np.where(constant, 1.0, variance) ** -0.5)
     shape = (n_cells**2, 2, -1)

@@ -182,6 +182,7 @@ def learn_distances(
     budget: int,
     keep: FeatureBlocks | None = None,
     tell: Callable[[int, int], object] | None = None,
+    sample_weight: np.ndarray | None = None,
 ) -> tuple[list[Array], Part]:
     """Return squared distances of pictures over σ², (n, n), and moments of features.
 
@@ -197,6 +198,8 @@ def learn_distances(
         Where the blocks of standardised features are put, if they are wanted.
     tell : callable, default=None
         ``tell(n_done, n_all)``; each block of filters counts all pictures.
+    sample_weight : array of shape (n,), default=None
+        Weights of the pictures in the moments.
 
     Returns
     -------
@@ -225,7 +228,8 @@ def learn_distances(
             phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
             n_done += n
             if group.moments is None:
-                found.append(moments_of(phi, group.n_cells, paired=how.paired))
+                options = {"paired": how.paired, "sample_weight": sample_weight}
+                found.append(moments_of(phi, cells, **options))
                 moments = found[-1].of_filters(slice(None))
             else:
                 moments = group.moments.of_filters(which)

@@ -28,6 +28,7 @@ from kaucus.machines._targets import (
     NumberTargets,
     all_classes,
     left_out_shares,
+    of_rows,
     one_vs_rest_targets,
 )
 from kaucus.machines._tuning import (
@@ -62,6 +63,7 @@ __all__ = [
     "enough_rows",
     "fit_represented",
     "left_out_shares",
+    "of_rows",
     "one_vs_rest_targets",
     "only_scaled",
     "search_metric",

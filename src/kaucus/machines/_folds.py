@@ -15,6 +15,7 @@ import numpy as np
 from kaucus.backend import Array, as_like, astype, dense_rows, to_numpy
 from kaucus.kernels import Kernel, RowMap, resolve_gamma
 from kaucus.machines._problem import Problem
+from kaucus.machines._targets import of_rows
 from kaucus.solvers import (
     LSSVMSolution,
     RowData,
@@ -214,7 +215,7 @@ def judge(
     values = [mapped.values(mapped.kernel(family, factor), Cs) for mapped in folds]
     values = np.concatenate(values)
     losses = losses_of(values, numbers)
-    table = np.average(losses, axis=0, weights=_some(weight, numbers))
+    table = np.average(losses, axis=0, weights=of_rows(weight, numbers))
     table = np.where(np.isfinite(table), table, np.inf)
     c = int(np.argmin(table))
     return Judged(float(table[c]), losses[:, c], factor, float(Cs[c]), table)
@@ -230,7 +231,3 @@ def gains(new: Judged, old: Judged, weight: np.ndarray | None) -> bool:
     mean = np.average(falls, weights=shares)
     variance = np.average((falls - mean) ** 2, weights=shares)
     return bool(mean > _ERRORS * np.sqrt(variance / len(falls)))
-
-
-def _some(weight: np.ndarray | None, numbers: np.ndarray) -> np.ndarray | None:
-    return None if weight is None else weight[numbers]

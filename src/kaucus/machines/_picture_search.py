@@ -24,7 +24,15 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels import FilterGroup, add_gaussian, learn_distances
-from kaucus.machines._targets import ClassTargets, Targets, all_classes
+from kaucus.machines._problem import Problem
+from kaucus.machines._targets import (
+    ClassTargets,
+    Targets,
+    all_classes,
+    left_out_shares,
+    of_rows,
+    output_spread,
+)
 from kaucus.pictures import FilterBank, PictureFeatures, PixelRange
 from kaucus.solvers import fit_temperature, softmax, solve_ls_svm
 
@@ -84,16 +92,25 @@ def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
 class Judge:
     """Leave-one-out losses of some of the pictures, and what is chosen by them."""
 
-    def __init__(self, X, targets, plan, budget, order):
-        self.X, self.targets, self.plan = X, targets, plan
+    def __init__(self, problem: Problem, plan: PicturePlan, budget: int, order):
+        self.X, self.targets = problem.rows, problem.targets
+        self.problem, self.plan = problem, plan
         self.budget, self.order = budget, order
         self.few, self.filters, self.many = (
-            _SEARCHED_GPU if on_gpu(X) else _SEARCHED_CPU
+            _SEARCHED_GPU if on_gpu(self.X) else _SEARCHED_CPU
         )
         # Three matrices: distances, the kernel and its factor, in float64 at most.
         most = max(math.isqrt(budget // 48), 20)
         self.few, self.many = (min(k, most, len(order)) for k in (self.few, self.many))
         self.results: list[dict] = []
+
+    def weights_of(self, rows: np.ndarray, like: Array) -> dict[str, Array | None]:
+        """Return the weights of rows in a system, and the shares to leave out."""
+        weight, fit_weight = self.problem[2:4]
+        return {
+            "sample_weight": as_like(of_rows(fit_weight, rows), like),
+            "left_out": as_like(left_out_shares(of_rows(weight, rows)), like),
+        }
 
     def structure(self) -> dict:
         """Choose mirror, threshold, cells and power, each in its turn."""
@@ -105,23 +122,27 @@ class Judge:
         gamma = _nearest(self.plan.gammas, FIRST_GAMMA)
         # At the best of three C: at a fixed one, what is smoother would look better.
         Cs = sorted({_nearest(self.plan.Cs, FIRST_C / k) for k in (1, 3, 10)})
-        X = take_rows(self.X, self.order[: self.few])
+        rows = self.order[: self.few]
+        counts, weight = (of_rows(part, rows) for part in self.problem[2:4])
+        X = take_rows(self.X, rows)
         some = slice(0, -(-self.filters // len(self.plan.banks)))
         banks = [bank.part(some) for bank in self.plan.banks]
 
         def losses(trial: dict) -> np.ndarray:
             how = features_for(self.plan, trial)
             parts = make_parts(banks, trial["cells"], self.plan.combine)
-            found = [learn_distances(X, how, part, self.budget)[0] for part in parts]
+            options = {"budget": self.budget, "sample_weight": weight}
+            found = [learn_distances(X, how, part, **options)[0] for part in parts]
             D = list(itertools.chain.from_iterable(found))
             tell()
-            return min(self._losses(D, [(gamma, C) for C in Cs], trial), key=np.mean)
+            found = self._losses(D, [(gamma, C) for C in Cs], trial)
+            return min(found, key=lambda losses: np.average(losses, weights=weight))
 
         least = losses(chosen)
         for name, values in open_ones.items():
             for value in values[1:]:
                 trial = {**chosen, name: value}
-                if _is_better(found := losses(trial), least):
+                if _is_better(found := losses(trial), least, counts, weight):
                     least, chosen = found, trial
         return chosen
 
@@ -139,7 +160,8 @@ class Judge:
         def best(pairs) -> tuple[float, float]:
             new = [pair for pair in pairs if pair not in known]
             for pair, found in zip(new, self._losses(D, new, {}), strict=True):
-                known[pair] = float(np.mean(found))
+                weight = of_rows(self.problem.fit_weight, self.order[:n])
+                known[pair] = float(np.average(found, weights=weight))
                 tell()
             return min(pairs, key=lambda pair: known[pair])
 
@@ -149,40 +171,65 @@ class Judge:
     def _losses(self, D: list[Array], pairs, chosen: dict) -> Iterator[np.ndarray]:
         """Yield the leave-one-out losses of the first pictures, for each γ and C."""
         xp, rows = array_namespace(D[0]), self.order[: D[0].shape[0]]
-        columns = self.targets.columns()[rows]
+        columns, fit_weight = self.targets.columns()[rows], self.problem.fit_weight
 
         def left_out(pair: tuple[float, float]) -> np.ndarray:
             K, (gamma, C) = None, pair
             for part in D:
                 K = add_gaussian(K, xp.asarray(part, copy=True), gamma, len(D))
             Y, n = as_like(columns, K), len(rows)
-            found = solve_ls_svm(K, Y, C=C, n_leave_one_out=n, overwrite_K=True)
+            weights = self.weights_of(rows, K)
+            found = solve_ls_svm(
+                K, Y, C=C, n_leave_one_out=n, overwrite_K=True, **weights
+            )
             return to_numpy(found.loo_decision)
 
         # A thread for each: BLAS's own threads wait for each other by spinning.
         workers = min(n_workers(D[0]), len(pairs))
         found = map_blocks(left_out, pairs, workers=workers)
         for (gamma, C), values in zip(pairs, found, strict=True):
-            losses = _row_losses(self.targets, values, rows)
-            loss = float(np.mean(losses))
+            losses = _row_losses(self.targets, values, rows, fit_weight)
+            loss = float(np.average(losses, weights=of_rows(fit_weight, rows)))
             self.results.append({**chosen, "gamma": gamma, "C": C, "loss": loss})
             yield losses
 
 
-def _row_losses(targets: Targets, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the loss of each row: log-loss of its class, or squared error."""
+def _row_losses(
+    targets: Targets,
+    values: np.ndarray,
+    rows: np.ndarray,
+    weight: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the loss of each row: log-loss of its class, or squared error.
+
+    ``weight`` is of all rows of ``targets``.
+    """
     if not isinstance(targets, ClassTargets):
-        unit = np.maximum(targets.values.std(axis=0), 1e-300)
+        unit = output_spread(targets.values, weight)
         return np.mean(((values - targets.values[rows]) / unit) ** 2, axis=1)
     decision, labels = all_classes(values), targets.values[rows]
-    p = softmax(decision, fit_temperature(decision, labels))
+    temperature = fit_temperature(decision, labels, of_rows(weight, rows))
+    p = softmax(decision, temperature)
     return -np.log(np.maximum(p[np.arange(len(rows)), labels], 1e-300))
 
 
-def _is_better(losses: np.ndarray, than: np.ndarray) -> bool:
-    """Tell whether losses of the same rows are less, by twice the standard error."""
+def _is_better(
+    losses: np.ndarray,
+    than: np.ndarray,
+    counts: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+) -> bool:
+    """Tell whether losses of the same rows are less, by twice the standard error.
+
+    ``counts`` is how many rows each stands for, ``weight`` the same times the weight of
+    its class. So a row that counts twice is two rows.
+    """
+    counts = np.ones(len(losses)) if counts is None else counts
+    weight = counts if weight is None else weight
     gains = than - losses
-    return float(np.mean(gains)) > 2 * float(np.std(gains)) / math.sqrt(len(gains))
+    mean = float(np.average(gains, weights=weight))
+    squares = float(np.sum(weight**2 / counts * (gains - mean) ** 2))
+    return mean > 2 * math.sqrt(squares) / float(np.sum(weight))
 
 
 def _nearest(values: Sequence[float], wanted: float) -> float:

@@ -34,8 +34,8 @@ from kaucus.machines._picture_search import (
     features_for,
     make_parts,
 )
-from kaucus.machines._problem import UNSEEN_ROWS
-from kaucus.machines._targets import Targets
+from kaucus.machines._problem import UNSEEN_ROWS, Problem
+from kaucus.machines._targets import of_rows
 from kaucus.solvers import (
     Hardness,
     LSSVMSolution,
@@ -70,20 +70,20 @@ class PictureModel(NamedTuple):
 
 
 def fit_pictures(
-    X: Array, targets: Targets, plan: PicturePlan, rng: np.random.Generator
+    problem: Problem, plan: PicturePlan, rng: np.random.Generator
 ) -> PictureModel:
     """Choose what is left open, and fit a least-squares SVM with a kernel of patches.
 
     Parameters
     ----------
-    X : array or HostRows of shape (n, d)
-        Pictures, of numbers of any type.
-    targets : ClassTargets or NumberTargets
+    problem : Problem
+        Its rows are pictures, of numbers of any type; their weights are above zero.
     plan : PicturePlan
     rng : Generator
     """
+    X = problem.rows
     budget, order = resolve_budget(plan.memory_budget, X), rng.permutation(X.shape[0])
-    judge = Judge(X, targets, plan, budget, order)
+    judge = Judge(problem, plan, budget, order)
     chosen = judge.structure()
     release_freed_memory()
     parts = make_parts(plan.banks, chosen["cells"], plan.combine)
@@ -106,14 +106,17 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
     # Distances of all parts at once, if there is room; else each a second time.
     n_matrices = len(parts) * (1 + kernel.how.paired)
     together = _ENTRY_CPU * len(order) ** 2 * n_matrices <= budget
-    seen = rows if together else take_rows(judge.X, order[: judge.many])
+    n_seen = len(order) if together else judge.many
+    seen = rows if together else take_rows(judge.X, order[:n_seen])
+    weight = of_rows(judge.problem.fit_weight, order)
+    seen_weight = of_rows(weight, np.arange(n_seen))
     kept = KeptFeatures()
     if together and kernel.feature_bytes(len(order)) <= budget // KEPT_SHARE:
         kept.parts = [[] for _ in parts]
     keep = kept.parts or [None] * len(parts)
     tell = _each_percent(judge.plan.progress("picture, for a block of filters"))
     found = [
-        learn_distances(seen, kernel.how, part, budget, of_part, tell)
+        learn_distances(seen, kernel.how, part, budget, of_part, tell, seen_weight)
         for part, of_part in zip(parts, keep, strict=True)
     ]
     gamma, C = judge.width([D for matrices, _ in found for D in matrices])
@@ -123,13 +126,16 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
         if not together:
             del matrices
             matrices, with_moments = learn_distances(
-                rows, kernel.how, part, budget, tell=tell
+                rows, kernel.how, part, budget, tell=tell, sample_weight=weight
             )
         K = kernel.add_part(K, matrices)
         learned.append(with_moments)
     n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
     Y = as_like(judge.targets.columns()[order], K)
-    solution = solve_ls_svm(K, Y, C=C, n_leave_one_out=n_unseen, overwrite_K=True)
+    weights = judge.weights_of(order, K)
+    solution = solve_ls_svm(
+        K, Y, C=C, n_leave_one_out=n_unseen, overwrite_K=True, **weights
+    )
     kernel = replace(kernel, parts=tuple(learned))
     unseen = order[-n_unseen:]
     return PictureModel(kernel, C, {}, [], order, solution, unseen, kept)
@@ -156,14 +162,17 @@ def _fit_on_representatives(kernel: PatchKernel, judge: Judge) -> PictureModel:
     first, rest = order[: max(m // 2, 1)], m - max(m // 2, 1)
     unseen = order[len(first) :][-min(UNSEEN_ROWS, max(n // 10, 20)) :]
     Z = take_rows(X, first)
-    found = [learn_distances(Z, kernel.how, part, budget) for part in kernel.parts]
+    fit_weight = judge.problem.fit_weight
+    options = {"budget": budget, "sample_weight": of_rows(fit_weight, first)}
+    found = [learn_distances(Z, kernel.how, part, **options) for part in kernel.parts]
     gamma, C = judge.width([D for matrices, _ in found for D in matrices])
     learned = tuple(part for _, part in found)
     del found
     # A half of the budget for the features of a block of filters.
     half = budget_to_have(budget // 2, X)
     kernel = replace(kernel, parts=learned, gamma=gamma, memory_budget=half)
-    hardness = judge.targets.hardness(None, Z, np.random.default_rng(0))["residual"]
+    rng = np.random.default_rng(0)  # not used: of several ways, the one for residuals
+    hardness = judge.targets.hardness(fit_weight, Z, rng)["residual"]
     grown = solve_with_hard_rows(
         kernel,
         X,
@@ -175,6 +184,7 @@ def _fit_on_representatives(kernel: PatchKernel, judge: Judge) -> PictureModel:
         loo_rows=unseen,
         memory_budget=half,
         callback=plan.progress("picture"),
+        **judge.weights_of(np.arange(n), X),
     )
     kernel = replace(kernel, memory_budget=plan.memory_budget)
     rows = np.concatenate([first, grown.rows])

@@ -69,7 +69,7 @@ class ClassTargets(NamedTuple):
         """Return columns and the loss by which kernels and C are compared."""
 
         def loss(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return log_losses(values, self.values[rows], _some(weight, rows))
+            return log_losses(values, self.values[rows], of_rows(weight, rows))
 
         return self.columns(), loss
 
@@ -77,14 +77,17 @@ class ClassTargets(NamedTuple):
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
     ) -> np.ndarray:
         """Return the log-loss of each of some rows by c models, (r, c)."""
-        return log_losses_of_rows(values, self.values[rows], _some(weight, rows))
+        return log_losses_of_rows(values, self.values[rows], of_rows(weight, rows))
 
     def score(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
     ) -> float:
         """Return minus the log-loss of the decision values of some rows, (r, t)."""
         return classification_score(
-            all_classes(values), self.values[rows], "neg_log_loss", _some(weight, rows)
+            all_classes(values),
+            self.values[rows],
+            "neg_log_loss",
+            of_rows(weight, rows),
         ).value
 
     def hardness(
@@ -125,7 +128,7 @@ class NumberTargets(NamedTuple):
 
     def search(self, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
         """Return columns by whose squared errors kernels and C are compared."""
-        return self.values / _spread(self.values, weight), None
+        return self.values / output_spread(self.values, weight), None
 
     def losses(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
@@ -134,26 +137,26 @@ class NumberTargets(NamedTuple):
 
         ``values`` and targets are in units of each output's spread.
         """
-        targets = self.values[rows] / _spread(self.values, weight)
+        targets = self.values[rows] / output_spread(self.values, weight)
         return np.mean((values - targets[:, None, :]) ** 2, axis=2)
 
     def score(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
     ) -> float:
         """Return minus the mean squared error of predictions of some rows, (r, t)."""
-        unit = _spread(self.values, weight)
+        unit = output_spread(self.values, weight)
         return regression_score(
             values / unit,
             self.values[rows] / unit,
             "neg_mean_squared_error",
-            _some(weight, rows),
+            of_rows(weight, rows),
         ).value
 
     def hardness(
         self, weight: np.ndarray | None, like: Array, rng: np.random.Generator
     ) -> Mapping[str, Hardness]:
         """Return the ways to order rows of which some are to be representatives."""
-        unit = as_like(_spread(self.values, weight), like)
+        unit = as_like(output_spread(self.values, weight), like)
         return {
             "residual": lambda values, targets: residual_hardness(
                 values / unit, targets / unit
@@ -199,7 +202,7 @@ def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.nda
     """
     s = np.ones(len(Y)) if weight is None else weight
     centred = Y - np.average(Y, axis=0, weights=s)
-    scaled = centred / _spread(Y, s)
+    scaled = centred / output_spread(Y, s)
     _, directions = np.linalg.eigh(scaled.T @ (s[:, None] * scaled))
     first = directions[:, -1] * (1 if directions[0, -1] >= 0 else -1)
     order, groups = np.unique(scaled @ first, return_inverse=True)
@@ -209,12 +212,13 @@ def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.nda
     return np.unique(bins, return_inverse=True)[1][groups]
 
 
-def _spread(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def output_spread(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Return the standard deviation of each output; 1 for a constant."""
     mean = np.average(Y, axis=0, weights=weight)
     spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
     return np.where(spread > 0, spread, 1.0)
 
 
-def _some(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+def of_rows(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """Return the values, such as weights, of some rows; None where there are none."""
     return None if values is None else values[rows]
