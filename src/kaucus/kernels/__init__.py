@@ -20,7 +20,12 @@ from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
 from kaucus.kernels._operator import KernelOperator
 from kaucus.kernels._partition import NearestCenter, cell_numbers
 from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
-from kaucus.kernels._patch_kernel import PatchKernel, add_gaussian, learn_distances
+from kaucus.kernels._patch_kernel import (
+    KeepingPatchKernel,
+    PatchKernel,
+    add_gaussian,
+    learn_distances,
+)
 from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
 from kaucus.kernels._radial import Cauchy, Exponential, Gaussian, Laplacian
 from kaucus.kernels._resolve import (
@@ -51,6 +56,7 @@ __all__ = [
     "MahalanobisRBF",
     "MappedKernel",
     "NearestCenter",
+    "KeepingPatchKernel",
     "PatchKernel",
     "Polynomial",
     "Precomputed",

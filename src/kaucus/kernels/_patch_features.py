@@ -76,6 +76,10 @@ class KeptFeatures:
 
     def __init__(self) -> None:
         self.parts: list[FeatureBlocks] | None = None
+        self.pictures: Array | None = None
+        """Those that they are of, where somebody asks."""
+        self.n_rows = 0
+        """How many other pictures the blocks of filters are sized for."""
 
     def are_with(self, X: Array) -> bool:
         """Tell whether there are any, in the library and place of ``X``."""
@@ -91,7 +95,7 @@ class KeptFeatures:
         return sum(phi.shape[0] * phi.shape[1] * itemsize(phi) for *_, phi in blocks)
 
     def __getstate__(self) -> dict:
-        return {"parts": None}
+        return {"parts": None, "pictures": None, "n_rows": 0}
 
 
 def filter_blocks(

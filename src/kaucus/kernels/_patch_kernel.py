@@ -18,7 +18,7 @@ features.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from kaucus.kernels._base import UnitDiagonalKernel
 from kaucus.kernels._distances import Rows
 from kaucus.kernels._patch_features import (
     FeatureBlocks,
+    KeptFeatures,
     Moments,
     Part,
     feature_norms,
@@ -150,6 +151,40 @@ class PatchKernel(UnitDiagonalKernel):
                 D = D + feature_norms(phi - mirrored_features(phi, part[k].n_cells))
             to_mirror = to_mirror + xp.exp(-self.gamma / 2 / _total(part) * D)
         return (one + astype(to_mirror / len(self.parts), dtype)) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class KeepingPatchKernel(PatchKernel):
+    """The same kernel, which keeps the features of the Y of its last call.
+
+    For k(X, Y) of one block of X after the other: the features of Y are made once,
+    where a quarter of the budget holds them.
+
+    Parameters
+    ----------
+    how : PictureFeatures
+    parts : tuple of tuples of FilterGroup
+    gamma : float
+    memory_budget : int, str or None, default=None
+    """
+
+    kept: KeptFeatures = field(init=False, default_factory=KeptFeatures)
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        if Y is None:
+            return super().__call__(X)
+        if Y is not self.kept.pictures or X.shape[0] > self.kept.n_rows:
+            self._keep(Y, X.shape[0], resolve_budget(self.memory_budget, X))
+        if self.kept.parts is None:
+            return super().__call__(X, Y)
+        return self.of_features(X, self.kept.parts)
+
+    def _keep(self, Y: Array, n_rows: int, budget: int) -> None:
+        kept, n = self.kept, n_rows + Y.shape[0]
+        kept.parts, kept.pictures, kept.n_rows = None, Y, n_rows
+        if self.feature_bytes(Y.shape[0]) <= budget // 4:
+            found = (self.blocks_of(Y, part, budget, n) for part in self.parts)
+            kept.parts = [list(blocks) for blocks in found]
 
 
 def add_gaussian(K: Array | None, D: Array, gamma: float, n_parts: int) -> Array:

@@ -12,14 +12,11 @@ from kaucus.machines._metric import (
 )
 from kaucus.machines._metric_search import MetricOptions
 from kaucus.machines._partial import PartialFit
-from kaucus.machines._picture_search import ALTERNATIVES, PicturePlan
+from kaucus.machines._picture_plan import PictureModel, PicturePlan
+from kaucus.machines._picture_search import ALTERNATIVES
 from kaucus.machines._picture_search import CS as PICTURE_CS
 from kaucus.machines._picture_search import GAMMAS as PICTURE_GAMMAS
-from kaucus.machines._pictures import (
-    PictureModel,
-    fit_pictures,
-    picture_decision_values,
-)
+from kaucus.machines._pictures import fit_pictures, picture_decision_values
 from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES

@@ -9,7 +9,6 @@ standard error of the difference.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +22,8 @@ from kaucus.backend import (
     take_rows,
     to_numpy,
 )
-from kaucus.kernels import FilterGroup, add_gaussian, learn_distances
+from kaucus.kernels import add_gaussian, learn_distances
+from kaucus.machines._picture_plan import PicturePlan, features_for, make_parts
 from kaucus.machines._problem import Problem
 from kaucus.machines._targets import (
     ClassTargets,
@@ -33,7 +33,6 @@ from kaucus.machines._targets import (
     of_rows,
     output_spread,
 )
-from kaucus.pictures import FilterBank, PictureFeatures, PixelRange
 from kaucus.solvers import fit_temperature, softmax, solve_ls_svm
 
 GAMMAS = (0.125, 0.25, 0.5, 1.0, 2.0)
@@ -48,45 +47,6 @@ ALTERNATIVES = {
 FIRST_GAMMA, FIRST_C = 0.25, 100.0
 # Pictures and filters by which alternatives are compared; pictures for gamma and C.
 _SEARCHED_CPU, _SEARCHED_GPU = (1000, 256, 2500), (6000, 1024, 10_000)
-
-
-class PicturePlan(NamedTuple):
-    """How a machine for pictures is to be fitted."""
-
-    shape: tuple[int, int, int]
-    pixels: PixelRange
-    banks: list[FilterBank]
-    precision: str
-    choices: dict[str, Sequence]
-    """The values of mirror, threshold, cells and power to choose from."""
-    gammas: Sequence[float]
-    Cs: Sequence[float]
-    combine: str = "sum"
-    """"sum": the Gaussian of summed distances; "mean": the mean of Gaussians."""
-    n_representatives: int | None = None
-    """None: all pictures if their matrix fits, else as many as do."""
-    memory_budget: int | str | None = None
-    progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None
-
-
-def make_parts(banks: Sequence[FilterBank], cells, combine: str):
-    """Return the parts of a kernel: one of all groups, or one of each."""
-    grids = cells if isinstance(cells, tuple) else (cells,)
-    groups = [FilterGroup(bank, n_cells) for bank in banks for n_cells in grids]
-    return (tuple(groups),) if combine == "sum" else tuple((g,) for g in groups)
-
-
-def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
-    """Return how pictures become features, with what was chosen."""
-    return PictureFeatures(
-        plan.shape,
-        plan.pixels,
-        float(chosen["threshold"]),
-        float(chosen["power"]),
-        chosen["mirror"] is True,
-        plan.precision,
-        paired=chosen["mirror"] == "rows",
-    )
 
 
 class Judge:

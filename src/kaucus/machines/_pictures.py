@@ -2,15 +2,13 @@
 
 Two ways, by memory. Where the kernel matrix of all pictures fits, the exact LS-SVM with
 closed-form leave-one-out values. Where it does not, least squares of all pictures on
-the kernel columns of some of them: random ones first, then those that are hardest.
+the kernel columns of some of them (``_picture_columns``).
 
 What is left open is chosen first (``_picture_search``).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    budget_to_have,
     on_gpu,
     release_freed_memory,
     resolve_budget,
@@ -28,45 +25,22 @@ from kaucus.backend import (
     take_rows,
 )
 from kaucus.kernels import KeptFeatures, PatchKernel, learn_distances
-from kaucus.machines._picture_search import (
-    Judge,
+from kaucus.machines._picture_columns import fit_on_columns
+from kaucus.machines._picture_plan import (
+    PictureModel,
     PicturePlan,
     features_for,
     make_parts,
 )
+from kaucus.machines._picture_search import Judge
 from kaucus.machines._problem import UNSEEN_ROWS, Problem
 from kaucus.machines._targets import of_rows
-from kaucus.solvers import (
-    Hardness,
-    LSSVMSolution,
-    solve_ls_svm,
-    solve_with_hard_rows,
-)
+from kaucus.solvers import solve_ls_svm
 
 # Bytes of an entry of the kernel matrix with all copies that a solver makes of it.
 _ENTRY_CPU, _ENTRY_GPU = 12, 16
 # Of the budget, one in so many parts may be features that are kept for predictions.
 KEPT_SHARE = 4
-# Representatives at most, where all pictures are too many.
-_MOST_CPU, _MOST_GPU = 8000, 24_000
-
-
-class PictureModel(NamedTuple):
-    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, and how it came about."""
-
-    kernel: PatchKernel
-    C: float
-    chosen: dict
-    """Mirror, threshold, cells and power."""
-    results: list[dict]
-    """What was tried, and its loss."""
-    rows: np.ndarray
-    """Numbers of the pictures z_q."""
-    solution: LSSVMSolution
-    unseen_rows: np.ndarray
-    """Numbers of the pictures with leave-one-out values."""
-    kept: KeptFeatures
-    """Features of the pictures z_q, where there was room for them."""
 
 
 def fit_pictures(
@@ -88,8 +62,9 @@ def fit_pictures(
     release_freed_memory()
     parts = make_parts(plan.banks, chosen["cells"], plan.combine)
     kernel = PatchKernel(features_for(plan, chosen), parts, 1.0, plan.memory_budget)
-    exact = plan.n_representatives is None and _fits(X, budget)
-    fit = _fit_exactly if exact else _fit_on_representatives
+    # Columns of all pictures are the exact solution.
+    wanted = plan.n_representatives is None or plan.n_representatives >= X.shape[0]
+    fit = _fit_exactly if wanted and _fits(X, budget) else fit_on_columns
     return fit(kernel, judge)._replace(chosen=chosen, results=judge.results)
 
 
@@ -152,71 +127,6 @@ def _each_percent(report: Callable[[int, int], object] | None):
             report(n_done, n_all)
 
     return tell
-
-
-def _fit_on_representatives(kernel: PatchKernel, judge: Judge) -> PictureModel:
-    """Fit all pictures on the kernel columns of random and of hard ones."""
-    X, order, plan, budget = judge.X, judge.order, judge.plan, judge.budget
-    n = X.shape[0]
-    m = min(plan.n_representatives or _most_representatives(X, budget), n)
-    first, rest = order[: max(m // 2, 1)], m - max(m // 2, 1)
-    unseen = order[len(first) :][-min(UNSEEN_ROWS, max(n // 10, 20)) :]
-    Z = take_rows(X, first)
-    fit_weight = judge.problem.fit_weight
-    options = {"budget": budget, "sample_weight": of_rows(fit_weight, first)}
-    found = [learn_distances(Z, kernel.how, part, **options) for part in kernel.parts]
-    gamma, C = judge.width([D for matrices, _ in found for D in matrices])
-    learned = tuple(part for _, part in found)
-    del found
-    # A half of the budget for the features of a block of filters.
-    half = budget_to_have(budget // 2, X)
-    kernel = replace(kernel, parts=learned, gamma=gamma, memory_budget=half)
-    rng = np.random.default_rng(0)  # not used: of several ways, the one for residuals
-    hardness = judge.targets.hardness(fit_weight, Z, rng)["residual"]
-    grown = solve_with_hard_rows(
-        kernel,
-        X,
-        as_like(judge.targets.columns(), X),
-        astype(Z, kernel.how.dtype),
-        [rest // 2, rest - rest // 2] if rest > 1 else [],
-        _AllBut(unseen, n, hardness),
-        C=C,
-        loo_rows=unseen,
-        memory_budget=half,
-        callback=plan.progress("picture"),
-        **judge.weights_of(np.arange(n), X),
-    )
-    kernel = replace(kernel, memory_budget=plan.memory_budget)
-    rows = np.concatenate([first, grown.rows])
-    kept = KeptFeatures()
-    return PictureModel(kernel, C, {}, [], rows, grown.solution, unseen, kept)
-
-
-class _AllBut:
-    """A hardness that passes over some rows, so that these become no representatives.
-
-    Of a row with a kernel column of its own, leave-one-out tells too little; and if the
-    hard ones were all among those, the others would tell too much. It is asked for all
-    rows in their order, block by block.
-    """
-
-    def __init__(self, rows: np.ndarray, n: int, hardness: Hardness):
-        self.excluded = np.zeros(n, dtype=bool)
-        self.excluded[rows] = True
-        self.hardness, self.n_seen = hardness, 0
-
-    def __call__(self, values: Array, targets: Array) -> Array:
-        start, stop = self.n_seen, self.n_seen + values.shape[0]
-        self.n_seen = stop % len(self.excluded)
-        hard, xp = self.hardness(values, targets), array_namespace(values)
-        excluded = as_like(self.excluded[start:stop], hard)
-        return xp.where(excluded, xp.full_like(hard, -xp.inf), hard)
-
-
-def _most_representatives(X: Array, budget: int) -> int:
-    """Return how many representatives half of the budget has room for."""
-    most = _MOST_GPU if on_gpu(X) else _MOST_CPU
-    return max(min(most, X.shape[0] // 2, math.isqrt(budget // (4 * 48))), 2)
 
 
 def picture_decision_values(

@@ -26,7 +26,11 @@ from kaucus.solvers._growing import (
     residual_hardness,
     solve_with_hard_rows,
 )
-from kaucus.solvers._grown_columns import columns_bytes
+from kaucus.solvers._grown_columns import (
+    columns_bytes,
+    columns_can_be_kept,
+    rows_of_kept_columns,
+)
 from kaucus.solvers._left_out import ExactLeftOut, LeftOutRows, leave_out_rows
 from kaucus.solvers._left_out_on_representatives import (
     LeftOutModels,

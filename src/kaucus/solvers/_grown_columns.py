@@ -68,6 +68,16 @@ def columns_bytes(m: int, Z: Array) -> int:
     return (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
 
 
+def rows_of_kept_columns(m: int, budget: int, Z: Array) -> int:
+    """Return of how many rows :func:`plan_blocks` surely keeps the m columns."""
+    return max((budget - columns_bytes(m, Z)) // 2 // (m * itemsize(Z)), 0)
+
+
+def columns_can_be_kept(n: int, m: int, budget: int, Z: Array) -> bool:
+    """Tell whether :func:`plan_blocks` keeps the m columns of n rows."""
+    return plan_blocks(n, m, budget, Z).keep
+
+
 def plan_blocks(
     n: int, m: int, budget: int, Z: Array, *, may_keep: bool = True
 ) -> BlockPlan:
