@@ -15,6 +15,7 @@ PENDIGITS_TEST = [363, 364, 364, 336, 364, 335, 336, 364, 336, 336]
 # Rows of each class in the order of the sorted labels, for each part.
 COUNTS = {
     "mnist": (MNIST, MNIST_TEST),
+    "fashion-mnist": ([6000] * 10, [1000] * 10),
     "cifar10": ([5000] * 10, [1000] * 10),
     "covtype": ([211840, 283301, 35754, 2747, 9493, 17367, 20510],),
     "pendigits": (PENDIGITS, PENDIGITS_TEST),
@@ -44,8 +45,9 @@ COUNTS = {
 
 def load(name, data_home, **options):
     dataset = DATASETS[name]
-    if name == "cifar10" and not (data_home / dataset.files[0].path).is_file():
-        pytest.skip("KAUCUS_DATA does not hold CIFAR-10")
+    downloaded = name in ("cifar10", "fashion-mnist")
+    if downloaded and not (data_home / dataset.files[0].path).is_file():
+        pytest.skip(f"KAUCUS_DATA does not hold {dataset.title}")
     args = (name,) if dataset.loader in ("load_uci", "load_shapes") else ()
     return getattr(datasets, dataset.loader)(*args, data_home=data_home, **options)
 

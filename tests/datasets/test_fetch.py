@@ -266,3 +266,34 @@ def test_archive_with_wrong_checksum_is_not_unpacked(server, cache):
     with pytest.raises(FileNotFoundError, match="Download failed"):
         fetch(dataset_of(file))
     assert not (cache / "bin/a.bin").exists()
+
+
+# ---- files of one name ---------------------------------------------------------------
+
+
+@pytest.fixture
+def two_sets(monkeypatch):
+    """Two registered sets whose files have the same name."""
+    first = dataset_of(DataFile(path="digits/tiny.csv", sha256=sha256(b"digits")))
+    second = dataset_of(DataFile(path="clothes/tiny.csv", sha256=sha256(b"clothes")))
+    monkeypatch.setattr(
+        _fetch._registry, "DATASETS", {"digits": first, "clothes": second}
+    )
+    return first, second
+
+
+def test_a_flat_file_of_another_set_is_passed_over(home, cache, two_sets):
+    digits, clothes = two_sets
+    put(home, "tiny.csv", b"digits")
+    assert fetch(digits, data_home=home) == [home / "tiny.csv"]
+    with pytest.raises(FileNotFoundError, match="was not found"):
+        fetch(clothes, data_home=home)
+    nested = put(home, "clothes/tiny.csv", b"clothes")
+    assert fetch(clothes, data_home=home) == [nested]
+
+
+def test_a_flat_file_of_no_set_is_damaged(home, two_sets):
+    put(home, "tiny.csv", b"neither")
+    for dataset in two_sets:
+        with pytest.raises(ValueError, match="damaged or is another version"):
+            fetch(dataset, data_home=home)

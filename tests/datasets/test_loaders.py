@@ -19,6 +19,7 @@ SPLIT = ("X_train", "y_train", "X_test", "y_test")
 WHOLE = ("X", "y")
 CALLS = {
     "mnist": (datasets.load_mnist, ()),
+    "fashion-mnist": (datasets.load_fashion_mnist, ()),
     "cifar10": (datasets.load_cifar10, ()),
     "covtype": (datasets.load_covtype, ()),
     "pendigits": (datasets.load_pendigits, ()),
@@ -28,7 +29,7 @@ CALLS = {
     "heart_statlog": (datasets.load_uci, ("heart_statlog",)),
     "jain": (datasets.load_shapes, ("jain",)),
 }
-IMAGES = ("mnist", "cifar10")
+IMAGES = ("mnist", "fashion-mnist", "cifar10")
 
 
 def tiny_content(path):
@@ -134,6 +135,17 @@ def test_mnist_rows_are_flattened_pictures(home):
         bunch.X_train.ravel(), np.arange(3 * 784, dtype=np.uint8).astype(np.float32)
     )
     assert bunch.y_test.tolist() == [0, 9, 4]
+
+
+def test_clothes_have_names(home):
+    bunch = datasets.load_fashion_mnist(data_home=home, dtype="uint8")
+    assert bunch.X_train.shape == bunch.X_test.shape == (3, 784)
+    assert bunch.target_names[bunch.y_test].tolist() == [
+        "T-shirt/top",
+        "Ankle boot",
+        "Coat",
+    ]
+    assert bunch.licence == "MIT"
 
 
 def test_cifar10_joins_five_batches(home):

@@ -7,6 +7,7 @@ from kaucus.datasets._loaders import (
     load_a9a,
     load_cifar10,
     load_covtype,
+    load_fashion_mnist,
     load_mnist,
     load_pendigits,
     load_satimage,
@@ -17,6 +18,7 @@ from kaucus.datasets._synthetic import make_cassini, make_rings, make_smiley
 
 __all__ = [
     "load_mnist",
+    "load_fashion_mnist",
     "load_cifar10",
     "load_covtype",
     "load_pendigits",

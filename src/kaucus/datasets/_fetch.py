@@ -10,6 +10,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from kaucus.datasets import _registry
 from kaucus.datasets._registry import DataFile, Dataset
 
 ENVIRONMENT_VARIABLE = "KAUCUS_DATA"
@@ -71,9 +72,11 @@ def sha256_of(path: Path) -> str:
 def _fetch_file(file: DataFile, dataset: Dataset, folders: dict[str, Path]) -> Path:
     """Return the path of one checked file."""
     for folder in folders.values():
-        for path in (folder / file.path, folder / file.name):
-            if path.is_file():
-                return _checked(path, file)
+        flat = folder / file.name
+        if (nested := folder / file.path).is_file():
+            return _checked(nested, file)
+        if flat.is_file() and not _is_of_another_set(flat, file):
+            return _checked(flat, file)
     if (cache := cache_folder()) is None:
         raise _missing(file, dataset, folders, cache, [])
     path = cache / file.path
@@ -83,6 +86,13 @@ def _fetch_file(file: DataFile, dataset: Dataset, folders: dict[str, Path]) -> P
         if failures or not file.urls:
             raise _missing(file, dataset, folders, cache, failures)
     return _checked(path, file)
+
+
+def _is_of_another_set(path: Path, file: DataFile) -> bool:
+    """Tell whether this is a file of the same name of another set, such as MNIST."""
+    found = sha256_of(path)
+    every = (f for dataset in _registry.DATASETS.values() for f in dataset.files)
+    return found != file.sha256 and any(found == other.sha256 for other in every)
 
 
 def _checked(path: Path, file: DataFile) -> Path:

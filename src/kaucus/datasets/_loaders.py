@@ -2,7 +2,7 @@
 
 Each looks for its files in ``data_home``, in the folder that the environment variable
 ``KAUCUS_DATA`` names, and in the cache, and checks them by their sha256. Where they are
-missing, MNIST and CIFAR-10 are downloaded into the cache (``pip install
+missing, MNIST, Fashion-MNIST and CIFAR-10 are downloaded into the cache (``pip install
 kaucus[data]``), and the others are fetched from where they were first published, in the
 form that they have there, and checked by their rows. Those addresses could not be tried
 where this was written, without a network; a checksum tells if a source has changed.
@@ -79,6 +79,19 @@ def load_mnist(*, data_home=None, return_X_y=False, dtype="float32") -> Bunch | 
     Each image is a row of 784 grey values from 0 to 255; labels are 0 to 9.
     """
     return _load("mnist", "load_mnist", data_home, return_X_y, dtype)
+
+
+@_documented
+def load_fashion_mnist(
+    *, data_home=None, return_X_y=False, dtype="float32"
+) -> Bunch | tuple:
+    """Load Fashion-MNIST: 60,000 and 10,000 pictures of clothes, 28 x 28 pixels.
+
+    Each image is a row of 784 grey values from 0 to 255; labels are 0 to 9, named by
+    ``target_names``. The files of the cache are in a folder of their own, as their
+    names are those of MNIST.
+    """
+    return _load("fashion-mnist", "load_fashion_mnist", data_home, return_X_y, dtype)
 
 
 @_documented
@@ -218,6 +231,7 @@ def _read_cifar10(paths: list[Path], dataset: Dataset, dtype: str) -> list[Table
 
 _READERS = {
     "load_mnist": _read_mnist,
+    "load_fashion_mnist": _read_mnist,
     "load_cifar10": _read_cifar10,
     "load_a9a": _read_sparse_files,
 }

@@ -35,10 +35,10 @@ def load_split(
     ----------
     dataset : str
         ``"digits"`` (comes with scikit-learn; halves, the same for every seed),
-        ``"mnist"`` (the usual 60,000 and 10,000 rows), ``"cifar10"`` (50,000 and
-        10,000), ``"uci/NAME"`` (halves by the seed, stratified), or
-        ``"clustering/NAME"`` (all rows, both as training and as test rows; see
-        :func:`load_points`).
+        ``"mnist"`` and ``"fashion-mnist"`` (the usual 60,000 and 10,000 rows),
+        ``"cifar10"`` (50,000 and 10,000), ``"uci/NAME"`` (halves by the seed,
+        stratified), or ``"clustering/NAME"`` (all rows, both as training and as test
+        rows; see :func:`load_points`).
     n_train : int, default=None
         Number of training rows; None takes all.
     sample : {"first", "random"}, default="first"
@@ -86,6 +86,9 @@ def _load(dataset: str, data_home: Any, seed: int) -> Split:
 _LOADERS: dict[str, Callable[[Any], Split]] = {
     "digits": lambda home: _halves(*load_digits(return_X_y=True), seed=0),
     "mnist": lambda home: Split(*datasets.load_mnist(data_home=home, return_X_y=True)),
+    "fashion-mnist": lambda home: Split(
+        *datasets.load_fashion_mnist(data_home=home, return_X_y=True)
+    ),
     "cifar10": lambda home: Split(
         *datasets.load_cifar10(data_home=home, return_X_y=True)
     ),
