@@ -364,12 +364,22 @@ BAD = {
     "mirror": ({"mirror": "both"}, X_GOOD, "mirror='both' must be"),
     "dictionary": ({"dictionary": "pca"}, X_GOOD, "dictionary='pca' must be"),
     "whitening": ({"whitening": -1.0}, X_GOOD, "whitening=-1.0 must be"),
+    "three axes": (
+        {},
+        X_GOOD.reshape(10, 8, 8),
+        r"X.reshape\(len\(X\), -1\), with image_shape=\(8, 8\)",
+    ),
+    "large of several": ({"patch_sizes": (3, 9)}, X_GOOD, "patch_sizes has 9"),
+    "huge pixels": ({}, X_GOOD * 1e300, "pixels of X are from 0 to 2.54e"),
+    "tiny pixels": ({}, X_GOOD * 1e-300, "pixels of X are from 0 to 2.54e-298"),
     "missing": ({}, np.where(np.arange(64) == 3, np.nan, X_GOOD), "NaN"),
 }
 
 
 @pytest.mark.parametrize("case", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("kind", [PatchDictionary, PatchKernelClassifier])
+@pytest.mark.parametrize(
+    "kind", [PatchDictionary, PatchKernelClassifier, PatchKernelRegressor]
+)
 def test_bad_input_is_refused_before_any_work(kind, case, monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("work was begun with bad input")

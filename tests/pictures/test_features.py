@@ -141,6 +141,15 @@ def test_without_contrast_no_patch_becomes_a_filter(rng):
     assert len(np.unique(bank.filters.reshape(40, -1).round(4), axis=0)) == 40
 
 
+def test_of_large_pictures_few_are_read_for_patches(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.pictures._filters._PICTURE_BYTES", 3 * 112)
+    X = np.zeros((50, 112), dtype=np.uint8)
+    X[:] = np.arange(50)[:, None]
+    X[0, 0] = 49
+    patches = draw_patches(X, SHAPE, (3, 3), PixelRange(0.0, 1.0), 40, rng)
+    assert len(np.unique(patches.max(axis=1))) == 3
+
+
 def test_pixels_that_are_all_equal_are_refused():
     with pytest.raises(ValueError, match="All pixels of X are 7: pictures that are"):
         pixel_range(np.full((4, 9), 7.0))

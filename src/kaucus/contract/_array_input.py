@@ -69,6 +69,8 @@ def validate_data(
     X or (X, y)
         Of a Dask collection, a row source; see ``validate_partitions``.
     """
+    if hasattr(estimator, "image_shape"):
+        _refuse_images(X)
     y = on_host(y)
     if not options.get("multi_output"):
         y = _one_column(y)
@@ -91,6 +93,17 @@ def validate_data(
     )
     _check_finite(X, type(estimator).__name__)
     return (X, *checked[1:]) if isinstance(checked, tuple) else X
+
+
+def _refuse_images(X: Any) -> None:
+    """Raise where pictures come with axes of their own, not as rows."""
+    shape = tuple(getattr(X, "shape", ()))
+    if len(shape) in (3, 4):
+        raise ValueError(
+            f"X has shape {shape}, {len(shape)} axes; expected one row for each "
+            f"picture: X.reshape(len(X), -1), with image_shape={shape[1:]}. Channels "
+            "come first."
+        )
 
 
 @contextlib.contextmanager

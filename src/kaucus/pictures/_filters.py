@@ -17,13 +17,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import Array, array_namespace, patch_rows, take_rows, to_numpy
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    itemsize,
+    patch_rows,
+    take_rows,
+    to_numpy,
+)
 
 # ε for pixels from 0 to 1; 10 for pixels from 0 to 255.
 CONTRAST = 10 / 255**2
 # Patches from which mean and covariance are estimated, at least, and for each filter;
-# and the pictures that they are taken of, at most.
+# and the pictures that they are taken of, at most, and their bytes.
 _PATCHES, _PATCHES_PER_FILTER, _PICTURES = 50_000, 8, 20_000
+_PICTURE_BYTES = 2**29
+# Ranges of pixels whose squares float32 has room for.
+_SMALLEST, _LARGEST = 1e-18, 1e18
 
 
 class PixelRange(NamedTuple):
@@ -62,13 +72,18 @@ class FilterBank(NamedTuple):
 
 
 def pixel_range(X: Array) -> PixelRange:
-    """Return the range of the pixels, or raise where all of them are equal."""
+    """Return the range of the pixels, or raise where it cannot be scaled by."""
     xp = array_namespace(X)
     found = PixelRange(float(xp.min(X)), float(xp.max(X)))
     if found.length <= 0:
         raise ValueError(
             f"All pixels of X are {found.low:g}: pictures that are constant have no "
             "patches to compare. Check how X was made."
+        )
+    if not _SMALLEST < found.length < _LARGEST or max(map(abs, found)) > _LARGEST:
+        raise ValueError(
+            f"The pixels of X are from {found.low:g} to {found.high:g}, which float32 "
+            "cannot tell apart. Divide X by a number that brings them near 1."
         )
     return found
 
@@ -95,7 +110,8 @@ def draw_patches(
     rng : Generator
     """
     numbers = patch_rows(np.arange(X.shape[1]).reshape(1, *shape), size)[0]
-    drawn = rng.permutation(X.shape[0])[:_PICTURES]
+    most = min(_PICTURES, max(_PICTURE_BYTES // (itemsize(X) * X.shape[1]), 1))
+    drawn = rng.permutation(X.shape[0])[:most]
     rows = to_numpy(take_rows(X, np.sort(drawn)))
     n_patches = max(_PATCHES, _PATCHES_PER_FILTER * n_filters)
     n_patches = min(n_patches, len(rows) * len(numbers))

@@ -320,7 +320,7 @@ def check_pictures(X: Array, shape, patch_sizes, n_cells: int) -> None:
     if not sizes:
         raise ValueError(f"patch_sizes={patch_sizes!r} is empty; pass 6, or (4, 6, 9).")
     for size in sizes:
-        patch = resolve_patch_size(size, shape)
+        patch = resolve_patch_size(size, shape, "patch_sizes has ")
         positions = n_positions(shape, (patch[0], patch[1]))
         if min(positions) < n_cells:
             raise ValueError(

@@ -263,9 +263,11 @@ def _side_by_side(X: Array, image_shape, patch_size) -> Array:
 
 
 def resolve_patch_size(
-    patch_size: PatchSize, image_shape: tuple[int, ...]
+    patch_size: PatchSize, image_shape: tuple[int, ...], given: str = "patch_size="
 ) -> tuple[int, ...]:
     """Return the patch's length on each spatial axis, or raise when it does not fit.
+
+    ``given`` is how the error names the size.
 
     >>> resolve_patch_size(None, (28, 28)), resolve_patch_size(5, (3, 32, 32))
     ((25, 25), (5, 5))
@@ -282,9 +284,9 @@ def resolve_patch_size(
     if not fits:
         image = " x ".join(map(str, sides))
         raise ValueError(
-            f"patch_size={patch_size!r} is not a patch size for images of {image} "
+            f"{given}{patch_size!r} is not a patch size for images of {image} "
             f"pixels (image_shape={image_shape}); pass an integer from 1 to "
-            f"{min(sides)}, one for each of these sides, or None."
+            f"{min(sides)}, or one for each of these sides."
         )
     return tuple(int(size) for size in sizes)
 
