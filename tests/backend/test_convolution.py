@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import convolve, convolve_by_products, patch_rows, window_means
+from kaucus.backend import (
+    box_means,
+    convolve,
+    convolve_by_products,
+    convolve_each,
+    patch_rows,
+    window_means,
+)
 from tests.arrays import EPS, array, assert_close
 
 
@@ -24,7 +31,12 @@ def by_loops(images, filters, scale, bias):
     return out.reshape(3, 25, 5) * scale + bias
 
 
-@pytest.mark.parametrize("function", [convolve, convolve_by_products])
+def one_by_products(images, filters, **options):
+    (found,) = convolve_by_products(images, [filters], **options)
+    return found
+
+
+@pytest.mark.parametrize("function", [convolve, one_by_products])
 def test_responses_are_those_of_loops(xp, dtype, rng, function):
     given = problem(rng)
     arrays = {name: array(xp, values, dtype) for name, values in given.items()}
@@ -34,6 +46,24 @@ def test_responses_are_those_of_loops(xp, dtype, rng, function):
     plain = function(images, filters)
     given |= {"scale": np.ones((3, 25, 1)), "bias": np.zeros(5)}
     assert_close(plain, by_loops(**given), rtol=1e-3, atol=500 * EPS[dtype])
+
+
+def test_several_sets_of_filters_have_the_responses_of_each(xp, dtype, rng):
+    given = problem(rng)
+    arrays = {name: array(xp, values, dtype) for name, values in given.items()}
+    images, filters = arrays.pop("images"), arrays.pop("filters")
+    found = list(convolve_each(images, [filters, -2 * filters], **arrays))
+    assert len(found) == 2
+    for factor, responses in zip((1, -2), found, strict=True):
+        expected = by_loops(**{**given, "filters": factor * given["filters"]})
+        assert_close(responses, expected, rtol=1e-3, atol=1000 * EPS[dtype])
+
+
+def test_box_means_are_the_means_of_patches(xp, dtype, rng):
+    images = rng.normal(size=(3, 1, 7, 8))
+    found = box_means(array(xp, images, dtype), (3, 4))
+    expected = patch_rows(images, (3, 4)).mean(axis=2, keepdims=True)
+    assert_close(found, expected, rtol=1e-3, atol=50 * EPS[dtype])
 
 
 def test_the_caller_s_arrays_stay_as_they_are(xp, rng):

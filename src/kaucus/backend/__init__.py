@@ -18,8 +18,10 @@ from kaucus.backend._blocks import (
     tiles,
 )
 from kaucus.backend._convolution import (
+    box_means,
     convolve,
     convolve_by_products,
+    convolve_each,
     patch_rows,
     window_means,
 )

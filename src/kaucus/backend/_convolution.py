@@ -6,6 +6,8 @@ filter. The filters are the last axis of all responses, because products of matr
 write them so.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -70,38 +72,83 @@ def convolve(
     -------
     array of shape (n, h · w, m)
     """
-    if is_torch(images) and not torch_versions().prefers_products(filters):
-        return torch_versions().convolve(images, filters, scale, bias)
-    return convolve_by_products(images, filters, scale=scale, bias=bias)
+    return next(convolve_each(images, [filters], scale=scale, bias=bias))
+
+
+def convolve_each(
+    images: Array,
+    filter_sets: Sequence[Array],
+    *,
+    scale: Array | None = None,
+    bias: Array | None = None,
+) -> Iterator[Array]:
+    """Yield what :func:`convolve` returns, for each of several sets of filters.
+
+    The sets have one size and one bias, and share the work on the patches.
+    """
+    first = filter_sets[0]
+    if is_torch(images) and not torch_versions().prefers_products(first):
+        for filters in filter_sets:
+            yield torch_versions().convolve(images, filters, scale, bias)
+        return
+    yield from convolve_by_products(images, filter_sets, scale=scale, bias=bias)
 
 
 def convolve_by_products(
     images: Array,
-    filters: Array,
+    filter_sets: Sequence[Array],
     *,
     scale: Array | None = None,
     bias: Array | None = None,
-) -> Array:
-    """Return the same as :func:`convolve`, by one product with all patches as rows.
+) -> Iterator[Array]:
+    """Yield the same as :func:`convolve_each`, by products with all patches as rows.
 
     The patches are scaled, of which there are fewer numbers than of responses.
     """
-    m, size = filters.shape[0], (filters.shape[2], filters.shape[3])
-    patches = patch_rows(images, size)
+    first = filter_sets[0]
+    patches = patch_rows(images, (first.shape[2], first.shape[3]))
     if scale is not None:
         patches = patches * scale
     xp, (n, positions, d) = array_namespace(images), patches.shape
-    rows = xp.reshape(astype(patches, dtype_name(filters)), (n * positions, d))
-    columns = xp.reshape(filters, (m, d))
-    if is_torch(rows):
-        responses = torch_versions().biased_product(rows, columns, bias)
-    else:
-        if bias is not None:  # one more column is cheaper than a sum
-            one = xp.ones((n * positions, 1), dtype=rows.dtype, device=device_of(rows))
-            rows = xp.concat([rows, one], axis=1)
-            columns = xp.concat([columns, bias[:, None]], axis=1)
-        responses = rows @ columns.T
-    return xp.reshape(responses, (n, positions, m))
+    rows = xp.reshape(astype(patches, dtype_name(first)), (n * positions, d))
+    if bias is not None and not is_torch(rows):  # a column is cheaper than a sum
+        one = xp.ones((n * positions, 1), dtype=rows.dtype, device=device_of(rows))
+        rows = xp.concat([rows, one], axis=1)
+    for filters in filter_sets:
+        m = filters.shape[0]
+        columns = xp.reshape(filters, (m, d))
+        if is_torch(rows):
+            responses = torch_versions().biased_product(rows, columns, bias)
+        else:
+            if bias is not None:
+                columns = xp.concat([columns, bias[:, None]], axis=1)
+            responses = rows @ columns.T
+        yield xp.reshape(responses, (n, positions, m))
+
+
+def box_means(images: Array, size: tuple[int, int]) -> Array:
+    """Return the mean of each patch of pictures of one channel, (n, h · w, 1).
+
+    Parameters
+    ----------
+    images : array of shape (n, 1, H, W)
+    size : (p, q)
+    """
+    if not is_numpy(images):
+        box = np.full((1, 1, *size), 1 / (size[0] * size[1]))
+        return convolve(images, as_like(box, images, dtype=dtype_name(images)))
+    # Rows and columns apart: products with few numbers, where patches would have many.
+    across, down = (
+        _band(length, side).astype(images.dtype)
+        for length, side in zip(images.shape[2:], size, strict=True)
+    )
+    return (across @ images[:, 0] @ down.T).reshape(len(images), -1, 1)
+
+
+def _band(length: int, side: int) -> np.ndarray:
+    """Return the matrix that takes numbers to the means of all windows of them."""
+    n = length - side + 1
+    return (np.tri(n, length, side - 1) - np.tri(n, length, -1)) / side
 
 
 def window_means(
@@ -112,7 +159,8 @@ def window_means(
     Parameters
     ----------
     responses : array of shape (n, h · w, m)
-        z − t: a bias of :func:`convolve` takes the threshold off at no cost.
+        z − t: a bias of :func:`convolve` takes the threshold off at no cost. May be
+        overwritten.
     weights : array of shape (cells, h · w)
         Weights of the positions in the mean of each window.
     threshold : float
@@ -123,10 +171,14 @@ def window_means(
     two arrays of shape (n, cells, m)
     """
     xp = array_namespace(responses)
-    if is_numpy(responses):  # in one piece of memory, that stays in cache
-        part = np.maximum(responses, 0)
-        above = np.matmul(weights, part)
-        np.subtract(responses.dtype.type(-2 * threshold), responses, out=part)
-        return above, np.matmul(weights, not_negative(part))
+    if is_numpy(responses):  # in two pieces of memory, that stay in cache
+        # |x| + x is twice max(x, 0), exactly, and NumPy has it in half of the time.
+        halves, part = weights / 2, np.abs(responses)
+        part += responses
+        above = np.matmul(halves, part)
+        np.subtract(responses.dtype.type(-2 * threshold), responses, out=responses)
+        np.abs(responses, out=part)
+        part += responses
+        return above, np.matmul(halves, part)
     above = xp.matmul(weights, not_negative(xp.asarray(responses, copy=True)))
     return above, xp.matmul(weights, not_negative(-2 * threshold - responses))

@@ -17,9 +17,12 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
+    box_means,
     convolve,
+    convolve_each,
     device_of,
     for_each_block,
+    is_numpy,
     n_workers,
     not_negative,
     on_gpu,
@@ -157,24 +160,23 @@ class _Work(NamedTuple):
 
     how: PictureFeatures
     filters: Array
+    mirrored: Array
+    """The mirror images of the filters."""
     bias: Array
     """Less the threshold."""
     weights: Array
-    box: Array
-    """A filter whose response is the mean of a patch of one channel."""
 
     @classmethod
     def of(
         cls, how: PictureFeatures, bank: FilterBank, n_cells: int, like: Array
     ) -> "_Work":
         weights = cell_weights(n_positions(how.shape, bank.size), n_cells)
-        box = np.full((1, 1, *bank.size), 1 / math.prod(bank.size))
         return cls(
             how,
             as_like(bank.filters, like, dtype=how.precision),
+            as_like(bank.filters[:, :, :, ::-1].copy(), like, dtype=how.precision),
             as_like(bank.bias.astype(float) - how.threshold, like, dtype=how.precision),
             as_like(weights, like, dtype=how.precision),
-            as_like(box, like, dtype=how.dtype),
         )
 
     def bytes_per_picture(self) -> int:
@@ -193,9 +195,14 @@ class _Work(NamedTuple):
         """Return the features of a block of pictures, (b, cells · 2 · m)."""
         how, xp = self.how, array_namespace(pictures)
         images = self.images(pictures)
-        pooled = self.pooled(images)
+        # A mirror image has the response where, on the other side, the picture itself
+        # has it to the mirror image of the filter: patches and contrast are the same.
+        sets = [self.filters, self.mirrored] if how.mirror else [self.filters]
+        scale = self.contrast(images)
+        responses = convolve_each(images, sets, scale=scale, bias=self.bias)
+        pooled = self.pooled(next(responses))
         if how.mirror:
-            pooled = (pooled + self.pooled(xp.flip(images, axis=3))) / 2
+            pooled = (pooled + _on_other_side(self.pooled(next(responses)))) / 2
         pooled = xp.reshape(pooled, (images.shape[0], -1))
         if how.power == 0.5:
             return sqrt(pooled)
@@ -206,18 +213,28 @@ class _Work(NamedTuple):
         scale = self.contrast(images)
         return convolve(images, self.filters, scale=scale, bias=self.bias)
 
-    def pooled(self, images: Array) -> Array:
+    def pooled(self, responses: Array) -> Array:
         """Return the means of both parts of the responses, (b, cells, 2 m)."""
-        parts = window_means(self.responses(images), self.weights, self.how.threshold)
-        joined = array_namespace(images).concat(parts, axis=2)
+        parts = window_means(responses, self.weights, self.how.threshold)
+        joined = array_namespace(responses).concat(parts, axis=2)
         return astype(joined, self.how.dtype)
 
     def contrast(self, images: Array) -> Array:
         """Return 1 / √(var + ε) of every patch, (b, positions, 1)."""
-        xp = array_namespace(images)
-        mean = convolve(xp.mean(images, axis=1, keepdims=True), self.box)
-        square = convolve(xp.mean(images**2, axis=1, keepdims=True), self.box)
-        return (not_negative(square - mean**2) + CONTRAST) ** -0.5
+        if is_numpy(images):  # a difference of squares, for a few numbers
+            images = astype(images, "float64")
+        xp, size = array_namespace(images), self.filters.shape[2:]
+        mean = box_means(xp.mean(images, axis=1, keepdims=True), size)
+        square = box_means(xp.mean(images**2, axis=1, keepdims=True), size)
+        variance = not_negative(square - mean**2)
+        return astype((variance + CONTRAST) ** -0.5, self.how.dtype)
+
+
+def _on_other_side(pooled: Array) -> Array:
+    """Return the means, (b, cells, 2 m), with the cells of left and right exchanged."""
+    xp, n_cells = array_namespace(pooled), math.isqrt(pooled.shape[1])
+    apart = xp.reshape(pooled, (pooled.shape[0], n_cells, n_cells, -1))
+    return xp.reshape(xp.flip(apart, axis=2), pooled.shape)
 
 
 def mirrored_features(phi: Array, n_cells: int) -> Array:
