@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -68,6 +69,29 @@ def test_equals_refitting_with_the_same_cells(data, model, normalization):
     ours = search(model, X, y)
     for c, g in [(0, 1), (1, 0), (1, 1), (2, 2), (3, 1)]:
         model.set_params(C=CS[c], gamma=GAMMAS[g], max_iter=10**7)
+        expected = [
+            model.fit(X[train], y[train], X_unlabeled=X[test]).score(X[test], y[test])
+            for train, test in FOLDS.split(X, y)
+        ]
+        assert_allclose(ours.scores[c, g], expected)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ClusterRBFSVC(partition="linear", random_state=0),
+        ClusterRBFSVC(n_clusters=3, partition="tree", random_state=0),
+        LocalSVC(partition="tree", random_state=0),
+        LocalSVC(partition=LogisticRegression()),
+    ],
+    ids=["linear", "tree", "local tree", "a classifier"],
+)
+def test_cells_that_see_labels_see_those_of_training_rows_alone(data, model):
+    """Fitted anew in every fold; the rows left out are there without their labels."""
+    X, y = data
+    ours = search(model, X, y, n_jobs=2)
+    for c, g in [(0, 1), (2, 2)]:
+        model = clone(model).set_params(C=CS[c], gamma=GAMMAS[g], max_iter=10**7)
         expected = [
             model.fit(X[train], y[train], X_unlabeled=X[test]).score(X[test], y[test])
             for train, test in FOLDS.split(X, y)
@@ -181,8 +205,7 @@ def test_a_bar_on_a_terminal_and_nothing_in_a_log(data, monkeypatch):
     [
         (Linear(), {}, "not a function of a distance and gamma"),
         (SVC(), {}, "must be a kernel object, a ClusterRBFSVC or a LocalSVC"),
-        (ClusterRBFSVC(partition="tree"), {}, r"sees labels, .*use .*GridSearchCV"),
-        (LocalSVC(partition=LogisticRegression()), {}, "sees labels"),
+        (ClusterRBFSVC(partition="forest"), {}, r"partition='forest' must be one of"),
         (Gaussian(), {"Cs": []}, r"Cs=\[\] must be a non-empty sequence of positive"),
         (Gaussian(), {"gammas": [-1]}, r"gammas=\[-1\] must be a non-empty"),
         (Gaussian(), {"Cs": "a"}, "Cs='a' must be positive numbers"),

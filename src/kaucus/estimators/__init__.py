@@ -8,7 +8,7 @@ from kaucus.estimators._learned_metric import LearnedMetric
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
-from kaucus.estimators._partitioned_svc import unlabelled_kernels
+from kaucus.estimators._partitioned_svc import cell_kernels, sees_labels
 from kaucus.estimators._patch_kernel import (
     PatchKernelClassifier,
     PatchKernelRegressor,

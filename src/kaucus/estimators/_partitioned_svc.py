@@ -346,7 +346,9 @@ def _no_convergence_warnings() -> Iterator[None]:
         yield
 
 
-def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarray]]:
+def cell_kernels(
+    model: PartitionedSVC, X, labels: np.ndarray, train: np.ndarray
+) -> list[tuple[Kernel, np.ndarray]]:
     """Return the kernel of each SVM of an unfitted model, and the rows it is for.
 
     Parameters
@@ -354,7 +356,11 @@ def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarra
     model : ClusterRBFSVC or LocalSVC
         Not changed.
     X : array-like of shape (n_samples, n_features)
-        Rows that shape cells and covariances; nobody sees their labels.
+        Rows that shape cells and covariances.
+    labels : integer array of shape (n_samples,)
+        Numbers of their classes, for a supervised partition.
+    train : integer array
+        The rows whose labels such a partition sees.
 
     Returns
     -------
@@ -362,22 +368,28 @@ def unlabelled_kernels(model: PartitionedSVC, X) -> list[tuple[Kernel, np.ndarra
         One pair for a :class:`ClusterRBFSVC`, one for each cell of a
         :class:`LocalSVC`.
     """
-    if not isinstance(model, PartitionedSVC):
-        raise ValueError(
-            f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
-        )
-    if _is_supervised(model.partition):
-        raise ValueError(
-            f"partition={model.partition!r} sees labels, also those of the rows to be "
-            "predicted; use scikit-learn's GridSearchCV, which fits it in every fold."
-        )
     model = clone(model)
     model._check_parameters()
     X = to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
     model._check_clusters(len(X))
-    no_labels, weight = np.zeros(0, dtype=np.intp), np.ones(len(X))
-    cells = model._fit_cells(X, no_labels, weight, None).cells
-    return model._kernels_and_rows(cells)
+    if not sees_labels(model):
+        train = np.arange(len(X))  # in their order
+        labels = np.zeros(0, dtype=np.intp)
+    else:
+        labels = labels[train]
+    rest = np.setdiff1d(np.arange(len(X)), train)
+    weight = np.ones(len(train))
+    model._fit_cells(X[train], labels, weight, X[rest] if len(rest) else None)
+    return model._kernels_and_rows(model.partition_(X))
+
+
+def sees_labels(model) -> bool:
+    """Tell whether the cells of a classifier are made with the labels of its rows."""
+    if not isinstance(model, PartitionedSVC):
+        raise ValueError(
+            f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
+        )
+    return _is_supervised(model.partition)
 
 
 def _is_supervised(partition) -> bool:

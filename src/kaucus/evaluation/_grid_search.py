@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kaucus.backend import one_blas_thread, warn_user
-from kaucus.estimators import step_counter, unlabelled_kernels
+from kaucus.estimators import cell_kernels, sees_labels, step_counter
 from kaucus.kernels import GammaPath, Kernel, gamma_path
 
 C_GRID = tuple(10.0**k for k in range(-1, 6))
@@ -128,8 +128,9 @@ def grid_search_gamma_C(
     model : kernel object, ClusterRBFSVC or LocalSVC
         A kernel with a gamma, such as ``Gaussian()`` or a ``ClusterRBF``; or a
         classifier, whose partition and covariances are found once, on all rows of
-        ``X`` without their labels (the paper's transductive use). Its own C, gamma,
-        tol and max_iter play no part.
+        ``X`` without their labels (the paper's transductive use). A partition that
+        sees labels is found anew in every fold, with those of its training rows. Its
+        own C, gamma, tol and max_iter play no part.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)
@@ -156,7 +157,8 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 
     Notes
     -----
-    Memory: two matrices of n² numbers, and (1 − 1/n_folds)² of one for each job.
+    Memory: two matrices of n² numbers, and (1 − 1/n_folds)² of one for each job; with a
+    partition that sees labels, three for each job.
 
     Examples
     --------
@@ -175,27 +177,37 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
     folds = list(check_cv(cv, y, classifier=True).split(X, y))
     classes, labels = np.unique(y, return_inverse=True)
     _check_classes(classes, labels, folds)
-    with one_blas_thread():
-        parts = _parts(model, X)
+    groups = _fold_groups(model, X, labels, folds)
     options = {"Cs": Cs, "tol": tol, "max_iter": max_iter}
-    return _search(parts, labels, gammas, folds, options, n_jobs, verbose)
+    return _search(groups, labels, gammas, folds, options, n_jobs, verbose)
 
 
-def _parts(model: Any, X: np.ndarray) -> list[_Part]:
+def _fold_groups(model, X, labels, folds) -> Iterator[tuple[list[int], list[_Part]]]:
+    """Yield the numbers of folds that have the same cells, and their parts."""
+    groups = [list(range(len(folds)))]
+    if not isinstance(model, Kernel) and sees_labels(model):
+        groups = [[f] for f in groups[0]]
+    for group in groups:
+        with one_blas_thread():
+            parts = _parts(model, X, labels, folds[group[0]][0])
+        yield group, parts
+
+
+def _parts(model: Any, X: np.ndarray, labels, train: np.ndarray) -> list[_Part]:
     """Compute the distances of each SVM's rows, once."""
     if isinstance(model, Kernel):
         return [_Part(gamma_path(model, X), np.arange(len(X)))]
-    kernels = unlabelled_kernels(model, X)
+    kernels = cell_kernels(model, X, labels, train)
     return [_Part(gamma_path(kernel, X[rows]), rows) for kernel, rows in kernels]
 
 
-def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
+def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
     shape = (len(options["Cs"]), len(gammas), len(folds))
     scores, capped = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
     report = step_counter(verbose, len(gammas) * len(folds), "pair of gamma and fold")
     n_fits = [0]
 
-    def run(g: int, f: int, matrices: list[np.ndarray]) -> None:
+    def run(g: int, f: int, parts: list[_Part], matrices: list[_Scaled]) -> None:
         train, test = folds[f]
         done = [
             _run_fold(K, part.rows, labels, train, test, **options)
@@ -207,16 +219,18 @@ def _search(parts, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSea
         n_fits[0] += sum(fold.n_fits for fold in done)
         report()
 
-    def jobs() -> Iterator:
+    def jobs(group: list[int], parts: list[_Part]) -> Iterator:
         for g, gamma in enumerate(gammas):
             matrices = [_unit_scale(part.path.matrix(gamma)) for part in parts]
-            yield from (delayed(run)(g, f, matrices) for f in range(len(folds)))
+            yield from (delayed(run)(g, f, parts, matrices) for f in group)
 
     interrupted = False
     try:
         with warnings.catch_warnings():  # around all threads: they share the filters
             warnings.simplefilter("ignore", ConvergenceWarning)
-            Parallel(n_jobs, prefer="threads", pre_dispatch="2*n_jobs")(jobs())
+            for group in groups:
+                threads = Parallel(n_jobs, prefer="threads", pre_dispatch="2*n_jobs")
+                threads(jobs(*group))
     except KeyboardInterrupt:
         if np.isnan(scores).all(axis=2).all():
             raise
