@@ -104,8 +104,9 @@ def test_pictures_that_judge_are_no_representatives(digits, few_columns):
     assert len(models[0].solution.loo_decision) == 40
 
 
+@pytest.mark.parametrize("n_rows", [0, 300])
 def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
-    digits, few_columns, monkeypatch
+    digits, few_columns, monkeypatch, n_rows
 ):
     X, y, X_test, y_test = digits
     plain = _picture_columns.solve_with_hard_rows
@@ -113,14 +114,15 @@ def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
     def short_of_memory(kernel, rows, *args, **options):
         if rows.shape[0] == 400:
             options["memory_budget"] = 600_000
-        return plain(InterruptedAt(kernel, 300), rows, *args, **options)
+            kernel = InterruptedAt(kernel, n_rows)
+        return plain(kernel, rows, *args, **options)
 
     class InterruptedAt:
         def __init__(self, kernel, n_rows):
             self.kernel, self.n_rows = kernel, n_rows
 
         def __call__(self, X, Y=None):
-            if Y is not None and Y.shape[0] > 50:
+            if Y is not None:
                 self.n_rows -= X.shape[0]
             if self.n_rows < 0:
                 self.n_rows = np.inf
@@ -134,7 +136,8 @@ def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
     model = PatchKernelClassifier(**FIXED, n_representatives=60)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model.fit(X, y)
-    assert model.score(X_test, y_test) > 0.7
+    assert model.solve_info_.interrupted
+    assert model.score(X_test, y_test) > 0.5
 
 
 def test_features_of_the_same_pictures_are_made_once(digits, monkeypatch):

@@ -372,11 +372,10 @@ def cell_kernels(
     model._check_parameters()
     X = to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
     model._check_clusters(len(X))
-    if not sees_labels(model):
-        train = np.arange(len(X))  # in their order
-        labels = np.zeros(0, dtype=np.intp)
-    else:
+    if sees_labels(model):
         labels = labels[train]
+    else:
+        train, labels = np.arange(len(X)), labels[:0]
     rest = np.setdiff1d(np.arange(len(X)), train)
     weight = np.ones(len(train))
     model._fit_cells(X[train], labels, weight, X[rest] if len(rest) else None)

@@ -107,7 +107,8 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
     n_representatives : int or None
         Pictures whose kernel columns all pictures are fitted on: a half of them drawn
         at random, then the hardest. None: all pictures, and the exact solution, where
-        their matrix fits ``memory_budget``; as many as fit, elsewhere.
+        their matrix fits ``memory_budget``; as many as fit, elsewhere. As many as there
+        are pictures: the exact solution too.
     precision : {"auto", "float64", "float32", "float16"}
         Of the responses to filters. ``"auto"``: float16 on a GPU, with tf32 products,
         and float32 elsewhere. Pictures stay in their own type; systems of equations are

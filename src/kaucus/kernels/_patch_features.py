@@ -77,9 +77,9 @@ class KeptFeatures:
     def __init__(self) -> None:
         self.parts: list[FeatureBlocks] | None = None
         self.pictures: Array | None = None
-        """Those that they are of, where somebody asks."""
+        """The pictures themselves, in a :class:`KeepingPatchKernel`."""
         self.n_rows = 0
-        """How many other pictures the blocks of filters are sized for."""
+        """Pictures of a block of X, for which there was room beside them."""
 
     def are_with(self, X: Array) -> bool:
         """Tell whether there are any, in the library and place of ``X``."""

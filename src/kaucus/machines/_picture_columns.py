@@ -60,8 +60,11 @@ def fit_on_columns(kernel: PatchKernel, judge: Judge) -> PictureModel:
     rows, solution = np.concatenate([first, candidates[grown.rows]]), grown.solution
     if len(candidates) < n and not solution.info.interrupted:
         Z = astype(take_rows(X, rows), kernel.how.dtype)
-        everybody = np.arange(n)
-        solution = _grow(kernel, judge, Z, 0, everybody, unseen, C).solution
+        try:
+            solution = _grow(kernel, judge, Z, 0, np.arange(n), unseen, C).solution
+        except KeyboardInterrupt:  # before the first block: the model of some is there
+            info = solution.info._replace(interrupted=True, converged=False)
+            solution = solution._replace(info=info)
     return PictureModel(kernel, C, {}, [], rows, solution, unseen, KeptFeatures())
 
 
