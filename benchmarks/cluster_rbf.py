@@ -107,10 +107,11 @@ def measure_grid(name: str, dataset: str, data_home: Any) -> dict[str, Any]:
     from sklearn.model_selection import StratifiedKFold
 
     from kaucus import ClusterRBFSVC
-    from kaucus.estimators import unlabelled_kernels
+    from kaucus.estimators import cell_kernels
 
     X, y = load_scaled(dataset, data_home)
-    [(kernel, _)] = unlabelled_kernels(ClusterRBFSVC(random_state=0), X)
+    model, rows = ClusterRBFSVC(random_state=0), np.arange(len(X))
+    [(kernel, _)] = cell_kernels(model, X, rows, rows)  # it sees no labels
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # machines that do not converge, of all of them

@@ -369,7 +369,7 @@ def _convolutions(sizes: Sizes, like, peak: dict) -> list[dict[str, Any]]:
         return z.mul_(scale.to(torch.float16)).add_(bias)
 
     def by_products():
-        return convolve_by_products(images, filters, scale=scale, bias=bias)
+        return next(convolve_by_products(images, [filters], scale=scale, bias=bias))
 
     found = [
         _rate("responses by conv2d", work, by_conv2d, like),

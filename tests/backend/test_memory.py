@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kaucus.backend import (
+    budget_to_have,
     format_bytes,
     parse_bytes,
     resolve_budget,
@@ -64,6 +65,14 @@ def test_format_bytes(n_bytes, text):
 
 def test_a_budget_that_is_given_is_taken(xp):
     assert resolve_budget("3MiB", array(xp, [1.0])) == 3 * 2**20
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+@pytest.mark.parametrize("mebibytes", [1, 8, 31, 32, 33, 100, 5000])
+def test_a_budget_to_have_is_what_may_be_used(monkeypatch, workers, mebibytes):
+    monkeypatch.setattr("kaucus.backend._memory.n_workers", lambda like: workers)
+    n_bytes = mebibytes * 2**20
+    assert resolve_budget(budget_to_have(n_bytes)) == n_bytes
 
 
 def test_no_budget_means_three_quarters_of_what_is_free(xp, monkeypatch):

@@ -79,6 +79,8 @@ def resolve_budget(budget: int | float | str | None, like: Array = None) -> int:
 
 def budget_to_have(n_bytes: float, like: Array = None) -> int:
     """Return the ``memory_budget`` of which so many bytes may be used."""
+    if n_bytes < _MIB32:  # of which resolve_budget takes nothing off
+        return int(n_bytes)
     return int(n_bytes) + min(_kept_by_threads(like), int(n_bytes))
 
 

@@ -36,6 +36,7 @@ from kaucus.machines._targets import of_rows
 from kaucus.solvers import (
     GrownSolution,
     Hardness,
+    columns_bytes,
     columns_can_be_kept,
     rows_of_kept_columns,
     solve_with_hard_rows,
@@ -50,7 +51,7 @@ _CANDIDATES = 3
 def fit_on_columns(kernel: PatchKernel, judge: Judge) -> PictureModel:
     """Fit all pictures on the kernel columns of random and of hard ones."""
     X, order, n = judge.X, judge.order, judge.X.shape[0]
-    m = min(judge.plan.n_representatives or _most_representatives(judge), n)
+    m = min(judge.plan.n_representatives or _most_representatives(kernel, judge), n)
     first = order[: max(m // 2, 1)]
     unseen = order[len(first) :][-min(UNSEEN_ROWS, max(n // 10, 20)) :]
     kernel, C = _learn_kernel(kernel, judge, first)
@@ -68,10 +69,13 @@ def fit_on_columns(kernel: PatchKernel, judge: Judge) -> PictureModel:
     return PictureModel(kernel, C, {}, [], rows, solution, unseen, KeptFeatures())
 
 
-def _most_representatives(judge: Judge) -> int:
-    """Return how many representatives half of the budget has room for."""
+def _most_representatives(kernel: PatchKernel, judge: Judge) -> int:
+    """Return for how many representatives half of the budget holds the equations."""
     most = _MOST_GPU if on_gpu(judge.X) else _MOST_CPU
     room = math.isqrt(judge.budget // (4 * 48))
+    like = astype(take_rows(judge.X, np.arange(1)), kernel.how.dtype)
+    while columns_bytes(room, like) > 0.8 * (judge.budget // 2):
+        room = 9 * room // 10
     return max(min(most, judge.X.shape[0] // 2, room), 2)
 
 
