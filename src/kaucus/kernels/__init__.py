@@ -56,7 +56,6 @@ __all__ = [
     "MahalanobisRBF",
     "MappedKernel",
     "NearestCenter",
-    "KeepingPatchKernel",
     "PatchKernel",
     "Polynomial",
     "Precomputed",
