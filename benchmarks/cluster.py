@@ -3,8 +3,9 @@
     python -m benchmarks cluster [--quick] [--sizes N ...] [--workers W ...]
                                  [--parts fit growth workers kills covtype gpu]
 
-The largest of `--sizes` is for `fit`, `workers` and `gpu`, all are for `growth`. Rows
-are written to the folder of temporary files, about 160 bytes each.
+The largest of `--sizes` is for `fit`, `workers` and `gpu`, all are for `growth`, which
+takes the largest from `fit` where both are asked for. Rows are written to the folder of
+temporary files, about 160 bytes each.
 """
 
 import contextlib
@@ -66,7 +67,8 @@ def steps(settings: Settings) -> list[Step]:
     if "fit" in parts:
         found += [_cluster_step("fit", n, 2), _process_step("fit", n, 2)]
     if "growth" in parts:
-        found += [_cluster_step("growth", size, 2, of=n) for size in sorted(sizes)]
+        below = [size for size in sorted(sizes) if size < n or "fit" not in parts]
+        found += [_cluster_step("growth", size, 2, of=n) for size in below]
     if "workers" in parts:
         found += [_cluster_step("workers", n, w) for w in workers]
         found.append(_process_step("workers", n, max(workers)))
@@ -302,6 +304,7 @@ def tables(content: Content) -> list[Table]:
         "growth": "Growth with the rows, two workers",
         "workers": "Growth with the workers",
     }
+    content = {**content, "growth": growth(content)}
     found = [
         Table(title, HEADERS, _rows(content[section]))
         for section, title in titles.items()
@@ -315,6 +318,13 @@ def tables(content: Content) -> list[Table]:
     for record in content.get("covtype", []):
         found.append(_covtype_table(record))
     return found
+
+
+def growth(content: Content) -> list[dict]:
+    """Return the records of growth, and the one that `fit` measured on Dask."""
+    records = content.get("growth", [])
+    largest = [r for r in content.get("fit", []) if r["how"] == "Dask"]
+    return records + largest if records else []
 
 
 def _rows(records: list[dict]) -> list[list[str]]:
@@ -362,7 +372,7 @@ def _covtype_table(record: dict) -> Table:
 
 def draw(content: Content, folder: Path) -> list[Path]:
     """Draw how the time of a fit grows with the rows."""
-    done = [r for r in content.get("growth", []) if "fit_seconds" in r]
+    done = [r for r in growth(content) if "fit_seconds" in r]
     if len(done) < 2:
         return []
     n, seconds = zip(*((r["rows"], r["fit_seconds"]) for r in done), strict=True)
