@@ -17,7 +17,12 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 import kaucus
 
 ROOT = Path(kaucus.__file__).parents[2]
-FILES = [*ROOT.glob("README.md"), *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = ["start", "guide", "theory", "results", "project"]
+FILES = [
+    *ROOT.glob("[A-Z]*.md"),
+    *ROOT.glob("docs/*.md"),
+    *(page for name in FOLDERS for page in sorted(ROOT.glob(f"docs/{name}/**/*.md"))),
+]
 PAGES = [page for page in FILES if "```py" in page.read_text("utf-8")]
 GPU_MARK = "<!-- needs a GPU -->\n"
 
@@ -59,7 +64,7 @@ def for_this_machine(text):
     return "\n".join(parts)  # the mark was a line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     text = for_this_machine(page.read_text("utf-8"))
@@ -72,6 +77,15 @@ def test_every_block_runs(page, tmp_path, monkeypatch):
     assert len(blocks) == text.count("```py")
     for block in blocks:
         block.evaluate()
+
+
+def test_no_page_is_in_a_folder_that_is_not_looked_at():
+    found = {path.parts[0] for path in map(below_docs, ROOT.glob("docs/*/**/*.md"))}
+    assert found - {"_build", "gallery"} <= set(FOLDERS)
+
+
+def below_docs(path):
+    return path.relative_to(ROOT / "docs")
 
 
 def test_no_two_blocks_share_a_checkpoint():

@@ -1,0 +1,138 @@
+"""Configuration of the site; ``make docs`` builds it into docs/_build/html.
+
+Nothing is fetched while it is built or read: fonts, icons and search are files of the
+site, formulas are MathML. ``KAUCUS_DOCS_VERSION`` names the folder that a published
+copy goes to ("dev", "0.1", "stable"); only published copies have the list of versions.
+"""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "src")]
+
+import kaucus  # noqa: E402
+from kaucus.contract._doc_links import SITE  # noqa: E402
+
+project = "kaucus"
+author = "The kaucus developers"
+copyright = author
+version = ".".join(kaucus.__version__.split(".")[:2])
+release = kaucus.__version__
+github_url = "https://github.com/kaucus/kaucus"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "repository_links",
+]
+nitpicky = True  # a reference to a name that does not exist is a warning
+nitpick_ignore_regex = [
+    ("py:.*", r"(sklearn|numpy|scipy|dask|torch|pandas|matplotlib|onnx|skops)\..*"),
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
+language = "en"
+
+# -- pages in Markdown
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+html_math_renderer = "mathml"
+copybutton_exclude = ".linenos, .gp, .go"
+
+# -- the reference, from docstrings
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstring tells the types
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False  # the template lists them
+numpydoc_class_members_toctree = False
+
+
+def skip_member(app, what, name, value, skip, options):
+    """Leave out scikit-learn's methods that only serve metadata routing."""
+    if name == "get_metadata_routing" or name.endswith("_request"):
+        return True
+    return None
+
+
+# -- the gallery
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"__init__\.py|conftest\.py",
+    "backreferences_dir": None,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
+    "matplotlib_animations": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+}
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+
+# -- the look
+html_theme = "pydata_sphinx_theme"
+html_title = "kaucus"
+html_static_path = ["_static"]
+html_css_files = ["kaucus.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_last_updated_fmt = None
+published = os.environ.get("KAUCUS_DOCS_VERSION", "")
+html_baseurl = f"{SITE}/{published or 'dev'}/"
+
+
+def static(name: str) -> str:
+    """Return the path of a picture in _static, or nothing where it is not drawn yet."""
+    return f"_static/{name}" if (DOCS / "_static" / name).is_file() else ""
+
+
+html_favicon = static("favicon.svg") or static("logo.svg") or None
+html_context = {
+    "default_mode": "auto",
+    "social_card": static("social-card.png"),
+    "site": html_baseurl,
+}
+html_theme_options = {
+    "logo": {
+        "text": "kaucus",
+        "alt_text": "kaucus: to the front page",
+        **({"image_light": static("logo.svg")} if static("logo.svg") else {}),
+        **({"image_dark": static("logo-dark.svg")} if static("logo-dark.svg") else {}),
+    },
+    "github_url": github_url,
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"]
+    if published
+    else ["theme-switcher", "navbar-icon-links"],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+if published:
+    html_theme_options |= {
+        "switcher": {"json_url": f"{SITE}/versions.json", "version_match": published},
+        "check_switcher": False,  # the list is beside the copies, not in them
+        "show_version_warning_banner": published == "dev",
+    }
+
+
+def setup(app):
+    """Connect what is defined above."""
+    app.connect("autodoc-skip-member", skip_member)
