@@ -52,7 +52,7 @@ format: $(VENV)/.installed-lint ## let ruff rewrite the files
 docs: $(VENV)/.installed-docs ## build the site into docs/_build/html
 	rm -rf docs/reference/kaucus*.rst docs/gallery
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg \
-	$(BIN)/python -m sphinx --builder html --jobs auto --fail-on-warning --nitpicky \
+	$(BIN)/python -m sphinx --builder html --fresh-env --jobs auto --fail-on-warning --nitpicky \
 		docs docs/_build/html
 
 bench: $(VENV)/.installed-bench ## speed and memory against other libraries

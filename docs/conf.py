@@ -33,6 +33,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "formulas",
     "mathml",
     "repository_links",
 ]
@@ -59,8 +60,8 @@ numpydoc_class_members_toctree = False
 
 
 def skip_member(app, what, name, value, skip, options):
-    """Leave out scikit-learn's methods that only serve metadata routing."""
-    if name == "get_metadata_routing" or name.endswith("_request"):
+    """Leave out scikit-learn's methods for metadata routing and for output frames."""
+    if name in ("get_metadata_routing", "set_output") or name.endswith("_request"):
         return True
     return None
 

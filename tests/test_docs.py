@@ -6,6 +6,7 @@ there, and not at all if it is not; one after ``<!-- needs zarr -->`` runs where
 installed.
 """
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 import kaucus
+from tests.discovery import PUBLIC_MODULES
 
 ROOT = Path(kaucus.__file__).parents[2]
 FOLDERS = ["start", "guide", "theory", "results", "project"]
@@ -24,6 +26,11 @@ FILES = [
     *(page for name in FOLDERS for page in sorted(ROOT.glob(f"docs/{name}/**/*.md"))),
 ]
 PAGES = [page for page in FILES if "```py" in page.read_text("utf-8")]
+REFERENCE = sorted(
+    set(ROOT.glob("docs/reference/[a-z]*.rst"))
+    - {ROOT / "docs/reference/index.rst"}
+    - set(ROOT.glob("docs/reference/kaucus*"))
+)
 GPU_MARK = "<!-- needs a GPU -->\n"
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="installed without its documents")
@@ -86,6 +93,30 @@ def test_no_page_is_in_a_folder_that_is_not_looked_at():
 
 def below_docs(path):
     return path.relative_to(ROOT / "docs")
+
+
+def test_the_reference_lists_every_public_name():
+    pages = {page.name: page.read_text("utf-8") for page in REFERENCE}
+    found = [
+        f"{module}.{name}"
+        for text in pages.values()
+        for module in re.findall(r"^\.\. module:: (\S+)", text, re.MULTILINE)
+        for name in re.findall(r"^(?:   |\.\. data:: )(\w+)$", text, re.MULTILINE)
+    ]
+    public = [
+        f"{module}.{name}"
+        for module in PUBLIC_MODULES
+        if module != "kaucus.cli"  # a command, with a page of its own
+        for name in importlib.import_module(module).__all__
+    ]
+    assert sorted(found) == sorted(public)
+
+
+def test_the_page_on_stability_names_the_public_modules():
+    text = (ROOT / "docs/project/stability.md").read_text("utf-8")
+    public = text.partition("**Public**")[2].partition("**Not public**")[0]
+    found = set(re.findall(r"`(kaucus(?:\.\w+)?)`", public))
+    assert found == set(PUBLIC_MODULES) - {"kaucus.cli"}
 
 
 def test_no_two_blocks_share_a_checkpoint():
