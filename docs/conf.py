@@ -13,6 +13,8 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "src")]
 
+from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
+
 import kaucus  # noqa: E402
 from kaucus.contract._doc_links import SITE  # noqa: E402
 
@@ -77,7 +79,20 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder(
+        [
+            "plot_two_moons.py",
+            "plot_digits_by_size.py",
+            "plot_time_over_rows.py",
+            "plot_learned_metric.py",
+            "plot_intervals.py",
+            "plot_prediction_sets.py",
+            "plot_kernel_kmeans_shapes.py",
+            "plot_cluster_shaped_kernels.py",
+            "plot_patches.py",
+            "*",
+        ]
+    ),
     "matplotlib_animations": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
