@@ -44,12 +44,14 @@ nitpick_ignore_regex = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 language = "en"
+smartquotes = False  # quotes are code: {"fast", "best"}
+toc_object_entries_show_parents = "hide"
 
 # -- pages in Markdown
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 html_math_renderer = "mathml"
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and results are not copied
 
 # -- the reference, from docstrings
 autosummary_generate = True

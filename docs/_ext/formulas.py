@@ -11,7 +11,7 @@ PLAIN_SECTIONS = ("", "Notes")  # others describe their entries by indented text
 
 
 def mark_formulas(lines: list[str]) -> list[str]:
-    """Return the lines of a docstring with ``::`` before each indented formula."""
+    """Return the lines of a docstring with a mark before each indented formula."""
     marked: list[str] = []
     section, before = "", ""  # where we are; the last line that is not indented
     for i, line in enumerate(lines):
@@ -19,7 +19,7 @@ def mark_formulas(lines: list[str]) -> list[str]:
             section = lines[i - 1]
         begins = line.startswith("    ") and (i == 0 or not lines[i - 1].strip())
         if begins and section in PLAIN_SECTIONS and not LIST_ITEM.match(before):
-            marked += ["::", ""]
+            marked += [".. code-block:: text", ""]
             before = "- "  # until a line that is not indented: one mark is enough
         elif line and not line.startswith(" "):
             before = line
