@@ -22,8 +22,6 @@ PAGES = {
     "gallery": "gallery/index.html",
     "example": "gallery/plot_two_moons.html",
     "reference": "reference/kaucus.KMeansKernelClassifier.html",
-    "guide": "guide/tables.html",
-    "results": "results/performance.html",
 }
 # Of the ground: darker than this is dark, brighter than 255 less this is light.
 DARK = 60
@@ -34,7 +32,8 @@ DRAWN = "return arguments[0].complete && arguments[0].naturalWidth > 0"
 # Texts of the page that are cut off at the right, though the page does not scroll.
 CUT = """
 return [...document.querySelectorAll("main :is(h1, h2, h3, p, dt, li)")]
-  .filter(one => one.checkVisibility() && !one.closest("table, pre, .formula"))
+  .filter(one => one.checkVisibility())
+  .filter(one => !one.closest("table, pre, math, nav, dialog, .bd-sidebar-secondary"))
   .filter(one => {
     const range = document.createRange();
     range.selectNodeContents(one);
@@ -93,10 +92,14 @@ def requests_since_last(browser):
     ]
 
 
+def is_bad(entry):
+    """Tell whether an entry of the console's log is a warning or an error."""
+    return entry["level"] in ("WARNING", "SEVERE")
+
+
 def check_page(browser, address, width):
     """Check what holds for every page of the site."""
-    said = browser.get_log("browser")
-    assert [one for one in said if one["level"] in ("WARNING", "SEVERE")] == []
+    assert [one for one in browser.get_log("browser") if is_bad(one)] == []
     asked = requests_since_last(browser)
     assert asked
     assert [one for one in asked if not one.startswith((address, "data:"))] == []
@@ -126,6 +129,20 @@ def test_a_page_is_whole(browser, address, page, width, scheme, tmp_path):
         assert max(channels) < DARK
     else:
         assert min(channels) > 255 - DARK
+
+
+def test_no_page_is_cut_off_on_a_phone(browser, address):
+    site = built_site()
+    pages = set(site.rglob("*.html")) - set(site.glob("_static/*.html"))
+    browser.get_log("browser")
+    wrong = []
+    for page in sorted(path.relative_to(site).as_posix() for path in pages):
+        show(browser, address + page, WIDTHS["phone"], "light")
+        said = [one["message"] for one in browser.get_log("browser") if is_bad(one)]
+        cut = browser.execute_script(CUT)
+        if said or cut or page_width(browser) > WIDTHS["phone"]:
+            wrong.append((page, page_width(browser), said, cut))
+    assert wrong == []
 
 
 def first_shown(browser, selector):
