@@ -2,7 +2,7 @@
 
 Nothing is fetched while it is built or read: fonts, icons and search are files of the
 site, formulas are MathML. ``KAUCUS_DOCS_VERSION`` names the folder that a published
-copy goes to ("dev", "0.1", "stable"); only published copies have the list of versions.
+copy goes to ("dev", "0.1"); only published copies have the list of versions.
 """
 
 import os
