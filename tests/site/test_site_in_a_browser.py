@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.browser import chromium, in_a_browser, page_width, show
-from tests.site.built import built_site
+from tests.site.built import built_site, page_names
 
 pytestmark = in_a_browser
 
@@ -92,6 +92,11 @@ def requests_since_last(browser):
     ]
 
 
+def elsewhere(asked, address):
+    """Return the addresses that are not in the folder that is served."""
+    return [one for one in asked if not one.startswith((address, "data:"))]
+
+
 def is_bad(entry):
     """Tell whether an entry of the console's log is a warning or an error."""
     return entry["level"] in ("WARNING", "SEVERE")
@@ -102,7 +107,7 @@ def check_page(browser, address, width):
     assert [one for one in browser.get_log("browser") if is_bad(one)] == []
     asked = requests_since_last(browser)
     assert asked
-    assert [one for one in asked if not one.startswith((address, "data:"))] == []
+    assert elsewhere(asked, address) == []
     assert page_width(browser) <= width
     assert browser.execute_script(CUT) == []
     heading = browser.find_element("css selector", "main h1")
@@ -131,17 +136,17 @@ def test_a_page_is_whole(browser, address, page, width, scheme, tmp_path):
         assert min(channels) > 255 - DARK
 
 
-def test_no_page_is_cut_off_on_a_phone(browser, address):
-    site = built_site()
-    pages = set(site.rglob("*.html")) - set(site.glob("_static/*.html"))
+def test_every_page_keeps_to_the_folder_and_to_a_phones_screen(browser, address):
+    requests_since_last(browser)
     browser.get_log("browser")
     wrong = []
-    for page in sorted(path.relative_to(site).as_posix() for path in pages):
+    for page in page_names():
         show(browser, address + page, WIDTHS["phone"], "light")
         said = [one["message"] for one in browser.get_log("browser") if is_bad(one)]
+        away = elsewhere(requests_since_last(browser), address)
         cut = browser.execute_script(CUT)
-        if said or cut or page_width(browser) > WIDTHS["phone"]:
-            wrong.append((page, page_width(browser), said, cut))
+        if said or away or cut or page_width(browser) > WIDTHS["phone"]:
+            wrong.append((page, page_width(browser), said, away, cut))
     assert wrong == []
 
 
