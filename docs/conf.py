@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,  # its page asks other servers for scripts
     "within_subsection_order": ExplicitOrder(
         [
             "plot_two_moons.py",

@@ -65,6 +65,7 @@ print(f"SVC, {len(svc.support_)} support vectors: {svc_error:.2f}")
 # The error over the size of the model. The dashed line is a support vector machine of
 # the same kernel and the same C.
 
+# sphinx_gallery_thumbnail_number = 2
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 labels = {
     "all": "fit_on='all' (default)",

@@ -24,7 +24,7 @@ X_train, X_test, y_train, y_test = train_test_split(
     X, y, test_size=0.4, stratify=y, random_state=0
 )
 model = KMeansKernelClassifier(10, learn_metric=False, random_state=0)
-model.fit(X_train, y_train)
+model = model.fit(X_train, y_train)
 
 # %%
 # Write the page

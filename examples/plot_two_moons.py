@@ -49,17 +49,26 @@ print(f"{len(svc.support_):4d} support vectors: {right:.1%}")
 # -----------------------
 #
 # ``representative_weights_`` tells how many rows each representative stands for; the
-# area of a disc shows it. The line is where the model changes from one class to the
-# other.
+# area of a disc shows it. The line is where the prediction changes. Below on the right
+# is the support vector machine, with a dot for each support vector.
 
 
 def draw(ax, model, title):
-    """Draw rows, representatives and the decision line."""
+    """Draw the rows and the decision line, and return the colours of the classes."""
     colours = np.array(["C0", "C1"])
     ax.scatter(*X_train.T, s=2, c=colours[y_train], alpha=0.15, linewidths=0)
     a, b = np.meshgrid(np.linspace(-1.8, 2.8, 150), np.linspace(-1.4, 1.9, 120))
     values = model.decision_function(np.c_[a.ravel(), b.ravel()]).reshape(a.shape)
     ax.contour(a, b, values, levels=[0], colors="k", linewidths=1.5)
+    right = model.score(X_test, y_test)
+    ax.set(title=f"{title}, {right:.1%} right", xticks=[], yticks=[])
+    ax.set_aspect("equal")
+    return colours
+
+
+fig, axes = plt.subplots(2, 2, figsize=(8, 6.2), layout="constrained")
+for ax, (Q, model) in zip(axes.flat, models.items(), strict=False):
+    colours = draw(ax, model, f"{2 * Q} representatives")
     ax.scatter(
         *model.representatives_.T,
         s=model.representative_weights_ / 4,
@@ -67,12 +76,7 @@ def draw(ax, model, title):
         edgecolors="k",
         zorder=3,
     )
-    ax.set(title=title, xlim=(-1.8, 2.8), ylim=(-1.4, 1.9), xticks=[], yticks=[])
-    ax.set_aspect("equal")
-
-
-fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
-for ax, (Q, model) in zip(axes, models.items(), strict=True):
-    right = model.score(X_test, y_test)
-    draw(ax, model, f"{2 * Q} representatives, {right:.1%} right")
+colours = draw(axes[1, 1], svc, f"SVC, {len(svc.support_)} support vectors")
+kept = {"s": 9, "edgecolors": "k", "linewidths": 0.5, "zorder": 3}
+axes[1, 1].scatter(*svc.support_vectors_.T, c=colours[y_train[svc.support_]], **kept)
 plt.show()
