@@ -97,7 +97,6 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
-    "write_computation_times": False,  # its tables load scripts from elsewhere
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 

@@ -119,6 +119,30 @@ def test_the_page_on_stability_names_the_public_modules():
     assert found == set(PUBLIC_MODULES) - {"kaucus.cli"}
 
 
+LINK = re.compile(r"\]\((?!\w+:|<)([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors(page):
+    """Return the anchors that GitHub and the site give to the headings of a page."""
+    headings = HEADING.findall(page.read_text("utf-8"))
+    words = [re.sub(r"[^\w\s-]", "", heading).lower() for heading in headings]
+    return {text.strip().replace(" ", "-") for text in words}
+
+
+@pytest.mark.skipif(
+    not (ROOT / "benchmarks/README.md").is_file(), reason="not a whole checkout"
+)
+def test_relative_links_lead_to_files_and_headings():
+    dead = []
+    for page in [*FILES, *ROOT.glob("benchmarks/**/*.md")]:
+        for path, anchor in LINK.findall(page.read_text("utf-8")):
+            file = page.parent / path if path else page
+            exists = file.exists() and (not anchor or anchor in anchors(file))
+            dead += [] if exists else [f"{page.name}: {path}#{anchor}"]
+    assert dead == []
+
+
 def test_no_two_blocks_share_a_checkpoint():
     texts = [page.read_text("utf-8") for page in PAGES]
     names = [part.split('"')[0] for t in texts for part in t.split('checkpoint="')[1:]]

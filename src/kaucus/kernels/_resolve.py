@@ -266,7 +266,7 @@ _ROWS = 1000
 def median_gamma(
     X: Array, sample_weight: Array | None = None, kernel: object = None
 ) -> float:
-    """Return gamma such that the kernel has a middling value at the median distance.
+    """Return gamma by the median heuristic: from the median distance of rows.
 
     With m the median of the distances between different rows,
 
