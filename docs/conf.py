@@ -2,7 +2,8 @@
 
 Nothing is fetched while it is built or read: fonts, icons and search are files of the
 site, formulas are MathML. ``KAUCUS_DOCS_VERSION`` names the folder that a published
-copy goes to ("dev", "0.1"); only published copies have the list of versions.
+copy goes to ("dev", "0.1"); only published copies show the list of versions, which is a
+file beside them (docs/publish.py).
 """
 
 import os
@@ -110,25 +111,17 @@ html_copy_source = False
 html_last_updated_fmt = None
 published = os.environ.get("KAUCUS_DOCS_VERSION", "")
 html_baseurl = f"{SITE}/{published or 'dev'}/"
-
-
-def static(name: str) -> str:
-    """Return the path of a picture in _static, or nothing where it is not drawn yet."""
-    return f"_static/{name}" if (DOCS / "_static" / name).is_file() else ""
-
-
-html_favicon = static("favicon.svg") or static("logo.svg") or None
+html_favicon = "_static/favicon.svg"
 html_context = {
     "default_mode": "auto",
-    "social_card": static("social-card.png"),
-    "site": html_baseurl,
+    "social_card": f"{html_baseurl}_static/social-card.png",
 }
 html_theme_options = {
     "logo": {
         "text": "kaucus",
         "alt_text": "kaucus: to the front page",
-        **({"image_light": static("logo.svg")} if static("logo.svg") else {}),
-        **({"image_dark": static("logo-dark.svg")} if static("logo-dark.svg") else {}),
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo-dark.svg",
     },
     "github_url": github_url,
     "header_links_before_dropdown": 7,
@@ -148,7 +141,7 @@ if published:
     html_theme_options |= {
         "switcher": {"json_url": f"{SITE}/versions.json", "version_match": published},
         "check_switcher": False,  # the list is beside the copies, not in them
-        "show_version_warning_banner": published == "dev",
+        "show_version_warning_banner": True,  # where there is a newer release
     }
 
 
