@@ -177,12 +177,12 @@ class Scene:
 
     def draw_rows(self, colours, corner, width, *, opacity) -> list[Discs]:
         """Return the rows as small discs."""
-        radius = max(width / 190, 1.2)
         places = self.pixels(self.rows, corner, width)
+        radii = np.full(len(places), width / 190)
+        by_class = [self.labels == k for k in (0, 1)]
         return [
-            Discs(own, np.full(len(own), radius), colours.classes[k], opacity)
-            for k in (0, 1)
-            if len(own := places[self.labels == k])
+            Discs(places[own], radii[own], colour, opacity)
+            for own, colour in zip(by_class, colours.classes, strict=True)
         ]
 
     def draw_model(self, colours, corner, width) -> list[Discs | Line]:
@@ -245,8 +245,8 @@ def icon(colours: Colours) -> Picture:
     """Return the large discs of the logo alone, for the tab of a browser."""
     whole = logo(colours)
     large = [part for part in whole.parts if part.opacity == 1]
-    grown = [part._replace(radii=1.25 * part.radii) for part in large]
-    return Picture(64, 64, whole.title, grown)
+    parts = [part._replace(radii=1.25 * part.radii) for part in large]
+    return Picture(whole.width, whole.height, whole.title, parts)
 
 
 def card(scene: Scene, colours: Colours) -> Picture:

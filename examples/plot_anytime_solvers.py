@@ -7,6 +7,7 @@ error of four of them falls from step to step. Stop when the error is good enoug
 ``max_iter``, by a function of your own, or by Ctrl-C.
 """
 
+import textwrap
 import warnings
 
 import matplotlib.pyplot as plt
@@ -73,7 +74,7 @@ early = LSSVMClassifier(
     solver="block_descent", block_size=100, callback=good_enough, **options
 )
 early.fit(X_train, y_train, X_val=X_val, y_val=y_val)
-print(early.explain())
+print(textwrap.fill(early.explain(), 72))
 print(f"validation error {1 - early.score(X_val, y_val):.2%}")
 
 # %%

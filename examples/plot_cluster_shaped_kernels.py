@@ -50,7 +50,7 @@ for name, model in models.items():
 # the tunability curves. A curve further up and to the right means that more of the grid
 # is good, so that a coarse search will do.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 name = "ClusterRBFSVC"
 best = models[name].set_params(**searches[name].best_params_).fit(X, y)
 a, b = np.meshgrid(np.linspace(-13, 7, 200), np.linspace(-12, 6, 200))

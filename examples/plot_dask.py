@@ -61,7 +61,7 @@ for n_parts in numbers:
     other = KMeansKernelClassifier(20, **options).fit(parts, y)
     gaps.append(np.abs(other.dual_coef_ - local.dual_coef_).max() / largest)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 colours = np.array(["C0", "C1"])
 left.scatter(*X[::5].T, c=colours[y[::5]], s=3, alpha=0.3, linewidths=0)
 left.scatter(*local.representatives_.T, s=90, c="w", edgecolors="k", label="NumPy")

@@ -76,7 +76,7 @@ print(f"split, level 90%: {share_held(ends_split, y_test)[0]:.1%} held")
 # asked for.
 
 fig, (left, right) = plt.subplots(
-    1, 2, figsize=(10.5, 4), layout="constrained", width_ratios=[1.6, 1]
+    1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=[1.6, 1]
 )
 order = np.argsort(X_test[:, 0])
 for column, alpha in ((4, 0.2), (0, 0.35)):

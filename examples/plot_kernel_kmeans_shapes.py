@@ -14,9 +14,9 @@ from kaucus.datasets import make_cassini, make_rings, make_smiley
 from kaucus.evaluation import clustering_accuracy, compare_kernels
 
 shapes = {
-    "smiley": (make_smiley(240, random_state=0), 4),
-    "cassini": (make_cassini(240, random_state=0), 3),
-    "rings": (make_rings(240, random_state=0), 2),
+    "smiley": (make_smiley(300, random_state=0), 4),
+    "cassini": (make_cassini(300, random_state=0), 3),
+    "rings": (make_rings(300, random_state=0), 2),
 }
 
 # %%

@@ -44,12 +44,15 @@ print(f"their share: {np.sort(importances)[-5:].sum():.3f}")
 # %%
 # The predictions of the test rows before and after, and the weight of each column.
 
-fig, axes = plt.subplots(
-    1, 3, figsize=(11, 3.5), layout="constrained", width_ratios=[1, 1, 1.3]
+fig, axes = plt.subplot_mosaic(
+    [["plain", "learned"], ["weights", "weights"]],
+    figsize=(7.5, 6.4),
+    layout="constrained",
+    height_ratios=[1.7, 1],
 )
-for ax, model, title in zip(
-    axes, (plain, learned), ("all columns alike", "metric learned"), strict=False
-):
+named = {"plain": ("all columns alike", plain), "learned": ("metric learned", learned)}
+for place, (title, model) in named.items():
+    ax = axes[place]
     ax.scatter(y_test, model.predict(X_test), s=12, alpha=0.6, linewidths=0)
     ax.plot([0, 30], [0, 30], "k--", linewidth=1)
     ax.set(xlim=(0, 30), ylim=(0, 30), xlabel="target", ylabel="prediction")
@@ -57,7 +60,8 @@ for ax, model, title in zip(
     ax.set_aspect("equal")
 
 colours = ["C1" if column < 5 else "0.6" for column in range(X.shape[1])]
-axes[2].bar(range(X.shape[1]), importances, color=colours)
-axes[2].set(xlabel="column", ylabel="importance", xticks=range(X.shape[1]))
-axes[2].set_title("the target depends on the orange ones")
+ax = axes["weights"]
+ax.bar(range(X.shape[1]), importances, color=colours)
+ax.set(xlabel="column", ylabel="importance", xticks=range(X.shape[1]))
+ax.set_title("the target depends on the orange columns")
 plt.show()

@@ -9,6 +9,7 @@ random.
 """
 
 import tempfile
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -38,7 +39,7 @@ print(f"leave-one-out:  {model.loo_score_:.1%} of the training pictures right")
 # %%
 # What was chosen, in words:
 
-print(model.explain())
+print(textwrap.fill(model.explain(), 72))
 
 # %%
 # Look inside

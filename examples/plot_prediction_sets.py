@@ -46,7 +46,7 @@ for level, share, size in zip(
 # at the level 99 %.
 
 two = np.flatnonzero(sizes[:, 2] == 2)[:8]
-fig = plt.figure(figsize=(10, 3.6), layout="constrained")
+fig = plt.figure(figsize=(9, 3.6), layout="constrained")
 left, right = fig.subfigures(1, 2, width_ratios=[1, 1.25])
 ax = left.subplots()
 counts = np.array([np.bincount(sizes[:, k], minlength=6)[:6] for k in (0, 2, 3)])

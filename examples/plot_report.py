@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
-from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.model_selection import train_test_split
 
 import kaucus
@@ -54,16 +53,12 @@ print(report.score)
 # The same pictures in a notebook
 # -------------------------------
 #
-# The figures of the page are displays that you can draw by themselves: the search over
-# C and the kernel, the representatives, and scikit-learn's confusion matrix.
+# Figures of the page are displays that you can draw by themselves: here the search
+# over C and the kernel, and the representatives.
 
-fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 SearchDisplay.from_estimator(model, x="C", ax=axes[0])
 axes[0].set_title("what the search found")
 RepresentativesDisplay.from_estimator(model, image_shape=(8, 8), n_shown=50, ax=axes[1])
 axes[1].set_title("the representatives of most rows")
-ConfusionMatrixDisplay.from_estimator(
-    model, X_test, y_test, ax=axes[2], colorbar=False, cmap="Blues"
-)
-axes[2].set_title(f"test rows, {model.score(X_test, y_test):.1%} right")
 plt.show()

@@ -52,12 +52,12 @@ print(f"SVC has {len(machines['SVC'].support_):,} support vectors")
 # With few rows there is nothing to gain. With many, the fit takes less time, and the
 # prediction of a row takes as long as it did with few.
 
-fig, axes = plt.subplots(1, 3, figsize=(11.5, 3.7), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
 for name, marker in zip(machines, "os", strict=True):
     for ax, values in zip(axes, (fits, predictions, errors), strict=True):
         ax.plot(sizes, values[name], marker=marker, label=name)
 axes[0].set(title="fit", ylabel="seconds", yscale="log")
-axes[1].set(title="prediction of 5,000 rows", ylabel="seconds", yscale="log")
+axes[1].set(title="5,000 predictions", ylabel="seconds", yscale="log")
 axes[2].set(title="test error", ylabel="%", ylim=(10, 12))
 for ax in axes:
     ax.set_xscale("log")
@@ -65,5 +65,5 @@ for ax in axes:
     ax.xaxis.minorticks_off()
     ax.set_xlabel("rows of the fit")
     ax.grid(alpha=0.3)
-axes[2].legend()
+axes[2].legend(fontsize="small")
 plt.show()
