@@ -36,6 +36,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "formulas",
     "mathml",
+    "name_links",
     "repository_links",
 ]
 nitpicky = True  # a reference to a name that does not exist is a warning

@@ -81,6 +81,23 @@ def test_formulas_of_pages_become_mathml():
     assert "∑" in made
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("KernelKMeans", "KernelKMeans"),
+        ('KMeansKernelClassifier(fit_on="all")', "KMeansKernelClassifier"),
+        ("kernels.ClusterRBF(partition, covariances, gamma)", "ClusterRBF"),
+        ("kaucus.report", "report"),
+        ("compare_kernels", "compare_kernels"),
+        ("report", None),  # a word, or a command
+        ("a + b", None),
+    ],
+)
+def test_code_in_a_text_is_known_as_a_public_name(text, name):
+    pytest.importorskip("docutils")
+    assert load(DOCS / "_ext" / "name_links.py").public_name(text) == name
+
+
 def test_links_out_of_the_site_lead_to_the_repository():
     pytest.importorskip("sphinx")
     target = load(DOCS / "_ext" / "repository_links.py").target
