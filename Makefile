@@ -8,7 +8,7 @@ DATA := $(if $(KAUCUS_DATA),$(KAUCUS_DATA),$(wildcard ../shared/data))
 PYTEST := $(if $(DATA),KAUCUS_DATA=$(DATA)) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
-.PHONY: help demo test test-all test-poor lint format bench clean
+.PHONY: help demo test test-all test-poor lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -43,14 +43,20 @@ lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
-	$(BIN)/codespell src tests benchmarks docs README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
 
 format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.installed-docs ## build the site into docs/_build/html
+	rm -rf docs/reference/kaucus*.rst docs/gallery docs/_build
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg \
+	$(BIN)/python -m sphinx --builder html --fresh-env --jobs auto --fail-on-warning --nitpicky \
+		--doctree-dir docs/_build/doctrees docs docs/_build/html
+
 bench: $(VENV)/.installed-bench ## speed and memory against other libraries
 	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/python -m benchmarks lssvm
 
 clean: ## remove what the commands above made
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/reference/kaucus*.rst .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,6 +5,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 # scikit-learn's array API checks are skipped without it. The package itself never
 # needs it: it hands SciPy no arrays but NumPy's.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -30,3 +32,28 @@ if importlib.util.find_spec("typer") is None:
     collect_ignore += ["src/kaucus/cli"]
 if importlib.util.find_spec("dask") is None:
     collect_ignore += ["src/kaucus/distributed"]
+
+
+@pytest.fixture(autouse=True)
+def example_of_its_own(request):
+    """Run an example of a docstring in a folder of its own, drawing into no window.
+
+    The example of a loader is skipped visibly where its data is not here.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        return
+    patch = request.getfixturevalue("monkeypatch")
+    patch.chdir(request.getfixturevalue("tmp_path"))
+    patch.setenv("MPLBACKEND", "Agg")
+    module, _, loader = request.node.name.rpartition(".")
+    if module == "kaucus.datasets._loaders" and not is_here(loader):
+        pytest.skip(f"the data of {loader} is not in KAUCUS_DATA")
+
+
+def is_here(loader):
+    """Tell whether the files of the first data set of a loader are in KAUCUS_DATA."""
+    from kaucus.datasets._registry import find, names_of
+
+    folder = os.environ.get("KAUCUS_DATA", "")
+    files = find(names_of(loader)[0], loader).files
+    return bool(folder) and all((Path(folder) / file.path).is_file() for file in files)

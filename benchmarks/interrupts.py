@@ -343,7 +343,7 @@ def report(content):
 
 `python -m benchmarks.interrupts --write`, one BLAS thread, a busy machine.
 Moments are drawn uniformly over the time of an undisturbed fit; every second
-fit is of a model that was fitted before. The rule: docs/interrupts.md.
+fit is of a model that was fitted before. The rule: docs/guide/interrupts.md.
 
 ## SIGINT in fit
 

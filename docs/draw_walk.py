@@ -1,4 +1,4 @@
-"""Draw the walk of one fit through the package into docs/architecture.md.
+"""Draw the walk of one fit through the package into docs/theory/architecture.md.
 
     python docs/draw_walk.py           prints it
     python docs/draw_walk.py --write   puts it between the two marks of the document
@@ -16,7 +16,7 @@ import numpy as np
 
 from kaucus import KMeansKernelClassifier
 
-DOCUMENT = Path(__file__).parent / "architecture.md"
+DOCUMENT = Path(__file__).parent / "theory" / "architecture.md"
 BEGIN, END = "<!-- walk: begin -->\n", "<!-- walk: end -->\n"
 LEAST_SHARE = 0.05
 

@@ -25,7 +25,7 @@ def public_objects():
         module = importlib.import_module(module_name)
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isclass(value) or inspect.isfunction(value):
+            if callable(value):
                 found.append((module_name, name, value))
     return found
 

@@ -1,25 +1,15 @@
 """The report in Chromium: no errors, every section to be seen, narrow and wide."""
 
-import shutil
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 import kaucus
 from kaucus import KMeansKernelClassifier
+from tests.browser import chromium, in_a_browser, page_width, show
 
 pytest.importorskip("matplotlib")
-webdriver = pytest.importorskip("selenium.webdriver")
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        BROWSER is None or DRIVER is None, reason="Chromium and its driver are not here"
-    ),
-]
+pytestmark = in_a_browser
 WIDTHS = {"phone": 390, "desktop": 1100}
 
 
@@ -34,34 +24,14 @@ def page(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
-        options.add_argument(word)
-    options.add_experimental_option(
-        "prefs", {"profile.managed_default_content_settings.javascript": 2}
-    )
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
-
-
-def show(browser, page, width, scheme):
-    """Open the page in a window of a width, in a light or a dark scheme."""
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1}
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", size | {"mobile": width < 600}
-    )
-    browser.get(page.as_uri())
+    with chromium(javascript=False) as driver:
+        yield driver
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 def test_every_section_is_seen(browser, page, width, scheme):
-    show(browser, page, width, scheme)
+    show(browser, page.as_uri(), width, scheme)
     assert browser.get_log("browser") == []
     sections = browser.find_elements("css selector", "main > section")
     assert len(sections) == 10
@@ -80,15 +50,14 @@ def test_every_section_is_seen(browser, page, width, scheme):
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 def test_the_page_is_not_wider_than_the_window(browser, page, width):
-    show(browser, page, width, "light")
-    metrics = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})
-    assert metrics["cssContentSize"]["width"] <= width
+    show(browser, page.as_uri(), width, "light")
+    assert page_width(browser) <= width
 
 
 def brightness(browser, page, scheme):
     """Return the mean brightness of a picture of the page, 0 to 255."""
     image = pytest.importorskip("PIL.Image")
-    show(browser, page, 1100, scheme)
+    show(browser, page.as_uri(), 1100, scheme)
     file = page.parent / f"{scheme}.png"
     assert browser.save_screenshot(str(file))
     return float(np.mean(np.asarray(image.open(file).convert("L"))))
@@ -101,7 +70,7 @@ def test_light_is_light_and_dark_is_dark(browser, page):
 
 def test_texts_of_figures_have_the_colour_of_the_page(browser, page):
     for scheme in ("light", "dark"):
-        show(browser, page, 1100, scheme)
+        show(browser, page.as_uri(), 1100, scheme)
         text = browser.find_element("css selector", "figure svg text")
         heading = browser.find_element("css selector", "h2")
         drawn = text.value_of_css_property("fill")
@@ -111,6 +80,6 @@ def test_texts_of_figures_have_the_colour_of_the_page(browser, page):
 
 
 def test_it_prints(browser, page):
-    show(browser, page, 1100, "light")
+    show(browser, page.as_uri(), 1100, "light")
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
     assert len(printed["data"]) > 20_000

@@ -34,7 +34,7 @@ def test_every_table_and_figure_is_an_item(name):
 
 def test_the_committed_page_is_the_one_that_is_made(capsys):
     assert main(["reproduce", "--page", str(DOCS / "results")]) == 0
-    assert (DOCS / "papers.md").read_text(encoding="utf-8") == capsys.readouterr().out
+    assert (DOCS / "results/papers.md").read_text("utf-8") == capsys.readouterr().out
 
 
 def test_pictures_on_the_page_exist():

@@ -12,7 +12,7 @@ within about a second, in one of two ways:
   after the first assignment, least squares of many rows after the first block of rows,
   and a search by leave-one-out after the first C.
 - *The estimator is not fitted*, also if it was before, and ``KeyboardInterrupt``
-  reaches the caller. So everywhere else. docs/interrupts.md has a table.
+  reaches the caller. So everywhere else. docs/guide/interrupts.md has a table.
 
 ``partial_fit`` that is interrupted keeps a model in the same way, or leaves the one
 from before the call, and raises. An error in either leaves everything as it was.
@@ -62,7 +62,7 @@ class FollowsX(LinksToDocs):
     ----------
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where ``X`` had names that are all strings.
     """
 

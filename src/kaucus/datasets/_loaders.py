@@ -32,6 +32,9 @@ PathLike = str | os.PathLike[str]
 FLOATS = ("float32", "float64")
 PIXELS = ("uint8", *FLOATS)
 
+# Names of the arrays of a set with one part, and of one with a test part.
+_ARRAYS = {1: ("X", "y"), 2: ("X_train", "y_train", "X_test", "y_test")}
+
 _NAME = """
     name : str
         {names}."""
@@ -52,6 +55,13 @@ _SECTIONS = """
         else ``X`` and ``y``; ``target_names``, ``DESCR`` and ``licence``; the
         ``image_shape`` of images or the ``feature_names`` of tables. The tuple has the
         arrays alone, in this order.
+
+    Examples
+    --------
+    >>> from kaucus.datasets import {loader}
+    >>> {arrays} = {loader}({arguments}return_X_y=True)
+    >>> {first}.shape
+    {shape}
     """
 
 
@@ -59,7 +69,9 @@ def _documented(loader: Callable) -> Callable:
     """Add the parameters and results, which all loaders share, to the docstring."""
     names, parameters = names_of(loader.__name__), inspect.signature(loader).parameters
     listed = "\n        ".join(f'``"{name}"``,' for name in names).removesuffix(",")
-    dtypes = PIXELS if find(names[0], loader.__name__).image_shape else FLOATS
+    shown = find(names[0], loader.__name__)
+    dtypes = PIXELS if shown.image_shape else FLOATS
+    arrays = _ARRAYS[len(shown.n_samples)]
     loader.__doc__ = (
         (loader.__doc__ or "").rstrip()
         + "\n"
@@ -67,6 +79,11 @@ def _documented(loader: Callable) -> Callable:
             name=_NAME.format(names=listed) if "name" in parameters else "",
             dtypes=", ".join(f'"{kind}"' for kind in dtypes),
             dtype=parameters["dtype"].default,
+            loader=loader.__name__,
+            arrays=", ".join(arrays),
+            first=arrays[0],
+            arguments=f'"{names[0]}", ' if "name" in parameters else "",
+            shape=(shown.n_samples[0], shown.n_features),
         )
     )
     return loader
@@ -169,10 +186,8 @@ def _load(
     arrays = tuple(array for t in tables for array in (t.X, _as_labels(t.y)))
     if return_X_y:
         return arrays
-    split = len(tables) == 2
-    names = ("X_train", "y_train", "X_test", "y_test") if split else ("X", "y")
     bunch = Bunch(
-        **dict(zip(names, arrays, strict=True)),
+        **dict(zip(_ARRAYS[len(tables)], arrays, strict=True)),
         target_names=np.array(dataset.target_names or np.unique(arrays[1]).astype(str)),
         DESCR=dataset.description,
         licence=dataset.licence,

@@ -27,11 +27,33 @@ _MOST_BYTES = 16 * 2**20
 
 
 class ModelFileError(ValueError):
-    """A file that is no model of ours, of another version, or not to be trusted."""
+    """A file that is no model of ours, of another version, or not to be trusted.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kaucus.persistence import load
+    >>> _ = Path("notes.skops").write_text("no model")
+    >>> load("notes.skops")
+    Traceback (most recent call last):
+    ...
+    kaucus.delivery._files.ModelFileError: notes.skops is not a model that ...
+    """
 
 
 class ModelFile(NamedTuple):
-    """What a model file tells about itself, without the model being loaded."""
+    """What a model file tells about itself, without the model being loaded.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> save(LSSVMClassifier().fit(X, y), "iris.skops", about={"rows": 150})
+    >>> found = describe("iris.skops")
+    >>> found.estimator, found.about
+    ('LSSVMClassifier', {'rows': 150})
+    """
 
     estimator: str
     """Class of the estimator; of the last step, for a pipeline."""
@@ -72,7 +94,7 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
     >>> from sklearn.datasets import load_iris
     >>> from kaucus import LSSVMClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> save(LSSVMClassifier().fit(X, y), "iris.skops")  # doctest: +SKIP
+    >>> save(LSSVMClassifier().fit(X, y), "iris.skops")
     """
     skops = require("skops.io", "tables")
     try:
@@ -106,6 +128,15 @@ def load(path, *, trusted: Iterable[str] = ()):
     ------
     ModelFileError
         If the file is no model, is of another version, or holds other types.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> save(LSSVMClassifier().fit(X, y), "iris.skops")
+    >>> load("iris.skops").predict(X[:2])
+    array([0, 0])
     """
     skops = require("skops.io", "tables")
     path = Path(path)
@@ -135,6 +166,15 @@ def describe(path) -> ModelFile:
     ------
     ModelFileError
         If the file is not one that :func:`save` has written.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> save(LSSVMClassifier().fit(X, y), "iris.skops")
+    >>> describe("iris.skops").columns[0]
+    'sepal length (cm)'
     """
     path = Path(path)
     if not path.is_file():

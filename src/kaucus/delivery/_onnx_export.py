@@ -38,6 +38,15 @@ def to_onnx(model, *, dtype="float32"):
     onnx.ModelProto
         ``onnx.save(result, "model.onnx")`` writes it. One input, ``X``, of any number
         of rows; of a table, one input for each column, (n, 1).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = to_onnx(LSSVMClassifier().fit(X, y))
+    >>> [output.name for output in graph.graph.output]
+    ['label', 'decision', 'probabilities']
     """
     require("onnx", "onnx")
     dtype = np.dtype(dtype).name

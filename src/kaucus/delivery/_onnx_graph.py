@@ -15,7 +15,19 @@ OPSET, IR_VERSION = 18, 8
 
 
 class NotExportableError(ValueError):
-    """A model, or a part of it, that has no form in ONNX."""
+    """A model, or a part of it, that has no form in ONNX.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import LSSVMClassifier
+    >>> from kaucus.onnx import to_onnx
+    >>> own = LSSVMClassifier(kernel=lambda X, Y: X @ Y.T)
+    >>> to_onnx(own.fit(np.eye(4), [0, 0, 1, 1]))
+    Traceback (most recent call last):
+    ...
+    kaucus.delivery._onnx_graph.NotExportableError: ...
+    """
 
 
 class Graph:

@@ -58,6 +58,20 @@ def register_converters() -> None:
 
     After that ``skl2onnx.to_onnx`` and ``convert_sklearn`` take them, alone and in
     pipelines, column transformers and the like.
+
+    Examples
+    --------
+    >>> import skl2onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LSSVMClassifier()).fit(X, y)
+    >>> register_converters()
+    >>> graph = skl2onnx.to_onnx(model, X[:1].astype("float32"))
+    >>> graph.graph.output[0].name
+    'label'
     """
     skl2onnx, _ = _skl2onnx()
     for model in outputs_of.registry:

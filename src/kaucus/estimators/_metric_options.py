@@ -132,7 +132,7 @@ class LearnedImportances:
 
     Attributes
     ----------
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Share of each column in the learned metric: its diagonal, for columns of spread
         1. Absent where no metric was searched.
     """

@@ -101,9 +101,9 @@ class PartitionedSVC(
         Returns the cells of rows, 0 to ``n_cells_`` − 1.
     n_cells_ : int
         Cells that have rows; at most ``n_clusters`` where it is asked for.
-    covariances_ : ndarray of shape (n_cells_, n_features, n_features)
-        The covariances; (n_cells_, n_features) if diagonal, (n_cells_,) if radial.
-    epsilon_ : ndarray of shape (n_cells_,)
+    covariances_ : ndarray of shape (n_cells, n_features, n_features)
+        The covariances; (n_cells, n_features) if diagonal, (n_cells,) if radial.
+    epsilon_ : ndarray of shape (n_cells,)
         The share of the covariance of all rows that was mixed into a singular one.
     """
 

@@ -1,4 +1,7 @@
-"""Metrics, searches over C and gamma, comparisons of kernels, displays, tables."""
+"""Metrics, searches over C and gamma, comparisons of kernels, displays.
+
+``__all__`` is what users may rely on; tables as text serve the package's own reports.
+"""
 
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
@@ -51,12 +54,7 @@ __all__ = [
     "clustering_accuracy",
     "compare_kernels",
     "default_kernels",
-    "format_seconds",
-    "format_table",
     "grid_search_gamma_C",
-    "markdown_table",
-    "picture_sheet",
-    "print_table",
     "tunability_auc",
     "tunability_curve",
 ]

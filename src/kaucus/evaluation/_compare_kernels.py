@@ -149,6 +149,13 @@ def default_kernels(X) -> dict[str, Any]:
     -------
     dict
         Names and kernel objects; for the path kernels functions of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = default_kernels(np.eye(5))
+    >>> len(kernels), list(kernels)[:3]
+    (16, ['linear', 'poly 2', 'rbf ×1'])
     """
     X = check_array(X, dtype=(np.float64, np.float32))
     kernels: dict[str, Any] = {"linear": Linear(), "poly 2": Polynomial(2, 1.0, 1.0)}

@@ -16,6 +16,16 @@ class SearchDisplay:
     ----------
     results : dict of ndarrays
         ``search_results_`` of an estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
+    >>> display = SearchDisplay.from_estimator(model, x="C")
+    >>> display.ax_.get_xlabel()
+    'C'
     """
 
     def __init__(self, results):
@@ -100,6 +110,16 @@ class HistoryDisplay:
     ----------
     history : dict of lists
         ``history_`` of an estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LSSVMClassifier(solver="cg").fit(X, y)
+    >>> display = HistoryDisplay.from_estimator(model)
+    >>> display.ax_.get_ylabel()
+    'residual'
     """
 
     def __init__(self, history):

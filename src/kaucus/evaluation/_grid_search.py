@@ -44,6 +44,17 @@ class GammaCSearch:
         SVMs that were fitted; the others had the solution of a smaller C.
     interrupted : bool
         Whether Ctrl-C ended the search.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus.kernels import Gaussian
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = grid_search_gamma_C(Gaussian(), X, y, Cs=[1, 10], gammas=[0.1, 1])
+    >>> search.mean_scores.shape
+    (2, 2)
+    >>> search.best_params_
+    {'C': 10.0, 'gamma': 0.1}
     """
 
     Cs: np.ndarray

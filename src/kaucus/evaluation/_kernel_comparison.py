@@ -27,6 +27,15 @@ class KernelScore:
         Clusters of the best start.
     accuracy, ari, nmi : float or None, default=None
         Against the classes, where they were given.
+
+    Examples
+    --------
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.evaluation import compare_kernels
+    >>> X, _ = make_rings(60, random_state=0)
+    >>> one = compare_kernels(X, 2, kernels=["linear"], random_state=0).scores[0]
+    >>> one.name, one.n_clusters, one.labels.shape
+    ('linear', 2, (60,))
     """
 
     name: str
@@ -64,6 +73,17 @@ class KernelComparison:
         Which rows were compared; None is all.
     consensus : KernelScore or None, default=None
         That of all kernels together, where it was asked for.
+
+    Examples
+    --------
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.evaluation import compare_kernels
+    >>> X, _ = make_rings(60, random_state=0)
+    >>> found = compare_kernels(X, 2, kernels=["linear", "rbf"], random_state=0)
+    >>> found.best.name in ("linear", "rbf")
+    True
+    >>> found.columns()[:3]
+    ('name', 'objective', 'explained')
     """
 
     scores: tuple[KernelScore, ...]
@@ -143,6 +163,16 @@ class KernelComparisonDisplay:
     Parameters
     ----------
     comparison : KernelComparison
+
+    Examples
+    --------
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.evaluation import compare_kernels
+    >>> X, _ = make_rings(60, random_state=0)
+    >>> found = compare_kernels(X, [2, 3], kernels=["rbf"], random_state=0)
+    >>> display = KernelComparisonDisplay.from_comparison(found, y="stability")
+    >>> display.ax_.get_ylabel()
+    'stability'
     """
 
     def __init__(self, comparison):

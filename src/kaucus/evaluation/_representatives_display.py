@@ -27,6 +27,19 @@ class RepresentativesDisplay:
     image_shape : tuple of int or None, default=None
         Shape of a picture, if rows are pictures: (height, width), or with channels
         first.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kaucus import KMeansKernelClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KMeansKernelClassifier(3, C=10, learn_metric=False, random_state=0)
+    >>> shape = (8, 8)
+    >>> display = RepresentativesDisplay.from_estimator(
+    ...     model.fit(X, y), n_shown=10, image_shape=shape
+    ... )
+    >>> display.rows.shape
+    (10, 64)
     """
 
     def __init__(self, rows, weights, labels, columns, importances, image_shape=None):

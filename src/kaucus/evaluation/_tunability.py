@@ -19,7 +19,14 @@ from kaucus.evaluation._drawing import new_axes
 
 
 class TunabilityCurve(NamedTuple):
-    """P_f(α) at some α."""
+    """P_f(α) at some α.
+
+    Examples
+    --------
+    >>> curve = tunability_curve([0.5, 0.9, 0.9, 0.7])
+    >>> curve.probabilities.tolist()
+    [1.0, 0.75, 0.5]
+    """
 
     alphas: np.ndarray
     """Scores that are asked for, ascending, (m,)."""

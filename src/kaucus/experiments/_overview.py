@@ -60,9 +60,10 @@ def overview_page(folder: str | Path) -> str:
 
 _INTRODUCTION = """Every table and figure of the five papers: what makes it, what is
 printed, what we get (mean ± standard deviation over seeds), and whether the two agree,
-or why not. The numbers are those of the reports under [results](results).
+or why not. The numbers are those of the [reports](index.md#reports).
 
-This page is made by `kaucus reproduce --page docs/results > docs/papers.md`."""
+This page is made by
+`kaucus reproduce --page docs/results > docs/results/papers.md`."""
 
 
 def stored_outcome(paper: Paper, folder: Path) -> Outcome:
@@ -85,7 +86,7 @@ def _line(item: Item, paper: Paper, outcome: Outcome) -> list[str]:
     printed, ours = item.printed or printed, item.ours or ours
     agrees = item.agrees or agrees
     if item.picture:
-        link = f"[picture](results/{paper.results['folder']}/{item.picture})"
+        link = f"[picture]({paper.results['folder']}/{item.picture})"
         ours = f"{ours}; {link}" if ours else link
     return [item.name, item.what, item.code, printed, ours, _reason(agrees, item)]
 

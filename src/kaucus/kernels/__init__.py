@@ -1,6 +1,7 @@
 """Two sets of rows in, their kernel matrix (or its product with V) out.
 
-Nothing is fitted here.
+Nothing is fitted here. ``__all__`` is what users may rely on; the other names serve the
+later layers of the package.
 """
 
 from kaucus.kernels._base import Kernel
@@ -45,10 +46,8 @@ __all__ = [
     "ClusterRBF",
     "Cosine",
     "Exponential",
-    "FilterGroup",
     "GammaPath",
     "Gaussian",
-    "KeptFeatures",
     "Kernel",
     "KernelOperator",
     "Laplacian",
@@ -56,33 +55,14 @@ __all__ = [
     "MahalanobisRBF",
     "MappedKernel",
     "NearestCenter",
-    "PatchKernel",
     "Polynomial",
     "Precomputed",
-    "Regularised",
     "RowMap",
     "Sigmoid",
-    "add_gaussian",
-    "cell_numbers",
-    "fill_constant_columns",
     "gamma_path",
-    "inner_products",
-    "kernel_class",
-    "kernel_diagonal",
-    "kernel_expansion",
     "kernel_names",
-    "kernels_with_gamma",
     "known_by_name",
-    "learn_distances",
-    "matrices_of",
     "median_gamma",
-    "metric_root",
     "path_kernel",
-    "regularisation_text",
-    "regularise_covariances",
-    "resolve_gamma",
     "resolve_kernel",
-    "row_pairs",
-    "squared_norms",
-    "unit_rows",
 ]

@@ -33,7 +33,21 @@ from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
 
 
 class Kernel(ABC):
-    """A similarity k(x, y) of two rows."""
+    """A similarity k(x, y) of two rows.
+
+    Examples
+    --------
+    A kernel of your own, here a function of the inner products:
+
+    >>> import numpy as np
+    >>> from kaucus.kernels import Linear
+    >>> class Squared(Linear):
+    ...     def of_inner_products(self, G):
+    ...         return G**2
+    >>> Squared()(np.array([[1.0, 0.0], [1.0, 2.0]]))
+    array([[ 1.,  1.],
+           [ 1., 25.]])
+    """
 
     name: ClassVar[str]
     """What estimators call it, for example ``"rbf"``."""

@@ -36,6 +36,14 @@ class GammaPath:
         The cells of rows and columns, for a :class:`ClusterRBF`.
     n_features : int
         Number of features of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Gaussian
+    >>> path = gamma_path(Gaussian(), np.array([[0.0], [1.0]]))
+    >>> [path.matrix(gamma)[0, 1].round(2).item() for gamma in (0.1, 1.0)]
+    [0.9, 0.37]
     """
 
     kernel: Any

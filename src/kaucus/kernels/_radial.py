@@ -116,7 +116,7 @@ class Cauchy(DistanceKernel):
 @known_by_name
 @dataclass(frozen=True)
 class Laplacian(UnitDiagonalKernel):
-    """k(x, y) = exp(−gamma Σ |x − y|), with the Manhattan distance.
+    """k(x, y) = exp(−gamma ‖x − y‖₁), with the Manhattan distance.
 
     Cannot be written as a matrix product, so it costs several times a Gaussian.
 

@@ -42,6 +42,18 @@ def known_by_name(kernel: type[Kernel]) -> type[Kernel]:
     ------
     ValueError
         If another kernel has the name.
+
+    Examples
+    --------
+    A name must be new:
+
+    >>> from kaucus.kernels import Linear
+    >>> @known_by_name
+    ... class Squared(Linear):
+    ...     name = "rbf"
+    Traceback (most recent call last):
+    ...
+    ValueError: The kernel name 'rbf' belongs to Gaussian; give Squared another.
     """
     owner = _KERNELS.setdefault(kernel.name, kernel)
     if owner is not kernel:
@@ -53,7 +65,13 @@ def known_by_name(kernel: type[Kernel]) -> type[Kernel]:
 
 
 def kernel_names() -> list[str]:
-    """Return the names by which estimators know the kernels."""
+    """Return the names by which estimators know the kernels.
+
+    Examples
+    --------
+    >>> "rbf" in kernel_names()
+    True
+    """
     return sorted(_KERNELS)
 
 
@@ -109,6 +127,11 @@ def resolve_kernel(
         Words that the caller takes in place of a kernel, for the message.
     **params : float
         ``gamma``, ``degree``, ``coef0``, of which a named kernel takes what it has.
+
+    Examples
+    --------
+    >>> resolve_kernel("rbf", gamma=0.5)
+    Gaussian(gamma=0.5)
     """
     if isinstance(kernel, Kernel):
         return kernel
@@ -243,7 +266,7 @@ _ROWS = 1000
 def median_gamma(
     X: Array, sample_weight: Array | None = None, kernel: object = None
 ) -> float:
-    """Return gamma such that the kernel has a middling value at the median distance.
+    """Return gamma by the median heuristic: from the median distance of rows.
 
     With m the median of the distances between different rows,
 
@@ -268,6 +291,12 @@ def median_gamma(
     All pairs of at most 1,000 rows at even steps through X: no random numbers, the same
     answer every time. Rows that come in a period of n / 1000 would be sampled badly;
     shuffle those.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> median_gamma(np.array([[0.0], [1.0], [2.0]]))
+    0.5
     """
     rows = np.arange(X.shape[0])
     if sample_weight is not None:

@@ -84,7 +84,7 @@ class UnitNormalizer(ExportsONNX, OneToOneFeatureMixin, RowTransformer):
     ----------
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where ``X`` had names that are all strings.
 
     See Also
