@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kaucus.backend import (
+    Scratch,
     for_each_block,
     map_blocks,
     n_workers,
@@ -208,3 +209,28 @@ def test_overlapping_users_do_not_leave_blas_with_one_thread():
         assert set(blas_threads()) == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == before
+
+
+@given(st.lists(st.tuples(sizes, sizes), min_size=1), st.sampled_from(["f4", "f8"]))
+def test_scratch_is_one_piece_of_memory_as_large_as_was_asked_for(shapes, dtype):
+    scratch, largest = Scratch(), None
+    for shape in shapes:
+        out = scratch.empty(shape, np.dtype(dtype))
+        assert out.shape == shape
+        assert out.dtype == dtype
+        out[:] = 1.0  # may be written
+        if largest is not None and out.nbytes <= largest.nbytes:
+            assert np.shares_memory(out, largest)
+        else:
+            largest = out
+
+
+def test_threads_do_not_share_their_scratch():
+    scratch, found = Scratch(), []
+    mine = scratch.empty((8, 8), np.dtype("f8"))
+    thread = threading.Thread(
+        target=lambda: found.append(scratch.empty((8, 8), np.dtype("f8")))
+    )
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(mine, found[0])

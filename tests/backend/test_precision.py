@@ -11,6 +11,7 @@ from kaucus.backend import (
     epsilon,
     product,
     product_epsilon,
+    product_into,
     products_in,
     working_types,
 )
@@ -143,3 +144,15 @@ def test_the_last_of_two_threads_restores(torch):
     leave.set()
     thread.join()
     assert getattr(switch, name) == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_is_the_same_in_memory_that_is_given(dtype):
+    rng = np.random.default_rng(0)
+    X, Y = (rng.normal(size=(n, 5)).astype(dtype) for n in (30, 7))
+    wide = np.full((40, 7), np.nan, dtype)
+    out = wide[5:35]
+    assert product_into(out, X, Y) is out
+    assert same_bits(out, product(X, Y))
+    assert np.isnan(wide[:5]).all()
+    assert np.isnan(wide[35:]).all()

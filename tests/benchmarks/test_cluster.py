@@ -41,6 +41,8 @@ def test_steps_follow_the_options():
     ]
     growth = bench.steps(Settings(sizes=[30, 10], parts=["growth"]))
     assert [step.args[:2] for step in growth] == [(10, 30), (30, 30)]
+    both = bench.steps(Settings(sizes=[30, 10], parts=["fit", "growth"]))
+    assert [step.args[:2] for step in both] == [(30, 30), (30, 2), (10, 30)]
     with pytest.raises(FileNotFoundError, match="there are"):
         bench.steps(Settings(parts=["other"]))
 
@@ -57,5 +59,7 @@ def test_tables_have_a_value_for_every_column():
     }
     found = bench.tables(content)
     assert len(found) == 3
+    with_growth = bench.tables({**content, "growth": [{**record, "rows": 5}]})
+    assert [row[0] for row in with_growth[1].rows] == ["5", "10", "10"]
     for table in found:
         assert all(len(row) == len(table.headers) for row in table.rows)

@@ -352,6 +352,31 @@ def test_split_needs_rows_and_a_fit_forgets_them():
         model.fit(X, y).predict_interval(new, method="split")
 
 
+@each
+@pytest.mark.parametrize("t", [1, 2])
+def test_split_takes_predictions_of_another_model(model, t):
+    X, y, new = data(60, t=t)
+    other = clone(model).fit(X[:40], y[:40])
+    fitted = clone(model).fit(X, y)
+    fitted.conformalize(X[40:], y[40:], other.predict(X[40:]))
+    got = fitted.predict_interval(new, LEVELS, "split")
+    widths = other.conformalize(X[40:], y[40:]).predict_interval(new, LEVELS, "split")
+    f = fitted.predict(new) - other.predict(new)
+    assert_close(got, widths + f.reshape(5, 1, 1, *([t] if t > 1 else [])))
+
+
+def test_predictions_given_for_split_are_finite_and_fit():
+    X, y, _ = data()
+    model = LSSVMRegressor().fit(X, y)
+    assert not model.is_conformalized_
+    with pytest.raises(ValueError, match=r"\[nan\] in row 3"):
+        model.conformalize(X, y, np.where(np.arange(len(y)) == 3, np.nan, y))
+    with pytest.raises(ValueError, match="and the predictions 5 and 1"):
+        model.conformalize(X, y, y[:5])
+    assert model.conformalize(X, y, y).is_conformalized_
+    assert not model.fit(X, y).is_conformalized_
+
+
 def test_rows_held_out_have_as_many_outputs():
     X, y, _ = data(t=2)
     model = LSSVMRegressor().fit(X, y)

@@ -193,6 +193,19 @@ def test_split_compares_with_rows_held_out(model, score):
         assert np.array_equal(got[:, :, number], scores(new) <= limit + 1e-12)
 
 
+@each
+@pytest.mark.parametrize("k", [2, 3])
+def test_split_takes_decision_values_of_another_model(model, k):
+    X, y, new = data(80, k)
+    fitted = clone(model).fit(X[:50], y[:50])
+    values = fitted.decision_function(X[50:])
+    expected = fitted.conformalize(X[50:], y[50:]).predict_set(new, method="split")
+    fitted.conformalize(X[50:], y[50:], values)
+    assert np.array_equal(fitted.predict_set(new, method="split"), expected)
+    with pytest.raises(ValueError, match="of 29 rows"):
+        fitted.conformalize(X[50:], y[50:], values[1:])
+
+
 def test_labels_may_be_texts():
     X, y, new = data(60)
     names = np.array(["ash", "birch", "cedar"])[y]

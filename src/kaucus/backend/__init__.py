@@ -5,6 +5,7 @@ device. Knows no machine learning.
 """
 
 from kaucus.backend._blocks import (
+    Scratch,
     few_threads_for,
     for_each_block,
     interruptible,

@@ -18,7 +18,7 @@ import itertools
 import numpy as np
 import scipy.linalg
 
-from kaucus.backend._blocks import map_blocks, n_workers, row_blocks
+from kaucus.backend._blocks import Scratch, map_blocks, n_workers, row_blocks
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -112,10 +112,11 @@ def add_tiles(
     n_parts = min(-(-_LEAST_TASKS // len(pairs)), -(-n // (_SHORT * _GROUP)))
     parts = _even_slices(n, n_parts)
     tasks = [(rows, j, i) for rows in parts for j, i in pairs]
+    scratch = Scratch()
 
     def product(task: tuple[slice, slice, slice]):
         rows, j, i = task
-        return j, i, _short_sums(A[rows, j], B[rows, i])
+        return j, i, _short_sums(A[rows, j], B[rows, i], scratch)
 
     # Sums come back in order: their rounding does not depend on the threads.
     for j, i, part in map_blocks(product, tasks, workers=n_workers(A)):
@@ -123,11 +124,11 @@ def add_tiles(
     return G
 
 
-def _short_sums(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def _short_sums(P: np.ndarray, Q: np.ndarray, scratch: Scratch) -> np.ndarray:
     """Return PᵀQ in float64, from float32 sums of a few rows."""
     shape = (P.shape[1], Q.shape[1])
     total = np.zeros(shape)
-    part, group = np.empty(shape, P.dtype), np.empty(shape, P.dtype)
+    part, group = scratch.empty((2, *shape), P.dtype)
     for start in range(0, P.shape[0], _SHORT * _GROUP):
         stop = min(start + _SHORT * _GROUP, P.shape[0])
         for s in range(start, stop, _SHORT):

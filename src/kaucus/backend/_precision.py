@@ -59,7 +59,9 @@ def product(X: Array, Y: Array) -> Array:
 
 
 def product_into(out: Array, X: Array, Y: Array) -> Array:
-    """Write :func:`product` of two tensors into a third one, and return that."""
+    """Write :func:`product` into a NumPy array or tensor, and return that."""
+    if not is_torch(out):
+        return np.matmul(X, Y.T, out=out)
     with _switched_for(X):
         return torch_versions().product_into(out, X, Y)
 

@@ -40,14 +40,15 @@ def fit(
         "verbose": 1,
     }
     test_rows = None if test is None else data.others(test)
-    score = judge = None
+    score = held_out = None
     if test is None and holdout:
-        score, judge = delivery.held_out_score(data, options, seed)
+        held_out = delivery.judge_held_out(data, options, seed)
+        score = held_out.score
     model = delivery.make_table_pipeline(data.task, **options)
     with peak_memory() as memory:
         _, seconds = timed(delivery.fit_table, model, data.X, data.y, data.weight)
-    if judge is not None:
-        delivery.take_intervals(model, judge)
+    if held_out is not None:
+        delivery.calibrate_intervals(model, *held_out[1:])
     if test_rows is not None:
         score = delivery.score_of(model, *test_rows)
         delivery.calibrate_intervals(model, *test_rows[:2])

@@ -38,10 +38,9 @@ from kaucus.delivery._table_training import (
     TrainingTable,
     calibrate_intervals,
     column_kinds,
-    held_out_score,
+    judge_held_out,
     labelled_predictions,
     labelled_rows,
-    take_intervals,
 )
 from kaucus.delivery._trusted import trusted_types
 
@@ -61,8 +60,7 @@ __all__ = [
     "describe",
     "fit_table",
     "calibrate_intervals",
-    "held_out_score",
-    "take_intervals",
+    "judge_held_out",
     "kind_of",
     "labelled_predictions",
     "labelled_rows",

@@ -198,7 +198,7 @@ def check_outputs(model, *, proba: bool, interval: float | None) -> None:
             f"--interval needs a regressor with predict_interval; {_last(model)} has "
             "none."
         )
-    if getattr(_last_step(model), "_calibration", None) is None:
+    if not _last_step(model).is_conformalized_:
         raise TableError(
             "--interval needs residuals of rows held out, and this model has none; fit "
             "it with `kaucus fit` and without --no-holdout, or with --test."

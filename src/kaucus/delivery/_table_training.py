@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kaucus.delivery._table_models import (
     fit_table,
     labels_of,
     make_table_pipeline,
-    score_of,
+    score_predictions,
     task_of,
 )
 from kaucus.delivery._table_rows import (
@@ -93,13 +93,18 @@ class TrainingTable:
         }
 
 
-def held_out_score(
-    data: TrainingTable, options: dict[str, Any], seed: int
-) -> tuple[Score, Any]:
-    """Return the error of a model of four fifths of the rows on the others.
+class HeldOut(NamedTuple):
+    """Rows that a model of the others was judged by."""
 
-    And that model, with the residuals of these rows for intervals.
-    """
+    score: Score
+    X: Any
+    y: np.ndarray
+    predictions: np.ndarray
+    """By the model that was not fitted to them."""
+
+
+def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> HeldOut:
+    """Return the error of a model of four fifths of the rows on the others."""
     from sklearn.model_selection import train_test_split
 
     n = len(data.y)
@@ -112,31 +117,23 @@ def held_out_score(
     except ValueError:  # a class of one row
         rest, some = train_test_split(np.arange(n), test_size=size, random_state=seed)
     model = make_table_pipeline(data.task, **options)
-    weight = data.weight
-    fit_table(
-        model, data.X.iloc[rest], data.y[rest], None if weight is None else weight[rest]
-    )
-    calibrate_intervals(model, data.X.iloc[some], data.y[some])
+    X, y, weight = data.X, data.y, data.weight
+    fit_table(model, X.iloc[rest], y[rest], None if weight is None else weight[rest])
     weight = None if weight is None else weight[some]
-    return score_of(model, data.X.iloc[some], data.y[some], weight), model
+    predicted = model.predict(X.iloc[some])
+    score = score_predictions(model, y[some], predicted, weight)
+    return HeldOut(score, X.iloc[some], y[some], predicted)
 
 
-def calibrate_intervals(model, X, y) -> None:
+def calibrate_intervals(model, X, y, predictions=None) -> None:
     """Keep the residuals of rows that were not fitted, where a regressor takes them.
 
-    A file of a model does not have its training rows, so intervals come from these.
+    A file of a model does not have its training rows, so intervals come from these. A
+    model of all rows takes the predictions of one of four fifths of them: their
+    residuals are a little larger than its own, so intervals err on the safe side.
     """
     if hasattr(model[-1], "predict_interval"):
-        model[-1].conformalize(model[:-1].transform(X), y)
-
-
-def take_intervals(model, calibrated) -> None:
-    """Give a model of all rows the residuals of one of four fifths of them.
-
-    They are a little larger than its own would be, so intervals err on the safe side.
-    """
-    if hasattr(model[-1], "predict_interval"):
-        model[-1]._calibration = calibrated[-1]._calibration
+        model[-1].conformalize(model[:-1].transform(X), y, predictions)
 
 
 def labelled_chunks(

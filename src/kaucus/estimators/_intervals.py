@@ -7,6 +7,7 @@ from kaucus.contract import rowwise
 from kaucus.estimators._left_out import (
     KnowsLeftOut,
     check_calibrated,
+    checked_predictions,
     levels_of,
     refuse_dask,
 )
@@ -87,7 +88,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         model = self._for_rows(X, method)
         return model._intervals(X, levels=levels, method=method)
 
-    def conformalize(self, X, y):
+    def conformalize(self, X, y, predictions=None):
         """Take rows that were not fitted, for intervals with ``method="split"``.
 
         Parameters
@@ -96,6 +97,11 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             Rows held out. With ``kernel="precomputed"``: k(X, X_fit).
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
+        predictions : array-like of the shape of y, default=None
+            f(x) of models that were not fitted to these rows, where this one was: those
+            of ``sklearn.model_selection.cross_val_predict``, or of a model of fewer
+            rows; what is promised then holds nearly. None: the predictions of this
+            model.
 
         Returns
         -------
@@ -103,11 +109,15 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             Only the residuals are kept; the next fit forgets them.
         """
         refuse_dask(X)
-        f = to_numpy(check_results(self._decision_values(X)))
+        if predictions is None:
+            f = to_numpy(check_results(self._decision_values(X)))
+        else:
+            f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
         if Y.shape != f.shape:
             raise ValueError(
-                f"y has {Y.shape[1]} outputs, and the model {f.shape[1]}; pass as many."
+                f"y has {Y.shape[0]} rows and {Y.shape[1]} outputs, and the "
+                f"predictions {f.shape[0]} and {f.shape[1]}; pass as many."
             )
         self._calibration = np.abs(Y - f)
         return self

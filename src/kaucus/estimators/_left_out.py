@@ -24,6 +24,7 @@ from kaucus.backend import (
     products_in,
     resolve_budget,
     row_blocks,
+    to_numpy,
 )
 from kaucus.contract import is_dask
 from kaucus.estimators._kernel_input import map_rows, on_device
@@ -88,6 +89,11 @@ class KnowsLeftOut:
     """Of rows held out; what it is, subclasses know."""
     _is_sent = False
     """Whether this is a copy for a worker, which takes the models along."""
+
+    @property
+    def is_conformalized_(self) -> bool:
+        """Whether :meth:`conformalize` was given rows since the last fit."""
+        return self._calibration is not None
 
     def _remember(self, training: Training | None, reason: str = "") -> None:
         """Keep the problem of a fit, or the reason why it cannot be kept."""
@@ -264,6 +270,19 @@ def check_calibrated(calibration) -> None:
             "method='split' needs rows that were not fitted; give them first: "
             "model.conformalize(X_held_out, y_held_out)."
         )
+
+
+def checked_predictions(predictions) -> np.ndarray:
+    """Return predictions that a user gives as finite numbers, (n, t)."""
+    given = np.asarray(to_numpy(predictions), dtype=np.float64)
+    given = given.reshape(given.shape[0] if given.ndim else 1, -1)
+    if not np.isfinite(given).all():
+        row = int(np.argmin(np.isfinite(given).all(axis=1)))
+        raise ValueError(
+            f"predictions has {given[row].tolist()[:3]} in row {row}; pass a finite "
+            "number for every row."
+        )
+    return given
 
 
 def refuse_dask(X) -> None:

@@ -106,10 +106,11 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
             best = np.max(self.search_results_["score"])
             judges = "rows held out" if self._has_metric else "leave-one-out"
             how = f"of {n_tried} pairs tried by {judges} (loss {-best:.4g})"
-        n_points = self.representatives_.shape[0]
+        n_hard = len(self.hard_rows_)
+        hard = f", {n_hard} of them hard training rows" if n_hard else ""
         return (
-            f"kernel={name!r}{width}, C={self.C_:g}: {how}. {n_points} "
-            f"representatives, {len(self.hard_rows_)} of them training rows. "
+            f"kernel={name!r}{width}, C={self.C_:g}: {how}. "
+            f"{self.representatives_.shape[0]} representatives{hard}. "
             f"solver={self.solver_!r}.{self._metric_text()}"
         )
 

@@ -7,6 +7,7 @@ from kaucus.contract import rowwise
 from kaucus.estimators._left_out import (
     KnowsLeftOut,
     check_calibrated,
+    checked_predictions,
     levels_of,
     refuse_dask,
 )
@@ -62,7 +63,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         model = self._for_rows(X, method)
         return model._sets(X, levels=levels, score=score, method=method)
 
-    def conformalize(self, X, y):
+    def conformalize(self, X, y, predictions=None):
         """Take rows that were not fitted, for sets with ``method="split"``.
 
         Parameters
@@ -71,6 +72,12 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
             Rows held out. With ``kernel="precomputed"``: k(X, X_fit).
         y : array-like of shape (n_samples,)
             Their labels.
+        predictions : array-like of shape (n_samples,) or (n_samples, n_classes), \
+                default=None
+            Values of ``decision_function`` by models that were not fitted to these
+            rows, where this one was: those of
+            ``cross_val_predict(..., method="decision_function")``, or of a model of
+            fewer rows. None: the values of this model.
 
         Returns
         -------
@@ -78,10 +85,21 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
             Only decision values are kept; the next fit forgets them.
         """
         refuse_dask(X)
-        decision = all_classes(to_numpy(check_results(self._decision_values(X))))
+        if predictions is None:
+            values = to_numpy(check_results(self._decision_values(X)))
+        else:
+            values = checked_predictions(predictions)
+        decision = all_classes(values).astype(np.float64)
         _, y = self._validate(X, y, reset=False)
         _, labels = check_known_labels(y, None, self.classes_)
-        self._calibration = decision.astype(np.float64), labels
+        wanted = len(labels), len(self.classes_)
+        if decision.shape != wanted:
+            raise ValueError(
+                f"predictions are those of {decision.shape[0]} rows and "
+                f"{decision.shape[1]} classes, and y has {wanted[0]} and the model "
+                f"{wanted[1]}; pass decision_function of the same rows and classes."
+            )
+        self._calibration = decision, labels
         return self
 
     @property

@@ -19,6 +19,7 @@ import numpy as np
 
 from kaucus.backend import (
     Array,
+    Scratch,
     array_namespace,
     astype,
     best_one,
@@ -27,10 +28,12 @@ from kaucus.backend import (
     dense_rows,
     device_of,
     for_each_block,
+    is_numpy,
     is_sparse,
     itemsize,
     n_workers,
     on_gpu,
+    product_into,
     rough_error,
     rough_inner_products,
     row_blocks,
@@ -177,20 +180,30 @@ class Assigner:
             self._assign_roughly(centers, labels, best)
             return Assignment(labels, best)
 
+        scratch = Scratch()
+
         def assign_block(rows: slice) -> None:
-            scores = self._block_scores(rows, centers, moved)
+            scores = self._block_scores(rows, centers, moved, scratch)
             best[rows], labels[rows] = best_one(scores)
 
         for_each_block(assign_block, self._blocks, workers=n_workers(self._X))
         return Assignment(labels, best)
 
-    def _block_scores(self, rows: slice, centers: Centers, moved) -> Array:
+    def _block_scores(
+        self, rows: slice, centers: Centers, moved, scratch: Scratch
+    ) -> Array:
         X = self._X[rows, :]
+        in_place = is_numpy(X)
         if self._scores is None:
-            return block_scores(X, centers)
+            shape = X.shape[0], centers.values.shape[0]
+            out = scratch.empty(shape, X.dtype) if in_place else None
+            return block_scores(X, centers, out)
         kept = self._scores[rows, :]
         if moved is None or 2 * moved.shape[0] > kept.shape[1]:
-            kept[:, :] = block_scores(X, centers)
+            if in_place:
+                block_scores(X, centers, kept)
+            else:
+                kept[:, :] = block_scores(X, centers)
         elif moved.shape[0]:
             set_columns(kept, moved, block_scores(X, some_centers(centers, moved)))
         return kept
@@ -265,9 +278,14 @@ def some_centers(centers: Centers, which: Array) -> Centers:
     )
 
 
-def block_scores(X: Array, centers: Centers) -> Array:
-    """Return the scores of a block of rows with all centres, (m, k)."""
-    return _with_offsets(inner_products(X, centers.values), centers)
+def block_scores(X: Array, centers: Centers, out: Array | None = None) -> Array:
+    """Return the scores of a block of rows with all centres, (m, k).
+
+    ``out`` is where NumPy's are written; None: memory of their own.
+    """
+    if out is None:
+        return _with_offsets(inner_products(X, centers.values), centers)
+    return _with_offsets(product_into(out, X, centers.values), centers)
 
 
 def _with_offsets(products: Array, centers: Centers) -> Array:
