@@ -34,8 +34,8 @@ ABOUT = (
     "Bayes error, from Parquet; 1,000 representatives, at most ten steps of k-means; "
     "kernel, gamma and C are given. A LocalCluster whose workers have one thread and "
     "3 GiB each, and keep freed memory (docs/guide/scaling.md); one process reads the "
-    "same rows from a memory map, with as many BLAS threads. The time of a fit is all that "
-    "comes after the rows are in the workers' memory; reading them is told apart. "
+    "same rows from a memory map, with as many BLAS threads. The time of a fit is all "
+    "that comes after the rows are in the workers' memory; reading them is told apart. "
     "Memory: the largest resident set of a worker, or of the process."
 )
 PARTS = ("fit", "growth", "workers", "kills", "covtype", "gpu")
