@@ -29,6 +29,8 @@ STYLE = {
 PUBLISHED = {"fmt": "D", "ms": 11, "mfc": "none", "mew": 1.8, "capsize": 4}
 # For figures of many panels.
 SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
+# More curves than these have a legend of two columns.
+_IN_ONE_COLUMN = 5
 
 
 def require_matplotlib() -> None:
@@ -105,7 +107,10 @@ def draw_curve(
             axes.set_xticks(ticks, _readable_labels(ticks))
         axes.set_ylim(bottom=0)
         axes.grid(axis="y", alpha=0.25)
-        _draw_legend(axes, figure)
+        many = len(axes.get_legend_handles_labels()[1]) > _IN_ONE_COLUMN
+        # The axis begins at 0: there is room below curves of errors.
+        place = {"loc": "lower left", "ncols": 2, "fontsize": 10} if many else {}
+        _draw_legend(axes, figure, **place)
     return path
 
 
@@ -138,14 +143,14 @@ def _draw_published(axes, figure: Figure, xs, rows: Sequence[Row], color: str) -
         )
 
 
-def _draw_legend(axes, figure: Figure, title: str = "") -> None:
+def _draw_legend(axes, figure: Figure, title: str = "", **place) -> None:
     """Draw the legend, with one entry for all published numbers."""
     handles, labels = axes.get_legend_handles_labels()
     if any(c.get_label() == "_published" for c in axes.containers):
         text = "published ± its spread" if figure.bars else "published"
         handles.append(axes.errorbar([], [], color="black", **PUBLISHED))
         labels.append(text)
-    axes.legend(handles, labels, title=title or None)
+    axes.legend(handles, labels, title=title or None, **place)
 
 
 def _readable_labels(xs: Sequence[float]) -> list[str]:
