@@ -50,10 +50,10 @@ format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.installed-docs ## build the site into docs/_build/html
-	rm -rf docs/reference/kaucus*.rst docs/gallery
+	rm -rf docs/reference/kaucus*.rst docs/gallery docs/_build
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg \
 	$(BIN)/python -m sphinx --builder html --fresh-env --jobs auto --fail-on-warning --nitpicky \
-		docs docs/_build/html
+		--doctree-dir docs/_build/doctrees docs docs/_build/html
 
 bench: $(VENV)/.installed-bench ## speed and memory against other libraries
 	$(if $(DATA),KAUCUS_DATA=$(DATA)) $(BIN)/python -m benchmarks lssvm

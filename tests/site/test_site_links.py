@@ -1,4 +1,4 @@
-"""Every link of the built site leads to a page, a file or an anchor that exists."""
+"""The built site as files: no link is dead, and nothing of the machine is in it."""
 
 from functools import cache
 from html.parser import HTMLParser
@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.site.built import built_site, page_names
+from tests.site.built import ROOT, built_site, page_names
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +70,11 @@ def test_no_link_is_dead():
 )
 def test_a_dead_link_is_seen(link, why):
     assert why_dead((built_site() / "index.html").resolve(), link) == why
+
+
+def test_nothing_of_the_machine_is_in_it():
+    site = built_site()
+    assert not (site / ".doctrees").exists()
+    texts = [file for file in site.rglob("*") if file.suffix in (".html", ".js")]
+    own = [file.name for file in texts if str(ROOT) in file.read_text(encoding="utf-8")]
+    assert own == []
