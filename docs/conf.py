@@ -45,7 +45,6 @@ nitpick_ignore_regex = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
-suppress_warnings = ["toc.empty_glob"]  # of reports that are in no list yet
 language = "en"
 smartquotes = False  # quotes are code: {"fast", "best"}
 toc_object_entries_show_parents = "hide"
