@@ -412,7 +412,8 @@ def tables(content: Content) -> list[Table]:
         for section, title in titles.items()
     ]
     rates = [_rate_row(r) for r in content.get("rates", [])]
-    return [*found, Table("Rates", RATE_HEADERS, rates)]
+    every = [*found, Table("Rates", RATE_HEADERS, rates)]
+    return [table for table in every if table.rows]
 
 
 def _row(record: dict) -> list[str]:
