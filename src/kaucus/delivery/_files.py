@@ -42,7 +42,7 @@ class ModelFileError(ValueError):
 
 
 class ModelFile(NamedTuple):
-    """What a model file tells about itself, without the model being loaded.
+    """Metadata of a model file, read without loading the model.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def load(path, *, trusted: Iterable[str] = ()):
 
 
 def describe(path) -> ModelFile:
-    """Return what a model file tells about itself, without loading the model.
+    """Return the metadata of a model file, without loading the model.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def _export(model, dtype: str, arithmetic: str):
 
 
 def about_columns(names: Iterable[str] | None) -> dict[str, str]:
-    """Return what a model file tells about itself."""
+    """Return the metadata of a model file."""
     about = {"kaucus": kaucus.__version__}
     return about if names is None else about | {"columns": "\n".join(map(str, names))}
 

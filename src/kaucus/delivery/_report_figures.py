@@ -182,7 +182,7 @@ def picked(X: Any, rows: np.ndarray) -> Any:
 
 
 def interval_figure(calibrated: Any, X: Any, y: np.ndarray) -> str:
-    """Return intervals beside the truth, over the predictions; of many rows, some."""
+    """Return a figure of intervals and targets over the predictions of some rows."""
     some = np.linspace(0, len(y) - 1, min(len(y), 400)).astype(int)
 
     rows, y = picked(X, some), y[some]

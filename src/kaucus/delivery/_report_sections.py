@@ -39,7 +39,7 @@ def what_it_is(subject: Any) -> Section:
 
 
 def error(subject: Any) -> Section:
-    """Give the error with its interval, and what it is to be compared with."""
+    """Return a section with the error, its interval and the error of a constant."""
     score, y = subject.score, subject.y
     value, _, interval = str(score).partition(" (")
     body = paragraph(f"{score.name} {value}", "big")

@@ -184,7 +184,7 @@ def prediction_frame(
 
 
 def check_outputs(model, *, proba: bool, interval: float | None) -> None:
-    """Refuse what a model cannot give, before any row is read."""
+    """Raise if the model has no probabilities or intervals that were asked for."""
     if proba and not hasattr(model, "predict_proba"):
         raise TableError(
             f"--proba needs a classifier with probabilities; this is a {_last(model)}."

@@ -82,7 +82,7 @@ class TrainingTable:
         return self.kinds | {self.target: number} | weights
 
     def about(self) -> dict:
-        """Return what the model's file is to tell."""
+        """Return the metadata to write into the model's file."""
         return {
             "task": self.task,
             "target": self.target,
@@ -175,7 +175,7 @@ def _joined(parts) -> np.ndarray | None:
 
 
 def column_kinds(model: Path, about: dict) -> dict[str, str]:
-    """Return what the columns of a model are, as its file tells."""
+    """Return the kind of each column of a model, from its file."""
     if "kinds" not in about:
         raise TableError(
             f"{model} was not written by `kaucus fit`, and does not tell what its "

@@ -86,7 +86,7 @@ class KnowsLeftOut:
     """Why there is none."""
     _left_out: LeftOutModels | None = None
     _calibration: Any = None
-    """Of rows held out; what it is, subclasses know."""
+    """Residuals or decision values of rows held out; None before ``conformalize``."""
     _is_sent = False
     """Whether this is a copy for a worker, which takes the models along."""
 

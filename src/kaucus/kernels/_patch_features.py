@@ -79,7 +79,7 @@ class KeptFeatures:
         self.pictures: Array | None = None
         """The pictures themselves, in a :class:`KeepingPatchKernel`."""
         self.n_rows = 0
-        """Pictures of a block of X, for which there was room beside them."""
+        """Most pictures in a block of X for which the budget had room."""
 
     def are_with(self, X: Array) -> bool:
         """Tell whether there are any, in the library and place of ``X``."""
