@@ -1,6 +1,7 @@
 """Compare the times of the same fits in two checkouts.
 
-    python -m benchmarks.before_after OLD NEW [--rounds N] [--only TEXT] [--write]
+    python -m benchmarks.before_after OLD NEW [--rounds N] [--only TEXT] [--gpu]
+                                              [--write]
 
 OLD and NEW are folders that hold `src/kaucus`. A process for each checkout runs a case,
 in turns, so that both see the same machine; the first fit of each is not counted. What
@@ -21,13 +22,14 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results" / "before_after.md"
 HEADERS = ["fit", "before", "after", "after / before", "noise"]
 
-# Calls that both checkouts understand; X, y: 10 classes of 64 features, float32.
+# Calls that both checkouts understand; X, y: 10 classes of 64 features, float32. E is
+# learn_metric=False where a checkout has it: metrics are no part of a fit before it.
 CASES = {
     "fast: KMeansKernelClassifier(50), 20,000 rows": "C(50, **G).fit(X, y)",
     "kmeans-kernel: KMeansKernelClassifier(), 6,000 rows": (
-        "C().fit(X[:6000], y[:6000])"
+        "C(**E).fit(X[:6000], y[:6000])"
     ),
-    "kmeans-kernel: KMeansKernelClassifier(), 20,000 rows": "C().fit(X, y)",
+    "kmeans-kernel: KMeansKernelClassifier(), 20,000 rows": "C(**E).fit(X, y)",
     "kmeans-kernel: cosine, representatives alone": (
         "C(100, metric='cosine', fit_on='representatives', **G).fit(X, y)"
     ),
@@ -43,7 +45,9 @@ CASES = {
     ),
     "kernel-kmeans: SphericalKMeans(200)": "S(200, max_iter=30).fit(X)",
     "lssvm: cholesky, 4,000 rows": "L(**G).fit(X[:4000], y[:4000])",
-    "lssvm: LSSVMClassifierCV, 2,000 rows": "V().fit(X[:2000], y[:2000])",
+    "lssvm: LSSVMClassifierCV, 2,000 rows": (
+        "V(kernel='rbf', gammas=None, **E).fit(X[:2000], y[:2000])"
+    ),
     "solvers: cg, 8,000 rows": "L(solver='cg', **G).fit(X[:8000], y[:8000])",
     "solvers: block_descent, 8,000 rows": (
         "L(solver='block_descent', max_iter=8, **G).fit(X[:8000], y[:8000])"
@@ -54,10 +58,16 @@ CASES = {
     "solvers: matching_pursuit, 8,000 rows": (
         "L(solver='matching_pursuit', max_iter=8, **G).fit(X[:8000], y[:8000])"
     ),
+    "gpu: KMeansKernelClassifier(500), 20,000 rows": "C(500, **D, **G).fit(X, y)",
+    "gpu: cholesky, 20,000 rows": "L(solver='cholesky', **D, **G).fit(X, y)",
+    "gpu: KernelKMeans(10), 20,000 rows": (
+        "K(10, n_init=2, max_iter=30, gamma=0.01, **D).fit(X)"
+    ),
+    "gpu: SphericalKMeans(200)": "S(200, max_iter=30, **D).fit(X)",
 }
 
 _WORKER = """
-import functools, sys, time, warnings
+import functools, inspect, sys, time, warnings
 import numpy as np
 import kaucus as k
 
@@ -68,6 +78,9 @@ C, R, K, S, L, V = (
                 k.SphericalKMeans, k.LSSVMClassifier, k.LSSVMClassifierCV)
 )
 G = {"kernel": "rbf", "gamma": 0.01, "C": 10.0}
+D = {"device": "cuda"}
+known = inspect.signature(k.KMeansKernelClassifier).parameters
+E = {"learn_metric": False} if "learn_metric" in known else {}
 rng = np.random.default_rng(0)
 y = rng.integers(10, size=20_000)
 X = (rng.normal(size=(10, 64))[y] + 1.5 * rng.normal(size=(20_000, 64)))
@@ -134,11 +147,12 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="")
+    parser.add_argument("--gpu", action="store_true", help="the rows of a GPU too")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     rows = []
     for name, call in CASES.items():
-        if options.only in name:
+        if options.only in name and (options.gpu or not name.startswith("gpu")):
             times = compare(options.old, options.new, call, options.rounds)
             rows.append(row(name, *times))
             print("  ".join(rows[-1]), flush=True)
