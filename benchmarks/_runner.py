@@ -44,7 +44,6 @@ NAMES = (
     "kmeans-kernel",
     "kernel-kmeans",
     "cluster-rbf",
-    "defaults",
     "fast",
     "gpu",
     "tables",

@@ -3,7 +3,8 @@
 Tables with one header line and the target in the last column, ``target``: those of a
 folder ``tables/develop``, on which defaults were chosen, and of ``tables/judge``, on
 which nothing was. Columns of text are one-hot, gaps are filled with the median, and
-columns are standardised for all alike, by the training rows.
+columns are standardised for all alike, by the training rows. The part ``sets`` has 13
+sets of its own and an SVC tuned on each split: :mod:`benchmarks._sets`.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import _sets
 from benchmarks._runner import Content, Settings, Step, Table
 from kaucus.evaluation import format_seconds
 from kaucus.experiments import timed
@@ -22,11 +24,11 @@ REGRESSION = (
     *("cpu_act", "pol", "houses", "puma8nh", "wind", "house_8l", "abalone"),
     *("kin8nm", "bank32nh", "elevators", "bike", "protein", "mv", "ailerons"),
 )
+PARTS = ("develop", "judge", _sets.SECTION)
 N_SPLITS, N_TRAIN, N_TEST = 5, 10_000, 10_000
 # A grid of 25 in three folds takes hours on more.
 TUNED_ROWS = 5000
-GRID = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], "gamma": [4.0**k for k in range(-2, 3)]}
-ABOUT = (
+ABOUT_TABLES = (
     "Error in percent, or 100 RMSE / standard deviation, of test rows; mean over the "
     "splits. Every contender with its defaults on the same standardised, one-hot "
     "columns; 'tuned SVC' is a grid of 25 in three folds, on the first split and at "
@@ -76,7 +78,7 @@ def _tuned_svm(regression: bool, seed: int):
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC, SVR
 
-    return GridSearchCV(SVR() if regression else SVC(), GRID, cv=3)
+    return GridSearchCV(SVR() if regression else SVC(), _sets.GRID, cv=3)
 
 
 def _lightgbm(regression: bool, seed: int):
@@ -147,7 +149,14 @@ def _threads() -> int:
 
 def steps(settings: Settings) -> list[Step]:
     """List every split of every table with every contender; ``--parts`` are groups."""
-    groups = settings.parts or ("develop", "judge")
+    groups = settings.parts or PARTS
+    if unknown := sorted(set(groups) - set(PARTS)):
+        raise FileNotFoundError(f"--parts {unknown}: there are {list(PARTS)}")
+    sets = _sets.steps(settings) if _sets.SECTION in groups else []
+    return sets + _table_steps(settings, [g for g in groups if g != _sets.SECTION])
+
+
+def _table_steps(settings: Settings, groups: Sequence[str]) -> list[Step]:
     names = [
         (group, name)
         for group in groups
@@ -267,12 +276,22 @@ def load_split(
 
 def tables(content: Content) -> list[Table]:
     """Return errors, ranks and wins for each group, and times."""
-    records = [r for r in content["records"] if "skipped" not in r]
-    found = []
+    records = _done(content)
+    found = _sets.tables(content)
     for group in dict.fromkeys(r["group"] for r in records):
         some = [r for r in records if r["group"] == group]
         found += [_errors(group, some), _summary(group, some), _losses(group, some)]
     return found
+
+
+def about(content: Content) -> str:
+    """Say what was measured in the parts that were run."""
+    parts = {"records": ABOUT_TABLES, _sets.SECTION: _sets.ABOUT}
+    return "\n\n".join(text for section, text in parts.items() if section in content)
+
+
+def _done(content: Content) -> list[dict]:
+    return [r for r in content.get("records", ()) if "skipped" not in r]
 
 
 def means(records: Sequence[dict], key: str) -> dict[tuple[str, str], float]:
@@ -343,15 +362,14 @@ def _summary(group: str, records: Sequence[dict]) -> Table:
 
 def draw(content: Content, folder: Path) -> list[Path]:
     """Draw mean ranks with the critical difference of Nemenyi's test."""
+    if not _done(content):
+        return []
     from matplotlib import pyplot as plt
     from scipy.stats import studentized_range
 
-    groups = dict.fromkeys(r["group"] for r in content["records"])
-    files = []
-    for group in groups:
-        records = [
-            r for r in content["records"] if r["group"] == group and "skipped" not in r
-        ]
+    done, files = _done(content), []
+    for group in dict.fromkeys(r["group"] for r in done):
+        records = [r for r in done if r["group"] == group]
         ranks = mean_ranks(means(records, "error"))
         if len(ranks) < 2:
             continue

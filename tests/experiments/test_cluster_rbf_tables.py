@@ -101,9 +101,9 @@ def test_a_measurement_computes_on_the_host(no_search, tmp_path):
 def test_the_paper_has_all_tables():
     paper = load_paper("cluster-rbf")
     assert paper.derive in DERIVATIONS
-    assert len(paper.cells) == 9 * (8 + 1 + 6 + 3 + 2)
+    assert len(paper.cells) == 9 * (8 + 1 + 6 + 3 + 2 + 2)
     labels = {values.label_of(dict(cell.params)) for cell in paper.cells}
-    further = {"C1", "GMM-DIAG2", *values.PROPOSED}
+    further = {"C1", "GMM-DIAG2", *values.PROPOSED, *values.LEARNED}
     assert labels == {*values.TABLE_2, *values.TABLE_3, values.UNIT, *further}
     datasets = {cell.dataset for cell in paper.cells}
     for key, width in (("table_1", 7), ("table_4", 8), ("table_5", 6), ("table_6", 8)):
@@ -131,18 +131,25 @@ def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
     assert json.dumps(outcome.results)  # plain numbers only
 
 
-def test_what_the_paper_proposes_has_a_table_of_its_own():
-    grids = {("one", label): [GRID, GRID - 0.02] for label in ("mRBF", "C2", "C2 tree")}
+@pytest.mark.parametrize(
+    ("kind", "label", "word"),
+    [
+        (tables._PROPOSED, "C2 tree", "proposes"),
+        (tables._LEARNED, "C1 gradient", "Metrics"),
+    ],
+)
+def test_what_has_no_printed_number_has_a_table_of_its_own(kind, label, word):
+    grids = {("one", x): [GRID, GRID - 0.02] for x in ("mRBF", "C2", label)}
     grids["two", "C2"] = [GRID]
-    title, said, table = tables._proposed(grids)
-    assert "proposes" in title
+    title, said, table = tables._beside_mrbf_and_c2(*kind, grids)
+    assert word in title
     assert "labels of its training rows" in said
     assert [cell.strip() for cell in table.splitlines()[0].split("|")[1:-1]] == [
-        *("data set", "mRBF", "C2", "C2 tree"),
+        *("data set", "mRBF", "C2", label),
     ]
     assert table.count("0.890") == 3  # the mean of 0.9 and 0.88
     assert table.count("–") == 2
-    assert tables._proposed({("one", "C2"): [GRID]}) == []
+    assert tables._beside_mrbf_and_c2(*kind, {("one", "C2"): [GRID]}) == []
 
 
 def test_nothing_has_run(tmp_path):

@@ -1,5 +1,6 @@
 """The scikit-learn classes: validate, call the core, store."""
 
+from kaucus.estimators._cell_kernels import cell_kernels, sees_labels
 from kaucus.estimators._cell_svcs import ClusterRBFSVC, LocalSVC
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
@@ -8,7 +9,6 @@ from kaucus.estimators._learned_metric import LearnedMetric
 from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
 from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
 from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
-from kaucus.estimators._partitioned_svc import cell_kernels, sees_labels
 from kaucus.estimators._patch_kernel import (
     PatchKernelClassifier,
     PatchKernelRegressor,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.linalg import LinAlgWarning
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +34,6 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.estimators._partitions import (
-    SUPERVISED,
     PartitionedRows,
     check_partition_parameter,
     fit_partition,
@@ -53,7 +52,11 @@ from kaucus.kernels import (
     regularisation_text,
     regularise_covariances,
 )
+from kaucus.machines import gradient_covariances
 from kaucus.representatives import COVARIANCES, cell_covariances
+
+# Learned from the labels: in place of a covariance, the inverse of a cell's metric.
+GRADIENT = "gradient"
 
 
 class PartitionedSVC(
@@ -78,8 +81,12 @@ class PartitionedSVC(
         the ``n_clusters`` leaves of a tree; any clusterer or classifier with
         ``predict``, of which a clone is fitted if it is not fitted yet; or a function
         of rows that returns their cells.
-    covariance : {"full", "diag", "radial"}
-        Whole covariances, diagonal ones, or multiples of the identity.
+    covariance : {"full", "diag", "radial", "gradient"}
+        Whole covariances, diagonal ones, or multiples of the identity. ``"gradient"``:
+        in place of each covariance the inverse of a metric that is learned from the
+        labels of the cell's rows, so that distances count the directions in which
+        the label changes. A cell with too few labels keeps its covariance, and a
+        warning names it.
     class_weight : dict or "balanced"
         Weights of the classes; ``"balanced"`` makes them inversely proportional to
         their numbers of rows.
@@ -102,7 +109,10 @@ class PartitionedSVC(
     n_cells_ : int
         Cells that have rows; at most ``n_clusters`` where it is asked for.
     covariances_ : ndarray of shape (n_cells, n_features, n_features)
-        The covariances; (n_cells, n_features) if diagonal, (n_cells,) if radial.
+        The covariances, or what was learned in place of them; (n_cells, n_features) if
+        diagonal, (n_cells,) if radial.
+    learned_cells_ : ndarray of shape (n_cells,)
+        Whether a metric was learned in a cell, with ``covariance="gradient"``.
     epsilon_ : ndarray of shape (n_cells,)
         The share of the covariance of all rows that was mixed into a singular one.
     """
@@ -111,7 +121,7 @@ class PartitionedSVC(
         "C": POSITIVE.advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("scale", "auto"),
         "n_clusters": count(),
-        "covariance": one_of(*COVARIANCES),
+        "covariance": one_of(*COVARIANCES, GRADIENT),
         "tol": POSITIVE,
         "max_iter": count(most=2**31 - 1),  # libsvm counts steps in 32 bits
         "memory_budget": MEMORY_BUDGET,
@@ -253,16 +263,25 @@ class PartitionedSVC(
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
         rng = generator_from(self.random_state)
         fitted = fit_partition(self.partition, self.n_clusters, X, indices, weight, rng)
-        kind, k = self.covariance, fitted.n_cells
+        learns, k = self.covariance == GRADIENT, fitted.n_cells
+        kind = "full" if learns else self.covariance
         of_all = cell_covariances(X, np.zeros(len(X), int), 1, kind, weight)[0]
         covariances = cell_covariances(X, fitted.cells, k, kind, weight)
         covariances = fill_constant_columns(covariances, of_all)
         regular = regularise_covariances(covariances, of_all)
-        self.covariances_ = as_like(regular.covariances, given)
+        covariances, cells = regular.covariances, fitted.cells[:n]
+        learned = np.zeros(k, dtype=bool)
+        if learns:
+            covariances, learned = gradient_covariances(
+                X[:n], indices, cells, covariances, weight[:n], rng
+            )
+            _report_learned(learned)
+        self.learned_cells_ = as_like(learned, given)
+        self.covariances_ = as_like(covariances, given)
         self.epsilon_ = as_like(regular.epsilons, given)
         self.partition_, self.n_cells_ = fitted.partition, k
         self._report_cells(regular.epsilons)
-        return fitted._replace(cells=fitted.cells[:n])
+        return fitted._replace(cells=cells)
 
     def _report_cells(self, epsilons: np.ndarray) -> None:
         if (epsilons > 0).any():
@@ -335,6 +354,18 @@ class PartitionedSVC(
         return check_results(values)
 
 
+def _report_learned(learned: np.ndarray) -> None:
+    cells = np.flatnonzero(~learned).tolist()
+    if cells:
+        warn_user(
+            f"covariance='gradient': the cells {cells} have "
+            "fewer than 50 labelled rows, or fewer than 5 outside their largest class, "
+            "and keep their covariance; learned_cells_ tells. Fewer clusters or more "
+            "rows avoid it.",
+            UserWarning,
+        )
+
+
 @contextlib.contextmanager
 def _no_convergence_warnings() -> Iterator[None]:
     """Ignore scikit-learn's own warning of too few steps; ours names a remedy.
@@ -344,54 +375,3 @@ def _no_convergence_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
-
-
-def cell_kernels(
-    model: PartitionedSVC, X, labels: np.ndarray, train: np.ndarray
-) -> list[tuple[Kernel, np.ndarray]]:
-    """Return the kernel of each SVM of an unfitted model, and the rows it is for.
-
-    Parameters
-    ----------
-    model : ClusterRBFSVC or LocalSVC
-        Not changed.
-    X : array-like of shape (n_samples, n_features)
-        Rows that shape cells and covariances.
-    labels : integer array of shape (n_samples,)
-        Numbers of their classes, for a supervised partition.
-    train : integer array
-        The rows whose labels such a partition sees.
-
-    Returns
-    -------
-    list of (kernel, ndarray)
-        One pair for a :class:`ClusterRBFSVC`, one for each cell of a
-        :class:`LocalSVC`.
-    """
-    model = clone(model)
-    model._check_parameters()
-    X = to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
-    model._check_clusters(len(X))
-    if sees_labels(model):
-        labels = labels[train]
-    else:
-        train, labels = np.arange(len(X)), labels[:0]
-    rest = np.setdiff1d(np.arange(len(X)), train)
-    weight = np.ones(len(train))
-    model._fit_cells(X[train], labels, weight, X[rest] if len(rest) else None)
-    return model._kernels_and_rows(model.partition_(X))
-
-
-def sees_labels(model) -> bool:
-    """Tell whether the cells of a classifier are made with the labels of its rows."""
-    if not isinstance(model, PartitionedSVC):
-        raise ValueError(
-            f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
-        )
-    return _is_supervised(model.partition)
-
-
-def _is_supervised(partition) -> bool:
-    if isinstance(partition, str):
-        return partition in SUPERVISED
-    return isinstance(partition, BaseEstimator) and is_classifier(partition)

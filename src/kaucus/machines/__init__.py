@@ -3,6 +3,7 @@
 Knows rows, classes and numbers; not estimators, their parameters or their warnings.
 """
 
+from kaucus.machines._cell_metrics import gradient_covariances
 from kaucus.machines._folds import Family
 from kaucus.machines._metric import (
     FoundMetric,
@@ -59,6 +60,7 @@ __all__ = [
     "all_classes",
     "enough_rows",
     "fit_represented",
+    "gradient_covariances",
     "left_out_shares",
     "of_rows",
     "one_vs_rest_targets",

@@ -8,8 +8,7 @@ on the centres gave 85.7 % of the test rows, those found on random rows 86.8 %.
 Kernels are first compared with half of the columns, which costs less than a quarter;
 the best two or three then with all. Classifiers are compared by the log-loss: the
 squared error counts it against a model that some values are on the right side by more
-than 1. What else was tried: ``benchmarks/pick_defaults.py`` and
-docs/theory/kmeans-kernel.md.
+than 1. What else was tried: docs/theory/kmeans-kernel.md.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The comparison of the defaults with a tuned SVC."""
+"""Parts, ranks and tables of the comparison of defaults."""
 
 import json
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from benchmarks._runner import Settings, run_benchmark
 
-from benchmarks import defaults as bench
+from benchmarks import _sets as bench
+from benchmarks import tables
 
 
 def record(name, contender, accuracy, seconds, scaled=True):
@@ -42,7 +43,7 @@ def test_ranks_and_ratios():
 
 def test_a_set_that_one_has_not_done_is_not_shown():
     sets = [row[0] for row in bench.set_rows(RECORDS, scaled=True)]
-    assert sets == ["heart_statlog ¹", "splice_scale", "fourclass_scale"]
+    assert sets == ["fourclass_scale", "heart_statlog ¹", "splice_scale"]
     assert bench.set_rows(RECORDS, scaled=False) == []
 
 
@@ -51,19 +52,38 @@ def test_every_set_that_picked_the_defaults_is_measured():
     assert len(bench.GRID["C"]) * len(bench.GRID["gamma"]) == 25
 
 
+def test_every_set_is_a_step_of_its_part_with_both_contenders():
+    steps = tables.steps(Settings(parts=["sets"]))
+    heads = [tuple(step.head.values()) for step in steps]
+    assert len(set(heads)) == len(heads) == 2 * (13 + 10)
+    # Steps of several jobs: processes of their own.
+    assert all(step.isolated for step in steps)
+    assert {step.section for step in steps} == {"sets"}
+
+
+def test_a_part_that_is_not_known_is_an_error():
+    with pytest.raises(FileNotFoundError, match="'sets'"):
+        tables.steps(Settings(parts=["set"]))
+
+
+def test_parts_that_were_not_run_have_no_table_and_no_text(tmp_path):
+    content = {"sets": [*RECORDS, {"skipped": "crashed"}]}
+    titles = [table.title for table in tables.tables(content)]
+    assert titles == ["Sets, ranks", "Sets, scaled columns", "Sets, without scaling"]
+    assert tables.about(content) == bench.ABOUT
+    assert tables.draw(content, tmp_path) == []
+    assert tables.tables({"records": []}) == []
+
+
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_quick_run(tmp_path, data_home, monkeypatch):
     monkeypatch.setattr(bench, "QUICK", ("heart_statlog",))
-    settings = Settings(quick=True, data_home=data_home)
-    content, _ = run_benchmark(bench, tmp_path, settings)
-    assert [(r["contender"], r["scaled"]) for r in content["records"]] == [
-        ("kaucus", True),
-        ("SVC", True),
-        ("kaucus", False),
-        ("SVC", False),
-    ]
-    assert all(np.mean(r["accuracies"]) > 0.6 for r in content["records"])
+    settings = Settings(quick=True, parts=["sets"], data_home=data_home, jobs=2)
+    content, _ = run_benchmark(tables, tmp_path, settings)
+    done = {(r["contender"], r["scaled"]) for r in content["sets"]}
+    assert done == {(c, scaled) for c in bench.CONTENDERS for scaled in (True, False)}
+    assert all(np.mean(r["accuracies"]) > 0.6 for r in content["sets"])
     written = json.loads((tmp_path / "bench.json").read_text())
-    assert written["records"] == content["records"]
+    assert written["sets"] == content["sets"]
     assert "heart_statlog" in (tmp_path / "bench.md").read_text()
