@@ -2,7 +2,8 @@
 
 All training rows of four tables of ``tables/develop``, and 20,000 made rows of 20
 columns; each contender with several settings of the one parameter that sets its time.
-Part ``small``: fits of 5,000 rows beside xRFM and a tuned SVC.
+Part ``small``: fits of 5,000 rows beside xRFM and a tuned SVC. Part ``growth``: seconds
+over rows and over columns. Part ``whole``: all rows of the two largest tables.
 """
 
 from collections.abc import Sequence
@@ -23,14 +24,24 @@ ABOUT = (
     "the machine has. kaucus by n_representatives; boosting by its number of trees; "
     "the rest default. 'made' has 20,000 training rows of 20 normal columns of which "
     "five matter, smoothly, and noise of a quarter of the signal's spread. Part "
-    "'small': 5,000 rows, defaults; tuned SVC is a grid of 25 in three folds."
+    "'small': 5,000 rows, defaults; tuned SVC is a grid of 25 in three folds. Part "
+    "'growth': rows made in the same way, of more or fewer rows or columns. Part "
+    "'whole': three quarters of all rows of a table to learn from, defaults."
 )
+PARTS = ("curves", "small", "growth", "whole")
 TABLES = ("houses", "magic", "house_8l", "adult")
 MADE, MADE_ROWS, MADE_TEST = "made", 20_000, 10_000
 SMALL_TABLES = ("houses", "magic", "spambase", "phoneme", "wind", "puma8nh")
 SMALL_ROWS = 5000
 SMALL = ("kaucus", "kaucus, no metric", "xRFM", "CatBoost", "tuned SVC")
+GROWTH_ROWS = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+GROWTH_COLUMNS = (5, 20, 80, 320)
+GROWTH = ("kaucus", "kaucus, no metric", "HistGradientBoosting")
+# On 'protein' nothing was chosen: it is a table that judges.
+WHOLE_TABLES = {"adult": "develop", "protein": "judge"}
+WHOLE = ("kaucus", "HistGradientBoosting", "LightGBM", "CatBoost", "RandomForest")
 _TREES = (30, 100, 300, 1000)
+_LOOKS = (("o-", "#1f6f8b"), ("s--", "#c8553d"), ("^:", "#588157"))
 SETTINGS = {
     "kaucus": ("fast", "balanced"),
     "HistGradientBoosting": _TREES,
@@ -39,8 +50,10 @@ SETTINGS = {
 
 
 def steps(settings: Settings) -> list[Step]:
-    """List every setting of every contender; ``--parts``: ``curves``, ``small``."""
-    parts = settings.parts or ("curves", "small")
+    """List every setting of every contender."""
+    parts = settings.parts or PARTS
+    if unknown := sorted(set(parts) - set(PARTS)):
+        raise FileNotFoundError(f"--parts {unknown}: there are {list(PARTS)}")
     found = []
     if "curves" in parts:
         names = (MADE,) if settings.quick else (*TABLES, MADE)
@@ -69,7 +82,40 @@ def steps(settings: Settings) -> list[Step]:
             for contender in SMALL
             for name in SMALL_TABLES
         ]
+    if "growth" in parts:
+        found += _growth_steps(settings)
+    if "whole" in parts and not settings.quick:
+        found += [
+            Step(
+                "whole",
+                f"{contender} on all of {name}",
+                of_tables.measure,
+                (contender, group, name, 0, 10**9, settings.data_home),
+                {"contender": contender, "table": name},
+            )
+            for name, group in WHOLE_TABLES.items()
+            for contender in WHOLE
+        ]
     return found
+
+
+def _growth_steps(settings: Settings) -> list[Step]:
+    """List fits of made rows: of 20 columns, then 5,000 of more or fewer columns."""
+    n_rows = settings.sizes or (GROWTH_ROWS[:2] if settings.quick else GROWTH_ROWS)
+    columns = () if settings.quick else GROWTH_COLUMNS
+    shapes = [("rows", n, 20) for n in n_rows]
+    shapes += [("columns", SMALL_ROWS, d) for d in columns]
+    return [
+        Step(
+            "growth",
+            f"{contender}, {n:,} x {d}",
+            measure_growth,
+            (contender, n, d),
+            {"contender": contender, "over": over},
+        )
+        for over, n, d in shapes
+        for contender in GROWTH
+    ]
 
 
 def make_model(contender: str, setting: Any, regression: bool) -> Any:
@@ -85,11 +131,10 @@ def make_model(contender: str, setting: Any, regression: bool) -> Any:
     return model.set_params(**{trees: setting})
 
 
-def made_rows(n_train: int = MADE_ROWS) -> of_tables.Split:
-    """Return rows of 20 columns, five of which matter."""
+def made_rows(n: int = MADE_ROWS, n_columns: int = 20) -> of_tables.Split:
+    """Return rows of normal columns, the first five of which matter."""
     rng = np.random.default_rng(0)
-    n = min(n_train, MADE_ROWS)
-    X = rng.normal(size=(n + MADE_TEST, 20))
+    X = rng.normal(size=(n + MADE_TEST, n_columns))
     f = made_signal(X)
     y = f + 0.25 * f.std() * rng.normal(size=len(f))
     return of_tables.Split(X[:n], y[:n], X[n:], y[n:])
@@ -108,7 +153,7 @@ def measure(
 
     regression = name == MADE or name in of_tables.REGRESSION
     data = (
-        made_rows(n_train)
+        made_rows(min(n_train, MADE_ROWS))
         if name == MADE
         else of_tables.load_split(data_home, "develop", name, 0, n_train)
     )
@@ -126,7 +171,17 @@ def measure(
     }
 
 
-# ---- tables and figure ---------------------------------------------------------------
+def measure_growth(contender: str, n_rows: int, n_columns: int) -> dict[str, Any]:
+    """Fit made rows of one shape with a contender's defaults."""
+    data = made_rows(n_rows, n_columns)
+    model = of_tables.CONTENDERS[contender](True, 0)
+    _, seconds = timed(model.fit, data.X, data.y)
+    error = of_tables.error(np.ravel(model.predict(data.X_test)), data.y_test, True)
+    size = {"rows": n_rows, "columns": n_columns}
+    return {**size, "fit_seconds": seconds, "error": error}
+
+
+# ---- tables and figures -------------------------------------------------------------
 
 
 def tables(content: Content) -> list[Table]:
@@ -142,23 +197,43 @@ def tables(content: Content) -> list[Table]:
     found = [Table("All rows", headers, rows)] if rows else []
     small = _done(content, "small")
     if small:
-        found.append(_small_table(small))
+        title = "5,000 rows: seconds of the fit, error"
+        found.append(_by_contender(title, ("table",), small, SMALL))
+    growth = _done(content, "growth")
+    for over in dict.fromkeys(r["over"] for r in growth):
+        some = [r for r in growth if r["over"] == over]
+        title = f"Growth with the {over}: seconds of the fit, error"
+        found.append(_by_contender(title, ("rows", "columns"), some, GROWTH))
+    whole = _done(content, "whole")
+    if whole:
+        title = "All rows of two tables: seconds of the fit, error"
+        found.append(_by_contender(title, ("table", "rows", "columns"), whole, WHOLE))
     return found
 
 
-def _small_table(records: Sequence[dict]) -> Table:
-    """Return seconds of a fit of 5,000 rows, and errors, contender by contender."""
-    by = {(r["table"], r["contender"]): r for r in records}
-    every = [c for c in SMALL if any(c == other for _, other in by)]
+def _by_contender(
+    title: str, heads: Sequence[str], records: Sequence[dict], contenders: Sequence[str]
+) -> Table:
+    """Return seconds of the fit and errors: a row for each case, contenders beside."""
+    by = {(*(r[h] for h in heads), r["contender"]): r for r in records}
+    every = [c for c in contenders if any(c == key[-1] for key in by)]
     rows = []
-    for name in dict.fromkeys(r["table"] for r in records):
-        row = [name]
-        for c in every:
-            r = by.get((name, c))
-            time = "–" if r is None else format_seconds(r["fit_seconds"])
-            row.append("–" if r is None else f"{time}, {r['error']:.2f}")
-        rows.append(row)
-    return Table("5,000 rows: seconds of the fit, error", ("table", *every), rows)
+    for case in dict.fromkeys(key[:-1] for key in by):
+        found = [by.get((*case, c)) for c in every]
+        texts = [
+            "–"
+            if r is None
+            else f"{format_seconds(r['fit_seconds'])}, {r['error']:.2f}"
+            for r in found
+        ]
+        rows.append([*(f"{c:,}" if isinstance(c, int) else c for c in case), *texts])
+    return Table(title, (*heads, *every), rows)
+
+
+def _seconds_and_error(record: dict | None) -> str:
+    if record is None:
+        return "–"
+    return f"{format_seconds(record['fit_seconds'])}, {record['error']:.2f}"
 
 
 def _done(content: Content, section: str) -> list[dict]:
@@ -166,6 +241,40 @@ def _done(content: Content, section: str) -> list[dict]:
 
 
 def draw(content: Content, folder: Path) -> list[Path]:
+    """Draw error over seconds, and seconds over rows and columns."""
+    return [*_draw_curves(content, folder), *_draw_growth(content, folder)]
+
+
+def _draw_growth(content: Content, folder: Path) -> list[Path]:
+    """Draw seconds of a fit over rows and over columns."""
+    from matplotlib import pyplot as plt
+
+    records = _done(content, "growth")
+    overs = list(dict.fromkeys(r["over"] for r in records))
+    if not overs:
+        return []
+    figure, panels = plt.subplots(
+        1, len(overs), figsize=(3.8 * len(overs), 3.2), squeeze=False, sharey=True
+    )
+    for axes, over in zip(panels[0], overs, strict=True):
+        for contender, (style, colour) in zip(GROWTH, _LOOKS, strict=True):
+            some = [
+                r for r in records if (r["over"], r["contender"]) == (over, contender)
+            ]
+            sizes, times = [r[over] for r in some], [r["fit_seconds"] for r in some]
+            axes.loglog(sizes, times, style, color=colour, label=contender, ms=5)
+        axes.set_xlabel(over)
+        axes.grid(alpha=0.25)
+    panels[0][0].set_ylabel("seconds of the fit")
+    panels[0][0].legend(fontsize=8)
+    figure.tight_layout()
+    file = folder / "table-growth.png"
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
+    return [file]
+
+
+def _draw_curves(content: Content, folder: Path) -> list[Path]:
     """Draw error over seconds, one panel for each table."""
     from matplotlib import pyplot as plt
 
@@ -176,13 +285,11 @@ def draw(content: Content, folder: Path) -> list[Path]:
     figure, panels = plt.subplots(
         1, len(names), figsize=(2.6 * len(names) + 0.6, 3.2), squeeze=False
     )
-    looks = {"kaucus": ("o-", "#1f6f8b"), "HistGradientBoosting": ("s--", "#c8553d")}
     for axes, name in zip(panels[0], names, strict=True):
-        for contender in SETTINGS:
+        for contender, (style, colour) in zip(SETTINGS, _LOOKS, strict=True):
             some = [
                 r for r in records if (r["table"], r["contender"]) == (name, contender)
             ]
-            style, colour = looks.get(contender, ("^:", "#588157"))
             times = [r["fit_seconds"] for r in some]
             errors = [r["error"] for r in some]
             axes.plot(times, errors, style, color=colour, label=contender, ms=5)

@@ -15,7 +15,9 @@ def test_a_setting_changes_what_sets_the_time():
     assert pace.make_model("kaucus", "fast", True).n_representatives == "fast"
     assert pace.make_model("HistGradientBoosting", 30, False).max_iter == 30
     steps = pace.steps(Settings())
-    assert {step.section for step in steps} == {"curves", "small"}
+    assert {step.section for step in steps} == set(pace.PARTS)
+    with pytest.raises(FileNotFoundError, match="'some'"):
+        pace.steps(Settings(parts=["some"]))
     assert all(
         step.section == "small" for step in pace.steps(Settings(parts=["small"]))
     )
@@ -38,3 +40,28 @@ def test_tables_and_figure_are_made_of_what_is_done(tmp_path):
     [file] = pace.draw(content, tmp_path)
     assert file.read_bytes().startswith(b"\x89PNG")
     assert pace.draw({"curves": []}, tmp_path) == []
+
+
+def test_growth_is_measured_over_rows_and_over_columns(tmp_path):
+    pytest.importorskip("matplotlib")
+    steps = pace.steps(Settings(parts=["growth"], sizes=(100, 200)))
+    assert [step.args[1:] for step in steps[::3]] == [
+        *((100, 20), (200, 20)),
+        *((5000, d) for d in pace.GROWTH_COLUMNS),
+    ]
+    found = [
+        {**steps[i].head, **pace.measure_growth("HistGradientBoosting", 100, d)}
+        for i, d in ((0, 20), (6, 5))
+    ]
+    rows, columns = pace.tables({"growth": found})
+    assert rows.headers == ("rows", "columns", "kaucus")
+    assert rows.rows[0][:2] == ["100", "20"]
+    assert columns.rows[0][:2] == ["100", "5"]
+    [file] = pace.draw({"growth": found}, tmp_path)
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_protein_judges_and_is_no_part_of_the_other_tables():
+    steps = pace.steps(Settings(parts=["whole"]))
+    groups = {step.head["table"]: step.args[1] for step in steps}
+    assert groups == {"adult": "develop", "protein": "judge"}
