@@ -99,7 +99,7 @@ def start(checkout: Path, call: str) -> subprocess.Popen:
     source = str((checkout / "src").resolve())
     process = subprocess.Popen(
         [sys.executable, "-c", _WORKER, call],
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([source, *sys.path[1:]])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

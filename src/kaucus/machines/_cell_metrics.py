@@ -4,11 +4,12 @@ In the coordinates u in which a cell's covariance Σ is the identity, x = L u wi
 Σ = L Lᵀ, one step of the learned metric gives M, the mean of Σ_j ∇f_j ∇f_jᵀ over the
 cell's rows, of trace d. What stands in for Σ is then
 
-    S = L ((1 − ρ) M + ρ I)⁻¹ Lᵀ,
+    S = L N⁻¹ Lᵀ,   N = ((1 − ρ) M + ρ I) / c,   c such that det N = 1,
 
-so that (x − y)ᵀ S⁻¹ (x − y) counts the directions in which the label changes. The mean
-squared distance of two rows of the cell is 2d, as it is in units of Σ; rows that are
-mapped linearly have an S that is mapped with them, as Σ is; and with M = I, S = Σ.
+so that (x − y)ᵀ S⁻¹ (x − y) counts the directions in which the label changes. S has the
+determinant of Σ: the kernel's factors, powers of determinants, keep their size, and C
+its meaning. Rows that are mapped linearly have an S that is mapped with them, as Σ is;
+and with M = I, S = Σ.
 """
 
 from typing import NamedTuple
@@ -72,10 +73,10 @@ def gradient_covariances(
             continue
         root = np.linalg.cholesky(Sigma)
         centred = X[rows] - X[rows].mean(axis=0)
-        M = cell_metric(
+        N = cell_metric(
             np.linalg.solve(root, centred.T).T, labels[rows], weight[rows], rng
         )
-        half = np.linalg.solve(np.linalg.cholesky(M), root.T)  # S = halfᵀ half
+        half = np.linalg.solve(np.linalg.cholesky(N), root.T)  # S = halfᵀ half
         found[i], learned[i] = half.T @ half, True
     return CellMetrics(found, learned)
 
@@ -83,7 +84,7 @@ def gradient_covariances(
 def cell_metric(
     U: np.ndarray, labels: np.ndarray, weight: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return (1 − ρ) M + ρ I, M the metric after one step, of trace d, (d, d)."""
+    """Return N: the metric after one step with a share of the identity, (d, d)."""
     classes, numbers = np.unique(labels, return_inverse=True)
     targets = ClassTargets(numbers, len(classes), lambda weight, labels: weight)
     options = MetricOptions(
@@ -91,7 +92,8 @@ def cell_metric(
     )
     T = one_step(Problem.of(U, targets, weight), options, rng).row_map.weights
     M, identity = T @ T.T, np.eye(U.shape[1])
-    return (1 - _SHARE) * M * (len(M) / np.trace(M)) + _SHARE * identity
+    mixed = (1 - _SHARE) * M * (len(M) / np.trace(M)) + _SHARE * identity
+    return mixed / np.exp(np.linalg.slogdet(mixed)[1] / len(M))
 
 
 def _tells_directions(labels: np.ndarray) -> bool:

@@ -236,8 +236,9 @@ class _Fit(NamedTuple):
         """Draw the rows whose leave-one-out values are wanted."""
         if not (self.plan.calibrates or self.plan.moves_intercept):
             return NO_ROWS
-        others = np.setdiff1d(np.arange(self.problem.n), held)
-        return self.rng.permutation(others)[:UNSEEN_ROWS]
+        others = np.ones(self.problem.n, dtype=bool)  # no sorting of millions
+        others[held] = False
+        return self.rng.permutation(np.flatnonzero(others))[:UNSEEN_ROWS]
 
     def grown_columns(
         self, problem: Problem, points, growth: Growth, held, loo_rows, first_fit
