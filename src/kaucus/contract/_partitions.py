@@ -71,8 +71,16 @@ def remember_columns(estimator: BaseEstimator, frame: Any) -> None:
     _validate_data(estimator, frame, reset=True, skip_check_array=True)
 
 
-def refusal(estimator: Any, method: str) -> TypeError:
-    """Return the error of a method that needs all rows in one place."""
+def refusal(
+    estimator: Any,
+    method: str,
+    what: str = "a Dask collection",
+    some: str = "X[:10_000].compute()",
+) -> TypeError:
+    """Return the error of a method that needs all rows in one place.
+
+    ``what`` the rows are, and how to get ``some`` of them.
+    """
     name = type(estimator).__name__
     if method == "partial_fit":
         remedy = (
@@ -80,13 +88,16 @@ def refusal(estimator: Any, method: str) -> TypeError:
             "each partition in turn, X.partitions[i].compute()."
         )
     else:
+        others = (
+            "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans, "
+            "LearnedMetric and KernelKMeans(approximation='nystrom') fit rows of Dask "
+            "collections."
+        )
         remedy = (
-            "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans and "
-            f"LearnedMetric fit rows of Dask collections. Or fit {name} to a part of "
-            "the rows in memory, for example X[:10_000].compute(), and predict the "
-            "collection."
+            f"{getattr(estimator, '_dask_remedy', others)} Or fit {name} to a part of "
+            f"the rows in memory, for example {some}, and predict all of them."
         )
     return TypeError(
-        f"{method} of {name} needs all rows in one place, and X is a Dask collection, "
-        f"which is not read into memory as a whole. {remedy}"
+        f"{method} of {name} needs all rows in one place, and X is {what}, which is "
+        f"not read into memory as a whole. {remedy}"
     )
