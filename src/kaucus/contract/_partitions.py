@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data as _validate_data
 
-from kaucus.backend import RowSource
+from kaucus.backend import RowSource, is_sparse
 
 
 def is_dask(values: Any) -> bool:
@@ -39,6 +39,11 @@ def validate_partitions(
     how = getattr(estimator, "_dask_fit", None)
     if how is None or not reset:
         raise refusal(estimator, "fit" if reset else "this method")
+    if is_sparse(getattr(X, "_meta", None)) and not options.get("accept_sparse"):
+        raise TypeError(
+            f"The partitions of X are sparse, and {type(estimator).__name__} needs "
+            "dense rows; pass X.map_blocks(lambda block: block.toarray())."
+        )
     types = dtype if isinstance(dtype, tuple) else (np.float64, np.float32)
     if isinstance(X, RowSource):
         rows = X
@@ -95,7 +100,7 @@ def refusal(
         )
         remedy = (
             f"{getattr(estimator, '_dask_remedy', others)} Or fit {name} to a part of "
-            f"the rows in memory, for example {some}, and predict all of them."
+            f"the rows in memory, for example {some}, and apply it to all."
         )
     return TypeError(
         f"{method} of {name} needs all rows in one place, and X is {what}, which is "
