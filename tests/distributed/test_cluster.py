@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from kaucus import KMeansKernelClassifier, SphericalKMeans
+from kaucus import KernelKMeans, KMeansKernelClassifier, SphericalKMeans
 from kaucus.distributed import DaskRows
 from tests.distributed.test_fits import assert_same_model, chunked
 
@@ -69,10 +70,10 @@ def test_the_current_client_is_used_and_the_model_is_that_of_numpy(
     assert {"look-at-rows", "assign-rows", "add-normal-equations"} <= names
 
 
-def test_a_lost_worker_changes_nothing(client, data, expected, monkeypatch):
-    """A worker is killed between two steps of k-means; its tasks run again."""
-    X, y = data
-    rows, reduce, passes = chunked(X, 6).persist(), DaskRows.reduce, []
+@pytest.fixture
+def passes(client, monkeypatch):
+    """Kill a worker between two steps of k-means; return the names of the passes."""
+    reduce, passes = DaskRows.reduce, []
 
     def with_a_loss(self, *args, label, **options):
         passes.append(label)
@@ -81,9 +82,28 @@ def test_a_lost_worker_changes_nothing(client, data, expected, monkeypatch):
         return reduce(self, *args, label=label, **options)
 
     monkeypatch.setattr(DaskRows, "reduce", with_a_loss)
+    return passes
+
+
+def test_a_lost_worker_changes_nothing(client, data, expected, passes):
+    """Its tasks run again."""
+    X, y = data
+    rows = chunked(X, 6).persist()
     model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, y)
     assert passes.count("assign-rows") > 2
     assert_same_model(model, expected)
+
+
+def test_a_lost_worker_changes_no_clusters_of_a_kernel(client, data, passes):
+    X = data[0]
+    model = KernelKMeans(
+        4, approximation="nystrom", n_landmarks=40, tol=1e-3, random_state=0
+    )
+    expected = clone(model).fit(X)
+    model.fit(chunked(X, 6).persist(), sample_weight=np.ones(len(X)))
+    assert passes.count("assign-rows") > 2
+    assert_allclose(model.transform(X), expected.transform(X), atol=1e-6)
+    assert_allclose(model.inertia_, expected.inertia_)
 
 
 def test_sums_do_not_depend_on_the_number_of_workers(client, data):

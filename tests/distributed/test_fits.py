@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -19,6 +21,7 @@ from kaucus import (
     LearnedMetric,
     SphericalKMeans,
 )
+from kaucus.preprocessing import FourierFeatures, UnitNormalizer
 
 N = 900
 
@@ -276,3 +279,42 @@ def test_a_metric_is_that_of_numpy(data, n_parts):
     starts = range(0, len(X), size)
     found.fit_batches(lambda: ((X[s : s + size], y[s : s + size]) for s in starts))
     assert_allclose(found.components_, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["frame", "unknown", "empty", "csr"])
+def test_a_metric_takes_every_kind_of_collection(data, kind):
+    X, y = (values[:400] for values in data)
+    X = np.maximum(X, 0)
+    rows, frame = chunked(X, 3), pd.DataFrame(X, columns=list("abcd"))
+    table = dd.from_pandas(frame, npartitions=3)
+    given, rows = {
+        "frame": (frame, table),
+        "unknown": (X, table.to_dask_array().persist()),
+        "empty": (X, da.concatenate([rows[:0], rows, rows[:0]]).persist()),
+        "csr": (
+            scipy.sparse.csr_array(X),
+            rows.map_blocks(scipy.sparse.csr_array).persist(),
+        ),
+    }[kind]
+    options = {"kind": "diagonal", "power": 1.0, "max_steps": 1, "kernel": "rbf"}
+    expected = LearnedMetric(random_state=0, **options).fit(given, y)
+    metric = LearnedMetric(random_state=0, **options).fit(rows, y)
+    assert_allclose(metric.components_, expected.components_, rtol=1e-6)
+    assert hasattr(metric, "feature_names_in_") == (kind == "frame")
+    found, wanted = metric.transform(rows).compute(), expected.transform(given)
+    if kind == "csr":
+        found, wanted = found.toarray(), wanted.toarray()
+    assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_a_pipeline_of_row_transformers_is_that_of_numpy(data):
+    X, y = data
+    model = make_pipeline(
+        UnitNormalizer(),
+        FourierFeatures((2, 2)),
+        KMeansKernelClassifier(8, random_state=0, **GIVEN),
+    )
+    expected = clone(model).fit(X, y)
+    model.fit(chunked(X, 3), chunked(y, 3))
+    assert_same_model(model[-1], expected[-1])
+    assert_array_equal(model.predict(chunked(X, 3)).compute(), expected.predict(X))

@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -23,6 +24,7 @@ from kaucus import (
     LSSVMClassifier,
     LSSVMRegressor,
 )
+from kaucus.preprocessing import PatchDictionary
 from tests.discovery import estimators, name_of
 
 ESTIMATORS = estimators()
@@ -127,6 +129,40 @@ def test_a_fit_takes_partitions_or_says_at_once_what_to_do(estimator, data):
     with pytest.raises(TypeError, match=f"fit of {name_of(model)} needs all rows"):
         model.fit(rows, y)
     assert not read
+
+
+def test_a_dictionary_of_patches_is_not_learned_from_partitions():
+    X = da.zeros((90, 64), chunks=(40, 64))
+    with pytest.raises(TypeError, match="fit of PatchDictionary needs all rows"):
+        PatchDictionary(image_shape=(8, 8)).fit(X)
+
+
+DENSE = [
+    e
+    for e in ESTIMATORS
+    if getattr(e, "_dask_fit", None) and not get_tags(e).input_tags.sparse
+]
+
+
+@pytest.mark.parametrize("estimator", DENSE, ids=name_of)
+def test_a_fit_of_sparse_partitions_is_refused_where_that_of_sparse_rows_is(
+    estimator, data
+):
+    rows = da.from_array(data[0], chunks=(40, 4)).map_blocks(scipy.sparse.csr_array)
+    with pytest.raises(TypeError, match=r"map_blocks\(lambda block: block.toarray"):
+        clone(estimator).fit(rows, data[1])
+
+
+@pytest.mark.parametrize("method", ["predict", "score"])
+def test_an_entry_that_is_not_finite_is_named_by_its_partition(data, method):
+    X, y = data
+    model = KMeansKernelClassifier(5, random_state=0).fit(X, y)
+    bad = X.copy()
+    bad[60, 2] = np.nan
+    rows = da.from_array(bad, chunks=(40, 4))
+    given = (rows,) if method == "predict" else (rows, y)
+    with pytest.raises(ValueError, match="Partition 1 of X: Input X contains NaN"):
+        np.asarray(getattr(model, method)(*given))
 
 
 def test_those_that_fit_partitions_are_named_in_the_refusal(data):

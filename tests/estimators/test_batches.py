@@ -7,8 +7,14 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from kaucus import KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans
+from kaucus import (
+    KernelKMeans,
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+    SphericalKMeans,
+)
 
 GIVEN = {"C": 10.0, "kernel": "rbf", "gamma": 0.1, "random_state": 0}
 
@@ -77,6 +83,30 @@ def test_a_regressor_and_clusters_of_batches(data):
     assert_array_equal(clusters.labels_, expected.labels_)
 
 
+def test_kernel_kmeans_of_batches_is_that_of_all_rows(data, rng):
+    X, weight = data[0], rng.integers(1, 3, size=700)
+    model = KernelKMeans(4, approximation="nystrom", n_landmarks=30, random_state=0)
+    expected = clone(model).fit(X, sample_weight=weight)
+    reader = Reader(X, np.zeros(700), weight)
+    model.fit_batches(reader)
+    assert_allclose(model.X_fit_, expected.X_fit_)
+    assert_allclose(model.center_norms_, expected.center_norms_, rtol=1e-6)
+    assert_allclose(model.inertia_, expected.inertia_)
+    assert_array_equal(model.labels_, expected.labels_)
+    assert_array_equal(model.labels_, model.predict(X))
+    assert model.exact_inertia_ is None
+    # A look, the scale of the kernel and its first row, three rows to see whether it
+    # works, landmarks, seeds, the first clusters, the steps, and the labels.
+    assert reader.n_reads == 8 + model.n_iter_
+
+
+def test_exact_kernel_kmeans_of_batches_is_refused_before_they_are_read(data):
+    reader = Reader(data[0])
+    with pytest.raises(TypeError, match="Pass approximation='nystrom'"):
+        KernelKMeans(4).fit_batches(reader)
+    assert reader.n_reads == 0
+
+
 def test_each_pass_reads_once(data):
     reader = Reader(data[0])
     model = SphericalKMeans(5, random_state=0).fit_batches(reader)
@@ -129,6 +159,9 @@ FAST = {
     [
         KMeansKernelClassifier(10, **FAST),
         SphericalKMeans(10, tol=0.05, random_state=0),
+        KernelKMeans(
+            5, approximation="nystrom", n_landmarks=50, tol=0.01, random_state=0
+        ),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -14,7 +14,6 @@ from kaucus.kernels import (
     KernelOperator,
     _tiles,
     kernel_diagonal,
-    row_pairs,
 )
 from tests.arrays import EPS, assert_close, same_bits
 from tests.kernels.registry import CASES, name_of
@@ -106,7 +105,7 @@ def test_rows_by_number_in_any_order(there, dtype):
     again = chosen.in_order(np.arange(31)[::-2])
     assert_close(kernel(again, there(Y)), expected[::-2], atol=1e-5)
     for X_of_any_kind in (there(X), on_device(there(X))):
-        pairs = row_pairs(kernel, X_of_any_kind).part(order)
+        pairs = kernel.pairs(X_of_any_kind).part(order)
         assert pairs.shape == (31, len(X))
         [pair] = pairs.iterate([(slice(0, 31), slice(0, len(X)))])
         assert_close(kernel.tile(*pair), kernel(X[order], X), atol=1e-5)
@@ -146,7 +145,7 @@ def test_a_block_that_repeats_travels_once(there, monkeypatch):
             yield block
 
     monkeypatch.setattr(_streaming, "_copied_ahead", noted)
-    pairs = row_pairs(Gaussian(), there(X), there(Y))
+    pairs = Gaussian().pairs(there(X), there(Y))
     halves = [slice(0, 8), slice(8, 16)]
     thirds = [slice(0, 4), slice(4, 8), slice(8, 12)]
     n_tiles = sum(1 for _ in pairs.iterate([(i, j) for i in halves for j in thirds]))

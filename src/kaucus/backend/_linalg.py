@@ -38,7 +38,8 @@ from kaucus.backend._namespace import (
 _LAPACK_ROWS = 46_340
 # Columns factored at a time beyond it, and rows of a block below them.
 _PANEL, _PANEL_ROWS = 1024, 2048
-# Matrices of fewer rows are factored, or decomposed, in much less than a second.
+# Matrices of fewer rows are factored, or decomposed, in much less than a second: of
+# these, Ctrl-C may wait.
 _LONG_ROWS = 1000
 # Multiplications of one call with a triangular matrix: half a second on a slow core.
 _CALL_WORK = 4 * 10**9
@@ -85,14 +86,10 @@ def _lapack_cholesky(H: np.ndarray, *, overwrite: bool) -> np.ndarray | None:
     row_major = H.flags.c_contiguous
     A = H.T if row_major else H
     A = np.asfortranarray(A) if overwrite else A.copy(order="F")
-    if not _call(A.shape[0], lambda: factor_in_place(A, lower=not row_major)):
+    factor = functools.partial(factor_in_place, A, lower=not row_major)
+    if not (factor() if len(A) < _LONG_ROWS else interruptible(factor)):
         return None
     return A.T if row_major else A
-
-
-def _call(n: int, function):
-    """Return ``function()`` of an n × n matrix, so that Ctrl-C need not wait for it."""
-    return function() if n < _LONG_ROWS else interruptible(function)
 
 
 def _blocked_cholesky(A: np.ndarray) -> np.ndarray | None:
@@ -201,10 +198,11 @@ def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
 def eigh(H: Array) -> tuple[Array, Array]:
     """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
     decompose = _lapack_eigh if is_numpy(H) else array_namespace(H).linalg.eigh
+    decompose = functools.partial(decompose, H)
     if on_gpu(H):  # its work belongs to the stream of this thread
-        return decompose(H)
+        return decompose()
     try:
-        return _call(H.shape[0], lambda: decompose(H))
+        return decompose() if H.shape[0] < _LONG_ROWS else interruptible(decompose)
     except np.linalg.LinAlgError:
         # The faster method gives up where entries differ by hundreds of orders of
         # magnitude; the older one does not.

@@ -19,7 +19,7 @@ from kaucus.backend import (
     row_blocks,
     working_types,
 )
-from kaucus.contract._partitions import remember_columns
+from kaucus.contract._partitions import refusal, remember_columns
 
 # Of a memory map: large enough to be read fast, small beside the work on it.
 _BATCH_BYTES = 64 * 2**20
@@ -120,6 +120,8 @@ def _rows_of(batch: Any) -> Any:
 class FitsBatches:
     """Mixin of estimators that fit rows which are read batch by batch."""
 
+    _dask_fit: str | None
+
     def fit_batches(self, batches):
         """Fit rows that a function reads batch by batch.
 
@@ -140,6 +142,9 @@ class FitsBatches:
         self : object
         """
         self._check_parameters()
+        if self._dask_fit is None:
+            what = "a source of batches"
+            raise refusal(self, "fit_batches", what, "the first batch")
         found = read_batches(
             batches,
             working_types(getattr(self, "precision", None)),

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data as _validate_data
 
-from kaucus.backend import RowSource
+from kaucus.backend import RowSource, is_sparse
 
 
 def is_dask(values: Any) -> bool:
@@ -39,6 +39,11 @@ def validate_partitions(
     how = getattr(estimator, "_dask_fit", None)
     if how is None or not reset:
         raise refusal(estimator, "fit" if reset else "this method")
+    if is_sparse(getattr(X, "_meta", None)) and not options.get("accept_sparse"):
+        raise TypeError(
+            f"The partitions of X are sparse, and {type(estimator).__name__} needs "
+            "dense rows; pass X.map_blocks(lambda block: block.toarray())."
+        )
     types = dtype if isinstance(dtype, tuple) else (np.float64, np.float32)
     if isinstance(X, RowSource):
         rows = X
@@ -71,8 +76,16 @@ def remember_columns(estimator: BaseEstimator, frame: Any) -> None:
     _validate_data(estimator, frame, reset=True, skip_check_array=True)
 
 
-def refusal(estimator: Any, method: str) -> TypeError:
-    """Return the error of a method that needs all rows in one place."""
+def refusal(
+    estimator: Any,
+    method: str,
+    what: str = "a Dask collection",
+    some: str = "X[:10_000].compute()",
+) -> TypeError:
+    """Return the error of a method that needs all rows in one place.
+
+    ``what`` the rows are, and how to get ``some`` of them.
+    """
     name = type(estimator).__name__
     if method == "partial_fit":
         remedy = (
@@ -80,13 +93,16 @@ def refusal(estimator: Any, method: str) -> TypeError:
             "each partition in turn, X.partitions[i].compute()."
         )
     else:
+        others = (
+            "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans, "
+            "LearnedMetric and KernelKMeans(approximation='nystrom') fit rows of Dask "
+            "collections."
+        )
         remedy = (
-            "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans and "
-            f"LearnedMetric fit rows of Dask collections. Or fit {name} to a part of "
-            "the rows in memory, for example X[:10_000].compute(), and predict the "
-            "collection."
+            f"{getattr(estimator, '_dask_remedy', others)} Or fit {name} to a part of "
+            f"the rows in memory, for example {some}, and apply it to all."
         )
     return TypeError(
-        f"{method} of {name} needs all rows in one place, and X is a Dask collection, "
-        f"which is not read into memory as a whole. {remedy}"
+        f"{method} of {name} needs all rows in one place, and X is {what}, which is "
+        f"not read into memory as a whole. {remedy}"
     )

@@ -196,7 +196,8 @@ def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:
 def _is_in_memory(X: Any) -> bool:
     """Tell whether all that X is made of is where the tasks will run.
 
-    What is computed from persisted data, such as a choice of columns, counts as that.
+    What is computed from persisted data, such as a choice of columns or what a fitted
+    model makes of it, counts as that.
     """
     graph = X.optimize() if hasattr(X, "columns") else X
     nodes = dict(graph.__dask_graph__()).values()
@@ -209,6 +210,8 @@ def _is_in_memory(X: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Tell whether a value in Dask's graph is a small argument, and no rows."""
+    """Tell whether a value in Dask's graph is a model or small, and no rows."""
+    if hasattr(value, "get_params"):
+        return True
     plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"
     return plain and sizeof(value) < _LARGE

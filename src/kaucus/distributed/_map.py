@@ -1,9 +1,10 @@
 """Methods of fitted models on Dask collections: lazy arrays, and scores that reduce."""
 
+import contextlib
 import copy
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dask.array as da
@@ -45,7 +46,8 @@ def lazy_method(
     # As it is now: the model may be fitted again before the array is asked for.
     shared = shared_argument(copy.copy(model), method)
     sizes = X.chunks[0] if hasattr(X, "chunks") else (math.nan,) * len(parts)
-    nodes = tasks(_on_rows, method, [(shared, call, part, like[:0]) for part in parts])
+    given = [(shared, call, part, like[:0], p) for p, part in enumerate(parts)]
+    nodes = tasks(_on_rows, method, given)
     arrays = [
         da.from_delayed(node, shape=(n, *like.shape[1:]), meta=like[:0])
         for node, n in zip(nodes, sizes, strict=True)
@@ -70,12 +72,21 @@ def _call(method: str, options: dict, model: Any, rows: Any) -> Any:
     return getattr(model, method)(rows, **options)
 
 
-def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray) -> Any:
+def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int) -> Any:
     """Return a method of a partition's rows; of no rows, no results: the task."""
     if rows.shape[0] == 0:
         return nothing
-    with alone_on_its_core():
+    with alone_on_its_core(), _errors_of(number):
         return call(model, rows)
+
+
+@contextlib.contextmanager
+def _errors_of(number: int) -> Iterator[None]:
+    """Context manager: what is wrong with rows is told with their partition."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Partition {number} of X: {error}") from error
 
 
 # ---- scores --------------------------------------------------------------------------
@@ -91,12 +102,15 @@ def partition_scores(model: Any, method: str, X: Any, *vectors: Any) -> list:
     nodes = tasks(
         _score_rows,
         f"score-{method.strip('_')}",
-        [(shared, method, *given) for given in zip(parts, *columns, strict=True)],
+        [
+            (shared, method, p, *given)
+            for p, given in enumerate(zip(parts, *columns, strict=True))
+        ],
     )
     return [score for score in compute(nodes) if score is not None]
 
 
-def _score_rows(model: Any, method: str, rows: Any, *vectors: Any) -> Any:
+def _score_rows(model: Any, method: str, number: int, rows: Any, *vectors: Any) -> Any:
     if rows.shape[0] == 0:
         return None
     for values in vectors:
@@ -106,7 +120,7 @@ def _score_rows(model: Any, method: str, rows: Any, *vectors: Any) -> Any:
                 f"sample_weight {len(values)}; partition them alike, for example with "
                 "rechunk."
             )
-    with alone_on_its_core():
+    with alone_on_its_core(), _errors_of(number):
         return getattr(model, method)(rows, *vectors)
 
 

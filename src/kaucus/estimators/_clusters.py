@@ -88,10 +88,7 @@ def check_rows(X, n_clusters: int) -> None:
 
 def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn where k-means has ended early or found fewer clusters."""
-    labels = result.labels
-    if labels is None:  # of a row source
-        labels = np.flatnonzero(result.weights)
-    _warn_of_empty_clusters(labels, n_clusters)
+    _warn_of_empty_clusters(result, n_clusters)
     if result.interrupted:
         text = f"Interrupted after {result.n_iter} steps; the centres so far are kept."
     elif not result.converged:
@@ -105,11 +102,11 @@ def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
 
 
 def report_kernel_kmeans(
-    best: KernelKMeansResult, n_clusters: int, max_iter: int, kernel, interrupted: bool
+    best: KernelKMeansResult, n_clusters: int, max_iter: int, kernel
 ) -> None:
     """Warn where kernel k-means has ended early or found fewer clusters."""
-    _warn_of_empty_clusters(best.labels, n_clusters)
-    if interrupted:
+    _warn_of_empty_clusters(best, n_clusters)
+    if best.interrupted:
         text = f"Interrupted after {best.n_iter} steps; the best clusters are kept."
     elif best.rose:
         text = (
@@ -127,8 +124,13 @@ def report_kernel_kmeans(
     warn_user(text, ConvergenceWarning)
 
 
-def _warn_of_empty_clusters(labels, n_clusters: int) -> None:
-    n_found = len(np.unique(to_numpy(labels)))
+def _warn_of_empty_clusters(
+    result: KMeansResult | KernelKMeansResult, n_clusters: int
+) -> None:
+    if result.labels is None:  # of a row source
+        n_found = np.count_nonzero(result.weights)
+    else:
+        n_found = len(np.unique(to_numpy(result.labels)))
     if n_found < n_clusters:
         warn_user(
             f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "

@@ -1,5 +1,6 @@
 """k-means in the feature space of a kernel, as a scikit-learn clusterer."""
 
+import contextlib
 from typing import ClassVar
 
 import numpy as np
@@ -7,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from kaucus.backend import (
     NotPositiveDefiniteError,
+    RowSource,
     as_like,
     astype,
     generator_from,
@@ -14,7 +16,7 @@ from kaucus.backend import (
     products_in,
     to_numpy,
 )
-from kaucus.contract import ExportsONNX, FollowsX
+from kaucus.contract import ExportsONNX, FitsBatches, FollowsX, is_dask
 from kaucus.estimators._clusters import (
     INITS,
     check_rows,
@@ -41,17 +43,26 @@ from kaucus.representatives import (
     best_start,
     choose_landmarks,
     kernel_kmeans,
+    kernel_kmeans_of_parts,
     labels_objective,
+    labels_of_parts,
     make_gram,
     mean_shares,
 )
 
 # Up to so many rows the exact objective of an approximate fit is computed as well.
 EXACT_ROWS = 20_000
+# Where a bar of progress is full with tol=0.
+_SMALL_GAIN = 1e-6
 
 
 class KernelKMeans(
-    ExportsONNX, FeatureMeansMixin, FollowsX, KernelInputMixin, BaseEstimator
+    ExportsONNX,
+    FitsBatches,
+    FeatureMeansMixin,
+    FollowsX,
+    KernelInputMixin,
+    BaseEstimator,
 ):
     """k-means in the feature space of a kernel.
 
@@ -76,7 +87,8 @@ default="k-means++"
     approximation : {None, "nystrom"}, default=None
         None is exact, with n² kernel entries, kept where they fit and computed again in
         blocks where not. ``"nystrom"`` holds the centres to the span of ``n_landmarks``
-        points: n times ``n_landmarks`` entries, for millions of rows.
+        points: n times ``n_landmarks`` entries, for millions of rows, which may be a
+        Dask collection, a large memory map or batches (``fit_batches``).
     n_landmarks : int, default=300
         Points for ``"nystrom"``, at most as many as there are rows.
     landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
@@ -96,7 +108,10 @@ default="k-means++"
         of the landmarks, so that it is an upper bound of ``exact_inertia_``.
     exact_inertia_ : float or None
         The same with the exact means of these clusters; None for an approximate fit of
-        more than 20,000 rows, where it would take longer than the fit, or after Ctrl-C.
+        more than 20,000 rows, where it would take longer than the fit, of rows that are
+        read in parts, or after Ctrl-C.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row; a lazy Dask array where ``X`` was one.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed.
     X_fit_ : array or CSR matrix of shape (m, n_features)
@@ -197,7 +212,8 @@ default="k-means++"
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Or the kernel matrix of the rows, with ``kernel="precomputed"``.
+            Or the kernel matrix of the rows, with ``kernel="precomputed"``. With
+            ``approximation="nystrom"`` also a Dask array or frame.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -208,38 +224,47 @@ default="k-means++"
         self : KernelKMeans
         """
         self._check_parameters()
-        n_init = self._n_starts()
-        X = self._validate(X, reset=True)
+        given, X = X, self._validate(X, reset=True)
         check_rows(X, self.n_clusters)
         weight = check_weights(sample_weight, X)
-        init = self._check_init(X.shape[0])
+        options = {
+            "init": self._check_init(X.shape[0]),
+            "n_init": self._n_starts(),
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "sample_weight": weight,
+            "rng": generator_from(self.random_state),
+        }
         self.kernel_ = self._resolve_kernel(X, weight)
-        kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        rng = generator_from(self.random_state)
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        gram = self._gram(kernel, rows, rng)
-        weight = as_like(weight, rows)
+        if isinstance(X, RowSource):
+            return self._fit_parts(X, given, options)
+        return self._fit_rows(X, options)
+
+    def _fit_rows(self, X, options):
+        """Find the clusters of rows in memory."""
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        gram = self._gram(kernel, rows, options["rng"])
+        weight = as_like(options["sample_weight"], rows)
+        report = step_reporter(
+            self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
+        )
         with products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 gram,
                 self.n_clusters,
-                init=init,
-                n_init=n_init,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                sample_weight=weight,
-                rng=rng,
+                **{**options, "sample_weight": weight},
                 memory_budget=self.memory_budget,
-                callback=step_reporter(
-                    self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
-                ),
+                callback=report,
             )
         best = best_start(results)
         interrupted = any(result.interrupted for result in results)
-        report_kernel_kmeans(
-            best, self.n_clusters, self.max_iter, self.kernel, interrupted
-        )
-        self._store(X, gram, best, weight)
+        self._store(X, best._replace(interrupted=interrupted))
+        self.labels_ = astype(as_like(best.labels, X), "int32")
+        coef, support = mean_shares(best, weight), X
+        if self.approximation is not None:
+            coef, support = gram.coefficients(coef), gram.landmarks
+        self._store_means(X, coef, support)
         self.exact_inertia_ = best.inertia if self.approximation is None else None
         # After Ctrl-C nobody waits for another matrix.
         if self.approximation and X.shape[0] <= EXACT_ROWS and not interrupted:
@@ -249,6 +274,45 @@ default="k-means++"
                 exact, best.labels, self.n_clusters, weight
             )
         return self
+
+    def _fit_parts(self, X, given, options):
+        """Find the clusters of rows that are read part by part."""
+        kernel = self.kernel_
+        landmarks = self._landmarks(kernel, X, options["rng"])
+        report = step_reporter(
+            self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
+        )
+        with self._psd_kernel_needed():
+            best = kernel_kmeans_of_parts(
+                kernel, X, landmarks, self.n_clusters, **options, callback=report
+            )
+        self._store(X, best)
+        self._store_means(X, best.coef, landmarks)
+        self.exact_inertia_ = None
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+        else:
+            labels = labels_of_parts(kernel, X, landmarks, best)
+            self.labels_ = astype(labels, "int32")
+        return self
+
+    @property
+    def _dask_fit(self) -> str | None:
+        """Whether rows may be read part by part: where landmarks stand for them."""
+        takes_parts = self.approximation == "nystrom" and not self._precomputed
+        return "rows" if takes_parts else None
+
+    @property
+    def _dask_remedy(self) -> str:
+        if self._precomputed:
+            return (
+                "kernel='precomputed' is a matrix of all rows; pass the rows, with a "
+                "kernel by name or as a function and approximation='nystrom'."
+            )
+        return (
+            "Pass approximation='nystrom', with which it fits rows in parts; "
+            "approximation=None needs the kernel of every row with every other."
+        )
 
     def _n_starts(self) -> int:
         """Return the number of starts, by default ten where they are exact."""
@@ -278,20 +342,28 @@ default="k-means++"
 
     def _gram(self, kernel, rows, rng):
         """Return the kernel matrix of the rows, or its approximation by landmarks."""
-        landmarks = None
-        if self.approximation is not None:
-            n_landmarks = min(self.n_landmarks, rows.shape[0])
-            landmarks = choose_landmarks(
-                kernel, rows, n_landmarks, method=self.landmarks, rng=rng
-            )
+        if self.approximation is None:
+            with products_in(self.precision):
+                return self._matrix(kernel, rows)
+        landmarks = self._landmarks(kernel, rows, rng)
+        with self._psd_kernel_needed():
+            return self._matrix(kernel, rows, landmarks)
+
+    def _landmarks(self, kernel, rows, rng):
+        n_landmarks = min(self.n_landmarks, rows.shape[0])
+        return choose_landmarks(
+            kernel, rows, n_landmarks, method=self.landmarks, rng=rng
+        )
+
+    @contextlib.contextmanager
+    def _psd_kernel_needed(self):
         try:
-            with products_in(self.precision if landmarks is None else None):
-                return self._matrix(kernel, rows, landmarks)
+            yield
         except NotPositiveDefiniteError as error:
             raise ValueError(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data, "
-                "and approximation='nystrom' needs that; use another kernel, or "
-                "approximation=None."
+                "and approximation='nystrom' needs that; use another kernel, or, with "
+                "all rows in memory, approximation=None."
             ) from error
 
     def _matrix(self, kernel, rows, landmarks=None):
@@ -303,16 +375,15 @@ default="k-means++"
             memory_budget=self.memory_budget,
         )
 
-    def _store(self, X, gram, best: KernelKMeansResult, weight) -> None:
-        self.labels_ = astype(as_like(best.labels, X), "int32")
+    def _store(self, X, best: KernelKMeansResult) -> None:
+        report_kernel_kmeans(best, self.n_clusters, self.max_iter, self.kernel)
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.n_reseeded_ = best.n_reseeded
         check_coefficients(best.center_norms, self.kernel)
         self.center_norms_ = as_like(best.center_norms, X)
         self._n_features_out = self.n_clusters
-        coef, support = mean_shares(best, weight), X
-        if self.approximation is not None:
-            coef, support = gram.coefficients(coef), gram.landmarks
+
+    def _store_means(self, X, coef, support) -> None:
         if not self._precomputed:
             self.center_coef_ = astype(as_like(coef, X), "float64")
             self.X_fit_ = support if is_sparse(support) else as_like(support, X)

@@ -38,7 +38,7 @@ from kaucus.kernels._resolve import (
     resolve_gamma,
     resolve_kernel,
 )
-from kaucus.kernels._tiles import kernel_diagonal, row_pairs
+from kaucus.kernels._tiles import kernel_diagonal
 
 __all__ = [
     "CallableKernel",

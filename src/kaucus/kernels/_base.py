@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from kaucus.backend import (
     Array,
+    HostRows,
     array_namespace,
     astype,
     device_of,
@@ -29,7 +30,12 @@ from kaucus.kernels._distances import (
     shifted_rows,
     squared_distances,
 )
-from kaucus.kernels._tiles import bytes_for_tiles, row_pairs
+from kaucus.kernels._tiles import (
+    PreparedPairs,
+    RowPairs,
+    StreamedPairs,
+    bytes_for_tiles,
+)
 
 
 class Kernel(ABC):
@@ -75,13 +81,11 @@ class Kernel(ABC):
         array of shape (n, m)
             In the library, device and precision of ``X``.
         """
-        symmetric = Y is None
-        pairs = row_pairs(self, X, Y)
-        shape = pairs.shape
+        pairs = self.pairs(X, Y)
         xp = array_namespace(X)
-        out = xp.empty(shape, dtype=_result_dtype(X), device=device_of(X))
+        out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
         tile = pairs.tile_shape(bytes_for_tiles(out))
-        pairs.fill(out, tile, self.tile_into, symmetric=symmetric)
+        pairs.fill(out, tile, self.tile_into, symmetric=Y is None)
         return out
 
     @staticmethod
@@ -94,11 +98,17 @@ class Kernel(ABC):
         """Return how many threads compute blocks of this kernel on such arrays."""
         return n_workers(X) if self.thread_safe else 1
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Any, Any]:
-        """Make both sets of rows ready for :meth:`tile`, once."""
+    def pairs(self, X: Array, Y: Array | None = None) -> RowPairs:
+        """Return the rows and columns of k(X, Y), ready for :meth:`tile`.
+
+        Made ready once; rows that stay on the host, for each tile anew.
+        """
+        if isinstance(X, HostRows) or isinstance(Y, HostRows):
+            return StreamedPairs(self, X, X if Y is None else Y)
         shift = self.shift_of(X, X if Y is None else Y)
-        x_rows = self.prepare(X, shift)
-        return x_rows, x_rows if Y is None else self.prepare(Y, shift)
+        rows = self.prepare(X, shift)
+        columns = rows if Y is None else self.prepare(Y, shift)
+        return PreparedPairs(self, X, rows, columns)
 
     def shift_of(self, X: Array, Y: Array) -> Array | None:
         """Return the row that is subtracted from all rows, (d,), or None."""
@@ -194,8 +204,7 @@ class DistanceKernel(UnitDiagonalKernel):
         # A shift would fill a sparse matrix.
         return None if is_sparse(X) or is_sparse(Y) else mean_row(Y)
 
-    def prepare(self, X: Array, shift: Array | None) -> Rows:
-        return shifted_rows(X, shift)
+    prepare = staticmethod(shifted_rows)  # type: ignore[assignment]
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.of_squared_distances(squared_distances(X, Y))
@@ -212,7 +221,8 @@ class DistanceKernel(UnitDiagonalKernel):
         raise no_gradient(self)
 
     def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
-        x_rows, z_rows = self.prepare_pair(X, Z)
+        shift = self.shift_of(X, Z)
+        x_rows, z_rows = self.prepare(X, shift), self.prepare(Z, shift)
         slope = self.slope_of_squared_distances(squared_distances(x_rows, z_rows))
         X, Z = x_rows.values, z_rows.values
         for a in (2 * coef[:, j] for j in range(coef.shape[1])):

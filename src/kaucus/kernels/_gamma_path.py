@@ -100,19 +100,18 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
             f"kernel={kernel!r} is not a function of a distance and gamma; pass a "
             "Gaussian, Exponential, Cauchy, MahalanobisRBF or ClusterRBF."
         )
-    x_rows, y_rows = kernel.prepare_pair(X, Y)
-    shape = (X.shape[0], y_rows.values.shape[0])
-    like = x_rows.values
+    pairs = kernel.pairs(X, Y)
+    assert isinstance(pairs, PreparedPairs)  # of rows that are there
+    like = pairs.rows.values
     xp = array_namespace(like)
-    D = xp.empty(shape, dtype=like.dtype, device=device_of(like))
-    pairs = PreparedPairs(kernel, like, x_rows, y_rows)
+    D = xp.empty(pairs.shape, dtype=like.dtype, device=device_of(like))
 
     def write(tile: Array, x: Any, y: Any) -> None:
         tile[:, :] = _distances(kernel, x, y)
 
     shape_of_tile = pairs.tile_shape(bytes_for_tiles(D))
     pairs.fill(D, shape_of_tile, write, symmetric=Y is None)
-    cells = [getattr(rows, "cells", None) for rows in (x_rows, y_rows)]
+    cells = [getattr(rows, "cells", None) for rows in (pairs.rows, pairs.columns)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])
 
 

@@ -22,6 +22,7 @@ from kaucus.backend import (
 )
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._distances import Rows
+from kaucus.kernels._tiles import RowPairs
 
 # Back from z to x, a scaled column is kept within so much of its bound.
 _INSIDE = 1 - 1e-6
@@ -241,9 +242,11 @@ class MappedKernel(Kernel):
         """Whether gamma is an inverse length."""
         return self.kernel.of_length
 
-    def prepare_pair(self, X: Array, Y: Array | None) -> tuple[Rows, Rows]:
+    def pairs(self, X: Array, Y: Array | None = None) -> RowPairs:
+        if isinstance(X, HostRows) or isinstance(Y, HostRows):
+            return super().pairs(X, Y)  # which asks for the pairs of each tile
         mapped = None if Y is None else self.row_map(Y)
-        return self.kernel.prepare_pair(self.row_map(X), mapped)
+        return self.kernel.pairs(self.row_map(X), mapped)
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.kernel.tile(X, Y)

@@ -42,7 +42,7 @@ from kaucus.kernels._kept import (
     transposed_part,
     zeros_like_product,
 )
-from kaucus.kernels._tiles import RowPairs, kernel_diagonal, row_pairs
+from kaucus.kernels._tiles import RowPairs, kernel_diagonal
 
 Result = TypeVar("Result")
 
@@ -352,7 +352,7 @@ class KernelOperator:
 
     @functools.cached_property
     def _pairs(self) -> RowPairs:
-        return row_pairs(self.kernel, self.X, None if self.symmetric else self._Y)
+        return self.kernel.pairs(self.X, None if self.symmetric else self._Y)
 
     @property
     def _free(self) -> int:

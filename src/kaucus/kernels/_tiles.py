@@ -63,7 +63,7 @@ class PreparedPairs:
         self, kernel: "Kernel", like: Array, rows: Any, columns: Any, owned=None
     ) -> None:
         self._kernel, self._like = kernel, like
-        self._rows, self._columns = rows, columns
+        self.rows, self.columns = rows, columns
         both = (rows,) if columns is rows else (rows, columns)
         self._owned = both if owned is None else owned
         self.shape = (int(rows.values.shape[0]), int(columns.values.shape[0]))
@@ -79,7 +79,7 @@ class PreparedPairs:
 
     def iterate(self, tiles: Iterable[Tile]) -> Iterator[tuple[Any, Any]]:
         """Yield the rows and the columns of each tile."""
-        return ((self._rows.block(i), self._columns.block(j)) for i, j in tiles)
+        return ((self.rows.block(i), self.columns.block(j)) for i, j in tiles)
 
     def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
         """Write the tiles of a matrix, in threads.
@@ -89,7 +89,7 @@ class PreparedPairs:
 
         def fill(block: Tile) -> None:
             rows, columns = block
-            write(out[block], self._rows.block(rows), self._columns.block(columns))
+            write(out[block], self.rows.block(rows), self.columns.block(columns))
             if symmetric:
                 _mirror(out, block)
 
@@ -98,10 +98,8 @@ class PreparedPairs:
 
     def part(self, rows=None, columns=None) -> "PreparedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
-        new_rows = self._rows if rows is None else _taken(self._rows, rows)
-        new_columns = (
-            self._columns if columns is None else _taken(self._columns, columns)
-        )
+        new_rows = self.rows if rows is None else _taken(self.rows, rows)
+        new_columns = self.columns if columns is None else _taken(self.columns, columns)
         owned = [new_rows] if rows is not None else []
         owned += [new_columns] if columns is not None else []
         pair = (new_rows, new_columns)
@@ -139,7 +137,9 @@ class StreamedPairs:
         some_rows = stream_blocks(self._X, [rows for rows, _ in tiles])
         some_columns = stream_blocks(self._Y, [columns for _, columns in tiles])
         for x, y in zip(some_rows, some_columns, strict=True):
-            yield self._kernel.prepare_pair(x, y)
+            pairs = self._kernel.pairs(x, y)
+            assert isinstance(pairs, PreparedPairs)  # of blocks that are there
+            yield pairs.rows, pairs.columns
 
     def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
         """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
@@ -178,26 +178,6 @@ def bytes_for_tiles(out: Array) -> int:
     if on_gpu(out):
         return free
     return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
-
-
-def row_pairs(kernel: "Kernel", X: Array, Y: Array | None = None) -> RowPairs:
-    """Return the rows and columns of the tiles of a kernel matrix.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-    Y : array, CSR matrix or HostRows of shape (m, d), default=None
-        None means ``X``.
-
-    Returns
-    -------
-    PreparedPairs or StreamedPairs
-        The second where rows stay on the host.
-    """
-    if isinstance(X, HostRows) or isinstance(Y, HostRows):
-        return StreamedPairs(kernel, X, X if Y is None else Y)
-    return PreparedPairs(kernel, X, *kernel.prepare_pair(X, Y))
 
 
 def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:

@@ -137,6 +137,7 @@ class PatchDictionary(ImageTransformer):
     True
     """
 
+    _dask_fit = None  # filters are made of the pictures themselves
     _resolve_shape = staticmethod(resolve_picture_shape)
 
     def __init__(

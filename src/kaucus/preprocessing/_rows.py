@@ -21,7 +21,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
     """
 
     _dtype: Any = "numeric"
-    _dask_fit = "columns"
+    _dask_fit: str | None = "columns"
 
     def fit(self, X, y=None):
         """Check the data and the parameters; no value of the data is used.

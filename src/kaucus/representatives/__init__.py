@@ -19,6 +19,10 @@ from kaucus.representatives._kernel_kmeans import (
     kernel_kmeans,
     mean_shares,
 )
+from kaucus.representatives._kernel_parts import (
+    kernel_kmeans_of_parts,
+    labels_of_parts,
+)
 from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
 from kaucus.representatives._lloyd import KMeansResult, kmeans
 from kaucus.representatives._parts import part_labels

@@ -58,12 +58,7 @@ class NystromGram:
         self._K_nm = KernelOperator(
             kernel, X, landmarks, memory_budget=memory_budget, widen=False
         )
-        K_mm = astype(kernel(landmarks), "float64")
-        # What float32 rounds of K_nm must not be blown up by the inverse.
-        largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
-        ridge = landmarks.shape[0] * epsilon(X) * largest
-        factor = cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2)
-        self._L = factor.L
+        self._L = landmark_factor(kernel, landmarks, X)
 
     @property
     def rounding(self) -> float:
@@ -91,6 +86,15 @@ class NystromGram:
     def coefficients(self, V: Array) -> Array:
         """Return the centres Σ V[i, c] φ(x_i) as sums over the landmarks, (m, t)."""
         return cho_solve(self._L, self._K_nm.rmatmul(astype(V, "float64")))
+
+
+def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
+    """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
+    K_mm = astype(kernel(landmarks), "float64")
+    # What float32 rounds of K_nm must not be blown up by the inverse.
+    largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
+    ridge = landmarks.shape[0] * epsilon(X) * largest
+    return cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2).L
 
 
 KernelMatrix = KernelOperator | NystromGram

@@ -57,8 +57,8 @@ _SUMS_HELD = 5
 class KernelKMeansResult(NamedTuple):
     """Outcome of one start of kernel k-means."""
 
-    labels: Array
-    """The cluster of each row, (n,) integers."""
+    labels: Array | None
+    """The cluster of each row, (n,) integers; None for a row source."""
     weights: Array
     """Total weight of each cluster, (k,), float64."""
     center_norms: Array
@@ -73,6 +73,9 @@ class KernelKMeansResult(NamedTuple):
     rose: bool
     """Whether the last step would have raised the objective: K is indefinite."""
     interrupted: bool
+    coef: np.ndarray | None = None
+    """The means as sums over the landmarks, (m, k), of a row source: else
+    :func:`mean_shares` has them."""
 
 
 class _Proposal(NamedTuple):
@@ -192,10 +195,18 @@ def _first_labels(problem: Problem, init, rng: np.random.Generator) -> Array:
         return as_like(init, weight, dtype="int64")
     if init == "random":
         return as_like(rng.integers(k, size=n), weight)
-    seeds = seeds_by_cost(
-        lambda rows: _costs_with(problem, rows), k, to_numpy(weight), rng
-    )
+    seeds = far_rows(problem, rng)
     return as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
+
+
+def far_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """Choose rows far from each other in feature space, as k-means++ does, (k,)."""
+    return seeds_by_cost(
+        lambda rows: _costs_with(problem, rows),
+        problem.n_clusters,
+        to_numpy(problem.weight),
+        rng,
+    )
 
 
 def _costs_with(problem: Problem, rows: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     as_like,
     dtype_name,
     is_sparse,
@@ -30,6 +31,8 @@ LANDMARKS = ("k-means", "uniform", "rpcholesky")
 # Rows that are looked at, per landmark; k-means gains nothing from more.
 _ROWS_EACH = 50
 _KMEANS_STEPS = 20
+# Of the rows of a source: as read, put together, in order, and at work.
+_COPIES = 4
 _BLOCKS = 16
 
 
@@ -46,8 +49,9 @@ def choose_landmarks(
     Parameters
     ----------
     kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-        Of rows of the host, no more are looked at than fit on their device.
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+        Of rows of the host, no more are looked at than fit on their device; of a
+        source, than fit into the memory for work on one part.
     n_landmarks : int
         At most n.
     method : {"k-means", "uniform", "rpcholesky"}
@@ -59,7 +63,7 @@ def choose_landmarks(
     array or CSR matrix of shape (m, d)
         m ≤ n_landmarks: fewer where K has a smaller numerical rank ("rpcholesky").
     """
-    like = np.empty(0) if is_sparse(X) else X
+    like = np.empty(0) if is_sparse(X) or isinstance(X, RowSource) else X
     size = n_landmarks
     if method != "uniform":
         size = max(size, min(_ROWS_EACH * size, _rows_that_fit(X)))
@@ -83,10 +87,11 @@ def choose_landmarks(
 
 
 def _rows_that_fit(X: Array) -> int:
-    """Return how many rows may be looked at together: all, or what the device holds."""
-    if not isinstance(X, HostRows):
-        return X.shape[0]
-    return X.buffer_bytes // (itemsize(X) * X.shape[1])
+    """Return how many rows may be looked at together: all, or those that fit."""
+    row_bytes = itemsize(X) * X.shape[1]
+    if isinstance(X, HostRows):
+        return X.buffer_bytes // row_bytes
+    return X.budget // (_COPIES * row_bytes) if isinstance(X, RowSource) else X.shape[0]
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:

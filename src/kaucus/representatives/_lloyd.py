@@ -169,14 +169,13 @@ def kmeans(
 
 
 def best_of_starts(
-    start: Callable[[np.random.Generator], KMeansResult],
-    generators: list[np.random.Generator],
-) -> KMeansResult:
+    start: Callable[[np.random.Generator], Any], generators: list[np.random.Generator]
+) -> Any:
     """Return the first result of least inertia; after Ctrl-C, of the starts so far.
 
     Whichever start is the best, ``interrupted`` tells that Ctrl-C came.
     """
-    best: KMeansResult | None = None
+    best = None
     for rng in generators:
         try:
             result = start(rng)

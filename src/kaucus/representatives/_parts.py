@@ -5,8 +5,8 @@ costs, k (d + 3) numbers however many rows there are. Labels are never in one pl
 Groups of rows that are clustered apart, such as classes, are served by the same pass.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -187,37 +187,57 @@ class PartAssigner:
 
     def members(self, found: PartAssignment, centers: Centers) -> Members:
         """Return the sums of each cluster; one without rows takes the worst of all."""
-        n_empty = int(np.sum(found.held == 0))
-        if n_empty == 0:
-            return Members(found.sums, found.weights, None, 0)
-        numbers, losses, labels = self._worst_rows(centers)
-        rows = spare_rows(n_empty, found.held, labels, losses)
-        new = np.flatnonzero(found.held == 0)[: len(rows)]
-        sums, weights = found.sums.moved(None), found.weights.copy()
-        if len(rows):
-            x, left = self._take(numbers[rows]), labels[rows]
-            w = np.ones(len(rows))
-            w = w if self._weight is None else self._weight[numbers[rows]]
-            sums.add(x, new, w, left)
-            weights += np.bincount(new, w, minlength=self._k)
-            weights -= np.bincount(left, w, minlength=self._k)
-        return Members(sums, weights, None, len(rows))
-
-    def _worst_rows(self, centers: Centers):
-        """Return numbers, costs and labels of the rows that cost most, in order.
-
-        Twice as many as there are clusters: of those that are passed over, each is
-        alone in its cluster.
-        """
         arguments = (self._group, centers, self._metric, 2 * self._k)
-        found = self._X.map(worst_rows, *arguments, label="find-worst-rows")
-        starts = np.cumsum(self._X.sizes) - self._X.sizes
-        numbers = [start + part[0] for start, part in zip(starts, found, strict=True)]
-        return (
-            np.concatenate(numbers),
-            np.concatenate([part[1] for part in found]),
-            np.concatenate([part[2] for part in found]),
+        return fill_empty(
+            found,
+            lambda: worst_of_parts(self._X, worst_rows, *arguments),
+            self._take,
+            self._weight,
         )
+
+
+def fill_empty(found: Any, worst: Callable, take: Callable, weight) -> Members:
+    """Return the sums of each cluster; one without rows takes the worst of all.
+
+    Parameters
+    ----------
+    found : accumulator
+        With ``sums``, ``weights`` and ``held`` of each cluster; not changed.
+    worst : callable
+        Returns numbers, costs and labels of the rows that cost most.
+    take : callable
+        Returns rows by their numbers as they are summed.
+    weight : ndarray of shape (n,) or None
+    """
+    empty = np.flatnonzero(found.held == 0)
+    if not len(empty):
+        return Members(found.sums, found.weights, None, 0)
+    numbers, losses, labels = worst()
+    rows = spare_rows(len(empty), found.held, labels, losses)
+    new, sums, weights = empty[: len(rows)], found.sums.moved(None), found.weights
+    if len(rows):
+        left, k = labels[rows], len(found.held)
+        w = np.ones(len(rows)) if weight is None else weight[numbers[rows]]
+        sums.add(take(numbers[rows]), new, w, left)
+        weights = weights + np.bincount(new, w, minlength=k)
+        weights = weights - np.bincount(left, w, minlength=k)
+    return Members(sums, weights, None, len(rows))
+
+
+def worst_of_parts(X: RowSource, function: Callable, *arguments: Any):
+    """Return numbers, costs and labels of the rows that cost most, in their order.
+
+    ``function`` returns those of a part. Twice as many as there are clusters will do:
+    of those that are passed over, each is alone in its cluster.
+    """
+    found = X.map(function, *arguments, label="find-worst-rows")
+    starts = np.cumsum(X.sizes) - X.sizes
+    numbers = [start + part[0] for start, part in zip(starts, found, strict=True)]
+    return (
+        np.concatenate(numbers),
+        np.concatenate([part[1] for part in found]),
+        np.concatenate([part[2] for part in found]),
+    )
 
 
 def _group(block: Block, group: int | None) -> tuple[Block, np.ndarray | None]:
@@ -298,9 +318,14 @@ def worst_rows(
         return nothing, np.empty(0), nothing
     part = _assign(block, centers, metric)
     losses = part.costs * part.usable
-    worst = np.sort(np.argsort(-losses, kind="stable")[:n_rows])
+    worst = largest_losses(losses, n_rows)
     of_block = worst if numbers is None else numbers[worst]
     return of_block, losses[worst], to_numpy(part.labels)[worst]
+
+
+def largest_losses(losses: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the numbers of the rows that lose most, ascending."""
+    return np.sort(np.argsort(-losses, kind="stable")[:n_rows])
 
 
 def _assign(block: Block, centers: Centers, metric: str) -> _Assigned:
