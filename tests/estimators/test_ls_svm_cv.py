@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
@@ -139,6 +140,30 @@ def test_of_many_rows_few_pairs_are_judged_exactly(monkeypatch):
     assert model.solver_ == "cholesky"
     same = LSSVMClassifier(model.C_, gamma=model.gamma_).fit(X, y)
     assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["float32", "csr", "precomputed"])
+def test_of_many_rows_of_every_kind(kind, monkeypatch):
+    from kaucus.solvers import _loo_search
+
+    X, y = make_moons(240, noise=0.2, random_state=0)
+    weight = np.arange(240) % 3
+    monkeypatch.setattr(_loo_search, "_FEW_ROWS", 100)
+    Cs = 10.0 ** np.arange(-3, 3)  # beyond, float32 rows have other values
+    plain = LSSVMClassifierCV(Cs, gamma=2.0, **RBF).fit(X, y, weight)
+    model = LSSVMClassifierCV(Cs, gamma=2.0, **RBF)
+    rows = X
+    if kind == "float32":
+        rows = X.astype(np.float32)
+    elif kind == "csr":
+        rows = csr_array(X)
+    elif kind == "precomputed":
+        rows, model = plain.kernel_(X), LSSVMClassifierCV(Cs, kernel="precomputed")
+    model.fit(rows, y, weight)
+    assert plain.C_ == model.C_
+    assert model.best_score_ == pytest.approx(plain.best_score_, abs=0.01)
+    expected = plain.decision_function(X)
+    assert_allclose(model.decision_function(rows), expected, atol=1e-3)
 
 
 def test_ctrl_c_keeps_the_best_exact_model_of_many_rows(monkeypatch):
