@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from kaucus import (
@@ -62,7 +63,7 @@ def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
     given = LSSVMClassifier(chosen.C_, gamma=chosen.gamma_, random_state=0).fit(X, y)
     table = chosen.search_results_
     assert {key: len(column) for key, column in table.items()} == dict.fromkeys(
-        ("kernel", "gamma", "C", "score"), 9
+        ("kernel", "gamma", "C", "score", "n_columns"), 9
     )
     assert chosen.gamma_ in (0.01, 0.3, 5.0)
     assert chosen.solver_ == "eigh"
@@ -122,6 +123,66 @@ def test_several_outputs_share_one_choice(waves):
     both = LSSVMRegressorCV(CS, gamma=1.0, **RBF).fit(X, np.c_[y, -2 * y])
     assert both.predict(X).shape == (40, 2)
     assert_allclose(both.predict(X)[:, 1], -2 * both.predict(X)[:, 0], atol=1e-8)
+
+
+def test_of_many_rows_few_pairs_are_judged_exactly(monkeypatch):
+    from kaucus.solvers import _loo_search
+
+    X, y = make_moons(240, noise=0.2, random_state=0)
+    every = LSSVMClassifierCV(kernel="rbf").fit(X, y)
+    monkeypatch.setattr(_loo_search, "_FEW_ROWS", 100)
+    monkeypatch.setattr(_loo_search, "_LEAST_COLUMNS", 60)
+    model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
+    exact = model.search_results_["n_columns"] == 240
+    assert 3 <= exact.sum() < 20
+    assert model.best_score_ == model.search_results_["score"][exact].max()
+    assert model.best_score_ >= every.best_score_ - 0.01
+    assert model.solver_ == "cholesky"
+    same = LSSVMClassifier(model.C_, gamma=model.gamma_).fit(X, y)
+    assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["float32", "csr", "precomputed"])
+def test_of_many_rows_of_every_kind(kind, monkeypatch):
+    from kaucus.solvers import _loo_search
+
+    X, y = make_moons(240, noise=0.2, random_state=0)
+    weight = np.arange(240) % 3
+    monkeypatch.setattr(_loo_search, "_FEW_ROWS", 100)
+    Cs = 10.0 ** np.arange(-3, 3)  # beyond, float32 rows have other values
+    plain = LSSVMClassifierCV(Cs, gamma=2.0, **RBF).fit(X, y, weight)
+    model = LSSVMClassifierCV(Cs, gamma=2.0, **RBF)
+    rows = X
+    if kind == "float32":
+        rows = X.astype(np.float32)
+    elif kind == "csr":
+        rows = csr_array(X)
+    elif kind == "precomputed":
+        rows, model = plain.kernel_(X), LSSVMClassifierCV(Cs, kernel="precomputed")
+    model.fit(rows, y, weight)
+    assert plain.C_ == model.C_
+    assert model.best_score_ == pytest.approx(plain.best_score_, abs=0.01)
+    expected = plain.decision_function(X)
+    assert_allclose(model.decision_function(rows), expected, atol=1e-3)
+
+
+def test_ctrl_c_keeps_the_best_exact_model_of_many_rows(monkeypatch):
+    from kaucus.solvers import _loo_search
+
+    X, y = make_moons(240, noise=0.2, random_state=0)
+    monkeypatch.setattr(_loo_search, "_FEW_ROWS", 100)
+    solve, calls = _loo_search.solve_ls_svm, []
+
+    def second_is_interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(_loo_search, "solve_ls_svm", second_is_interrupted)
+    with pytest.warns(ConvergenceWarning, match="pairs of gamma and C; the model with"):
+        model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
+    assert model.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("cls", [LSSVMClassifierCV, LSSVMRegressorCV])

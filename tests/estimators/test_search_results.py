@@ -37,7 +37,7 @@ def rows():
 def test_the_table_holds_the_choice(model, rows):
     model = clone(model).fit(*rows)
     table = pd.DataFrame(model.search_results_)
-    assert list(table.columns) == ["kernel", "gamma", "C", "score"]
+    assert list(table.columns)[:4] == ["kernel", "gamma", "C", "score"]
     # A step beyond the grid that hardly pays is not taken.
     best = table[table["score"] >= table["score"].max() * 1.01]
     best = table[table["score"] == table["score"].max()] if best.empty else best

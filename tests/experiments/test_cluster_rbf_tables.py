@@ -139,17 +139,18 @@ def test_the_report_and_its_figures(no_search, tmp_path, monkeypatch):
     ],
 )
 def test_what_has_no_printed_number_has_a_table_of_its_own(kind, label, word):
-    grids = {("one", x): [GRID, GRID - 0.02] for x in ("mRBF", "C2", label)}
+    columns = (*kind[2], label)
+    grids = {("one", x): [GRID, GRID - 0.02] for x in columns}
     grids["two", "C2"] = [GRID]
-    title, said, table = tables._beside_mrbf_and_c2(*kind, grids)
+    title, said, table = tables._beside(*kind, grids)
     assert word in title
     assert "labels of its training rows" in said
     assert [cell.strip() for cell in table.splitlines()[0].split("|")[1:-1]] == [
-        *("data set", "mRBF", "C2", label),
+        *("data set", *columns),
     ]
-    assert table.count("0.890") == 3  # the mean of 0.9 and 0.88
-    assert table.count("–") == 2
-    assert tables._beside_mrbf_and_c2(*kind, {("one", "C2"): [GRID]}) == []
+    assert table.count("0.890") == len(columns)  # the mean of 0.9 and 0.88
+    assert table.count("–") == len(columns) - 1
+    assert tables._beside(*kind, {("one", "C2"): [GRID]}) == []
 
 
 def test_nothing_has_run(tmp_path):

@@ -224,9 +224,11 @@ def test_memory_on_the_device(solver):
 # ---- what else takes a kernel and rows -------------------------------------------
 
 
-def test_leave_one_out_search(like):
-    from kaucus.solvers import regression_score
+@pytest.mark.parametrize("few", [1000, 10])
+def test_leave_one_out_search(like, few, monkeypatch):
+    from kaucus.solvers import _loo_search, regression_score
 
+    monkeypatch.setattr(_loo_search, "_FEW_ROWS", few)
     X, Y = problem(n=30)
     there, away = both(X, like)
     found = [

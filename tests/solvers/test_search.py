@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
 
+from kaucus.backend import to_numpy
 from kaucus.kernels import Gaussian
+from kaucus.solvers import _loo_search as loo_search
 from kaucus.solvers import (
     classification_score,
     regression_score,
@@ -54,6 +56,122 @@ def test_equal_scores_are_decided_by_the_tie_break(problem):
         KERNELS[:1], X, Y, CS, lambda loo: Score(1.0, next(tie_breaks))
     )
     assert search.best_C == CS[1]
+
+
+# ---- of many rows: a screen, then exact models ---------------------------------------
+
+
+@pytest.fixture
+def many_rows(rng, monkeypatch):
+    """Rows, targets and weights for which pairs are screened, and their search."""
+    monkeypatch.setattr(loo_search, "_FEW_ROWS", 50)
+    monkeypatch.setattr(loo_search, "_LEAST_COLUMNS", 40)
+    X = rng.uniform(-3, 3, size=(160, 2))
+    Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(160, 1))
+    weight = rng.integers(0, 3, size=160).astype(float)
+
+    def search(like=None, kernels=WIDTHS, Cs=MANY_CS, s=None, wait=None):
+        rows, targets, left = X, Y, None
+        if s is not None:
+            left = 1 / np.maximum(s, 1)
+        given = [v if like is None or v is None else like(v) for v in (s, left)]
+        if like is not None:
+            rows, targets = like(X), like(Y)
+        return search_by_leave_one_out(
+            kernels,
+            rows,
+            targets,
+            Cs,
+            lambda loo: regression_score(loo, Y, "neg_mean_squared_error", s),
+            sample_weight=given[0],
+            left_out=given[1],
+            callback=wait,
+        )
+
+    return X, Y, weight, search
+
+
+WIDTHS = [Gaussian(gamma=float(g)) for g in 4.0 ** np.arange(-3, 4)]
+MANY_CS = 10.0 ** np.arange(-3, 5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_many_rows_the_best_pairs_are_judged_exactly(xp, many_rows, weighted):
+    X, Y, weight, search = many_rows
+    s = weight if weighted else None
+    found = search(lambda v: array(xp, v), s=s)
+    exact = found.n_columns == len(X)
+    assert 3 <= exact.sum() < 20
+    assert set(found.n_columns[~exact]) == {40}
+    scores = np.full(exact.shape, -np.inf)
+    for g, c in np.argwhere(exact):
+        spectrum = decompose_ls_svm(WIDTHS[g](X), Y, sample_weight=s)
+        left = None if s is None else 1 / np.maximum(s, 1)
+        loo = solve_at(spectrum, MANY_CS[c], left_out=left).loo_decision
+        judged = regression_score(loo, Y, "neg_mean_squared_error", s)
+        scores[g, c] = judged.value
+        if MANY_CS[c] == found.best_C and g == found.best_kernel:
+            assert_allclose(to_numpy(found.solution.loo_decision), loo, rtol=1e-6)
+    assert_allclose(found.scores[exact], scores[exact], rtol=1e-6)
+    g, c = np.unravel_index(scores.argmax(), scores.shape)
+    assert (found.best_kernel, found.best_C) == (g, MANY_CS[c])
+    assert found.best_score == pytest.approx(scores.max())
+
+
+def test_of_many_rows_no_pair_beside_the_best_is_better(many_rows, monkeypatch):
+    *_, search = many_rows
+    found = search()
+    monkeypatch.setattr(loo_search, "_FEW_ROWS", 1000)
+    every = search()
+    assert (every.n_columns == 160).all()
+    g, c = found.best_kernel, list(MANY_CS).index(found.best_C)
+    beside = every.scores[g, max(c - 1, 0) : c + 2]
+    assert every.scores[g, c] == beside.max()
+    assert every.best_score == every.scores.max()
+    assert found.best_score > every.best_score * 1.05  # both are negative
+
+
+@pytest.mark.parametrize(
+    ("kernels", "Cs"), [(WIDTHS[3:4], MANY_CS), (WIDTHS[2:5], MANY_CS[4:5])]
+)
+def test_of_many_rows_one_kernel_or_one_C_will_do(many_rows, kernels, Cs):
+    *_, search = many_rows
+    found = search(kernels=kernels, Cs=Cs)
+    assert found.scores.shape == (len(kernels), len(Cs))
+    assert found.best_score == found.scores[found.n_columns == 160].max()
+
+
+def test_of_many_rows_that_repeat_each_other_eigenvalues_help(many_rows, monkeypatch):
+    X, Y, _, _ = many_rows
+    rows = np.repeat(X[:80], 2, axis=0).round(1)
+    found = search_by_leave_one_out(
+        [Gaussian(gamma=1e-6)],
+        rows,
+        Y,
+        [1e16],
+        lambda loo: regression_score(loo, Y, "neg_mean_squared_error"),
+    )
+    assert found.solution.info.solver == "eigh"
+    assert found.solution.info.jitter == 0
+
+
+def test_ctrl_c_is_raised_in_the_screen_and_keeps_the_best_exact_model(many_rows):
+    *_, search = many_rows
+
+    def after(n):
+        calls = iter(range(10**6))
+
+        def wait(n_done, n_all):
+            if next(calls) == n:
+                raise KeyboardInterrupt
+
+        return wait
+
+    with pytest.raises(KeyboardInterrupt):
+        search(wait=after(20))
+    found = search(wait=after(len(WIDTHS) * len(MANY_CS) + 2))
+    assert found.solution.info.interrupted
+    assert found.n_columns.max() == 160
 
 
 def test_too_little_memory_is_told_before_any_work(problem):

@@ -169,7 +169,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
 
 def _what_is_kept(info: SolveInfo, C: float) -> str:
     """Tell what is left of a fit after Ctrl-C."""
-    if info.solver == "eigh":
+    if info.solver in ("eigh", "cholesky"):  # of a search; one fit is not cut short
         return (
             f"Interrupted after {info.n_iter} pairs of gamma and C; the model with the "
             f"best of them is kept, C={C:g}."

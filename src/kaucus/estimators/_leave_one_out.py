@@ -59,7 +59,9 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         ``"auto"``: ``"exponential"``, ``"rbf"`` or, up to 64 columns, ``"laplacian"``,
         chosen by rows held out, many times faster than all pairs by leave-one-out.
         Else as in :class:`LSSVMClassifier`, and C and gamma are those of the best
-        leave-one-out score. ``"auto"`` does that too below 50 rows.
+        leave-one-out score; of more than 1,000 rows, models of few kernel columns
+        choose three pairs, of which the best by exact leave-one-out is taken.
+        ``"auto"`` does that too below 50 rows.
     gamma : {"scale", "auto", "median"} or float
         As in :class:`LSSVMClassifier`; not used with ``kernel="auto"``.
     learn_metric : "auto" or bool
@@ -83,17 +85,19 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
     best_score_ : float
         Leave-one-out score of that choice.
     search_results_ : dict of ndarrays
-        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C`` and ``score``,
-        the larger the better; NaN where Ctrl-C came before. Where rows held out judged,
-        the score is minus their loss, and more columns tell of the metric, as in
-        :class:`LearnedMetric`. For ``pandas.DataFrame(model.search_results_)``.
+        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C``, ``score``,
+        the larger the better, NaN where Ctrl-C came before, and ``n_columns``, the
+        kernel columns of the model that was judged: all rows for an exact one. Where
+        rows held out judged, the score is minus their loss, and more columns tell of
+        the metric, as in :class:`LearnedMetric`. For
+        ``pandas.DataFrame(model.search_results_)``.
     X_fit_ : array or CSR matrix of shape (n_samples, n_features)
         The training rows; absent with a precomputed kernel.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed. In a learned
         metric, that of rows which ``kernel_.row_map`` maps.
     solver_ : str
-        ``"eigh"``, or the solver of the last fit.
+        ``"eigh"``, ``"cholesky"``, or the solver of the last fit.
     n_iter_ : int
         Its steps.
     """
@@ -190,8 +194,11 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         self.kernel_ = kernels[search.best_kernel]
         self.C_ = search.best_C
         self.gamma_ = getattr(self.kernel_, "gamma", None)
-        self.search_results_ = search_table(kernels, Cs, search.scores)
-        self.best_score_ = float(np.nanmax(search.scores))
+        self.search_results_ = {
+            **search_table(kernels, Cs, search.scores),
+            "n_columns": search.n_columns.ravel(),
+        }
+        self.best_score_ = search.best_score
         self._n_searched = rows.shape[0]
         if not search.solution.info.interrupted:
             if self.Cs is not None:

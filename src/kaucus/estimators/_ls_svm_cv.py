@@ -32,9 +32,10 @@ class LSSVMClassifierCV(SetPredictions, LeaveOneOutSearch):
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
     out; the leave-one-out score of the model of all rows is then in closed form. For a
-    named kernel, one eigendecomposition of its matrix gives the model for every C, and
-    with it the decision value of each row by the model fitted without that row: exact
-    leave-one-out over all C, one decomposition for each width.
+    named kernel, the decision value of each row by the model fitted without that row
+    is in closed form too: up to 1,000 rows for every C and width, from one
+    eigendecomposition for each width; of more rows for the three pairs that models of
+    few kernel columns find best, from one factorisation each.
 
     Parameters
     ----------
@@ -190,9 +191,10 @@ class LSSVMRegressorCV(IntervalPredictions, LeaveOneOutSearch):
 
     By default, kernel, width, C and a metric of the columns are chosen by rows held
     out; the leave-one-out score of the model of all rows is then in closed form. For a
-    named kernel, one eigendecomposition of its matrix gives the model for every C, and
-    with it the prediction for each row by the model fitted without that row, one
-    decomposition for each width.
+    named kernel, the prediction for each row by the model fitted without that row is
+    in closed form too: up to 1,000 rows for every C and width, from one
+    eigendecomposition for each width; of more rows for the three pairs that models of
+    few kernel columns find best, from one factorisation each.
 
     Parameters
     ----------

@@ -38,6 +38,7 @@ from kaucus.solvers._left_out_on_representatives import (
     leave_out_on_representatives,
     move_left_out,
 )
+from kaucus.solvers._loo_search import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._low_rank import (
     RunningSums,
     add_rows,
@@ -49,7 +50,6 @@ from kaucus.solvers._low_rank_search import (
     search_on_representatives,
 )
 from kaucus.solvers._ls_svm import solve_ls_svm
-from kaucus.solvers._path import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._plan import plan_ls_svm
 from kaucus.solvers._result import LSSVMSolution, SolveInfo, Validation
 from kaucus.solvers._scores import (
