@@ -15,7 +15,8 @@ from kaucus.machines import (
 )
 from kaucus.machines._folds import Judged
 from kaucus.machines._gradients import gradient_product
-from kaucus.machines._metric_search import MetricSearch
+from kaucus.machines._metric_refine import _moved, _worth_refining
+from kaucus.machines._metric_search import Candidate, MetricSearch
 from kaucus.machines._scale import scale_maps
 from tests.arrays import array, assert_close
 
@@ -191,8 +192,8 @@ def test_many_columns_have_a_low_rank_root(rng, monkeypatch):
 
 
 def test_many_rows_are_refined_with_more_columns(rng, monkeypatch):
-    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_ROWS", 300)
-    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_COLUMNS", 470)
+    monkeypatch.setattr("kaucus.machines._metric_refine._ROWS", 300)
+    monkeypatch.setattr("kaucus.machines._metric_refine._MORE_COLUMNS", 470)
     X = rng.normal(size=(2000, 6))
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=2000)
     found = search_metric(
@@ -205,7 +206,7 @@ def test_many_rows_are_refined_with_more_columns(rng, monkeypatch):
 
 
 def test_many_rows_of_which_few_are_looked_at_judge_in_folds(rng, monkeypatch):
-    monkeypatch.setattr("kaucus.machines._metric_search._REFINE_ROWS", 100)
+    monkeypatch.setattr("kaucus.machines._metric_refine._ROWS", 100)
     X = rng.normal(size=(600, 4))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
     few = options(max_samples=200, max_steps=1, kinds=("diagonal",))
@@ -232,6 +233,77 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
     for kind in kinds:
         for M, expected in zip(found[kind], alone[kind][kind], strict=True):
             assert_close(M, expected, rtol=1e-9, atol=1e-12)
+
+
+def candidate(name, losses, factor=1.0, C=10.0):
+    judged = Judged(float(np.mean(losses)), np.asarray(losses), factor, C, losses[:1])
+    family = Family(kernel_class(name)(), "tune")
+    return Candidate(family, "standard", "identity", 0.0, (), judged, [])
+
+
+def test_kernels_that_more_columns_may_bring_ahead_are_refined(one_direction, rng):
+    """Rough ones that are a little behind; not the Gaussian, nor those far behind."""
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), rng, None)
+    losses = rng.uniform(size=200)
+    noise = rng.normal(size=200)
+    noise -= noise.mean()
+    near, far = losses + noise + 0.05, losses + noise + 0.5
+    best = candidate("exponential", losses)
+    others = [candidate("rbf", near), candidate("laplacian", near)]
+    assert _worth_refining(search, [others[0], best, others[1]]) == [best, others[1]]
+    assert _worth_refining(search, [best, candidate("laplacian", far)]) == [best]
+    assert _worth_refining(search, [candidate("rbf", losses)])[0].judged.C == 10.0
+
+
+@pytest.mark.parametrize("least", [0.2, 1.0, 5.0])
+def test_a_width_is_moved_to_the_least_loss_and_no_further(least):
+    tried = []
+
+    class Search:
+        options = options()
+
+        def judged(self, jobs):
+            ((_, factor, Cs),) = jobs
+            tried.append(factor)
+            loss = 1 + np.log(factor / least) ** 2
+            return [candidate("rbf", [loss], factor, Cs[0])]
+
+    start = candidate("rbf", [1 + np.log(1 / least) ** 2])
+    found = _moved(Search(), start, [(1 / 1.6, 0), (1.6, 0)])
+    assert abs(np.log(found.judged.factor / least)) <= np.log(1.6) / 2
+    assert len(tried) == len(set(tried)) <= 5
+    assert found.judged.C == start.judged.C
+
+
+def test_a_step_is_judged_by_every_second_c(one_direction):
+    X, y = one_direction
+    many = options()._replace(Cs=10.0 ** np.arange(-2, 4.1, 0.5))
+    search = MetricSearch(numbers(X, y), many, np.random.default_rng(0), None)
+    for C in many.Cs:
+        Cs = search.coarse_Cs(candidate("rbf", [1.0], C=C))
+        assert C in Cs
+        assert_close(np.diff(np.log10(Cs)), np.ones(len(Cs) - 1))
+        assert len(Cs) >= 6
+    few = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    assert few.coarse_Cs(candidate("rbf", [1.0])) == list(CS)
+
+
+@pytest.mark.parametrize("names", [("rbf",), ("exponential", "laplacian")])
+def test_float32_chooses_as_float64_does(one_direction, rng, monkeypatch, names):
+    """Where there is noise; without it, losses of many C are nearly the same."""
+    X, y = one_direction
+    y, found = y + 0.5 * rng.normal(size=len(y)), []
+    for precision in ("float32", "float64"):
+        monkeypatch.setattr("kaucus.machines._folds._PRECISION", precision)
+        seed = np.random.default_rng(0)
+        found.append(search_metric(numbers(X, y), options(*names), seed))
+    assert found[0].kernel.name == found[1].kernel.name
+    assert found[0][4:] == found[1][4:]
+    assert_close(found[0].C, found[1].C)
+    assert_close(found[0].kernel.gamma, found[1].kernel.gamma, rtol=1e-4)
+    best = [one.results["score"].max() for one in found]
+    assert_close(best[0], best[1], rtol=1e-3)
 
 
 def test_the_same_seed_gives_the_same_metric(one_direction):

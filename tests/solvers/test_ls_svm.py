@@ -235,3 +235,32 @@ def test_large_C_interpolates_and_small_C_gives_the_mean():
     flat = solve_ls_svm(K, Y, C=1e-10)
     assert_close(flat.intercept, Y.mean(axis=0), atol=1e-8)
     assert_close(flat.dual_coef, np.zeros_like(Y), atol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_without_refinement_is_off_by_its_rounding(xp, dtype, weighted):
+    _, K, Y = problem()
+    s = weights(1, len(K)) if weighted else None
+    given = array(xp, K.astype(dtype)), array(xp, Y)
+    weight = None if s is None else array(xp, s)
+    rough = solve_ls_svm(*given, C=10.0, sample_weight=weight, precision="float32")
+    exact = solve_ls_svm(K, Y, C=10.0, sample_weight=s)
+    assert rough.info.precision == "float32"
+    assert dtype_name(rough.dual_coef) == "float64"
+    values, expected = (
+        K @ to_numpy(one.dual_coef) + to_numpy(one.intercept) for one in (rough, exact)
+    )
+    assert_close(values, expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(values - expected).max() > 1e-12
+    assert same_bits(given[0], K.astype(dtype))
+
+
+def test_float32_adds_what_its_rounding_needs(rng):
+    """Where rows repeat and C is large; the values stay those of the targets."""
+    X = np.repeat(rng.normal(size=(20, 2)), 3, axis=0)
+    Y = np.repeat(rng.normal(size=(20, 1)), 3, axis=0)
+    K = Gaussian(gamma=2.0)(X)
+    solution = solve_ls_svm(K, Y, C=1e9, precision="float32")
+    assert solution.info.jitter > 0
+    values = K @ solution.dual_coef + solution.intercept
+    assert np.sqrt(np.mean((values - Y) ** 2)) < 0.05

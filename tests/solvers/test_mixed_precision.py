@@ -79,8 +79,11 @@ def test_a_matrix_beyond_float32_is_factored_in_double(xp):
     assert relative_difference(solution.dual_coef, expected.dual_coef) < 1e-12
 
 
-def test_what_is_added_to_the_float32_factor_is_not_in_the_solution(xp, dtype):
+def test_what_is_added_to_the_float32_factor_is_not_in_the_solution(
+    xp, dtype, monkeypatch
+):
     """At this C the rounding of float32 is of the size of the ridge."""
+    monkeypatch.setattr(_ls_svm, "_PAYS_FROM", 20)
     _, K, Y = problem(n=N)
     Y, K = array(xp, Y), array(xp, K, dtype)
     C = 1e5
@@ -92,6 +95,13 @@ def test_what_is_added_to_the_float32_factor_is_not_in_the_solution(xp, dtype):
     assert relative_difference(mixed.dual_coef, double.dual_coef) < 1e-7
     # Leave-one-out values are those of the factored system, a little smoother.
     assert relative_difference(mixed.loo_decision, double.loo_decision) < 0.1
+
+
+def test_few_rows_are_not_refined_in_many_steps(xp, dtype):
+    """Of a float64 matrix that float32 cannot factor without something added."""
+    _, K, Y = problem(n=N)
+    solution = solve_ls_svm(array(xp, K, dtype), array(xp, Y), C=1e5)
+    assert solution.info.precision == ("mixed" if dtype == "float32" else "float64")
 
 
 @pytest.mark.parametrize("overwrite_K", [False, True])

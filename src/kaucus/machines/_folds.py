@@ -6,34 +6,32 @@ row judges a metric that has seen its label; leave-one-out would not tell: it ta
 row out of the fit, but not out of the metric.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import Array, as_like, astype, dense_rows, to_numpy
+from kaucus.backend import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    dense_rows,
+    to_numpy,
+)
 from kaucus.kernels import Kernel, RowMap, resolve_gamma
 from kaucus.machines._problem import Problem
-from kaucus.machines._targets import of_rows
-from kaucus.solvers import (
-    LSSVMSolution,
-    RowData,
-    add_rows,
-    decompose_columns,
-    solve_ls_svm,
-    solve_running,
-)
+from kaucus.solvers import ColumnModels, solve_for_each_C, solve_ls_svm
 
 # With fewer rows than this, every row judges once, in more folds the fewer there are;
 # else a third of them do.
 _FEW_ROWS, _VERY_FEW = 1500, 300
 # Columns of few rows: a quarter of them, or so many, but no more than half.
 _FEW_COLUMNS = 100
-# Standard errors by which a gain must be more than zero.
-_ERRORS = 1.5
-# For more values of C than this, a decomposition takes less time than solving for each.
-_FEW_CS = 3
+# Of kernel columns by which models are compared; sums of them are in float64. Float32
+# takes a third of the time, and what it rounds is small beside the errors of judgement.
+_PRECISION = "float32"
 # The median distance is that of so many rows.
 _MEDIAN_ROWS = 300
 
@@ -78,12 +76,14 @@ class Fold(NamedTuple):
 
     def mapped(self, row_map: RowMap, n_columns: int) -> "MappedFold":
         """Return the rows in a metric; the first of them are the columns."""
-        rows, judging = row_map(self.rows), row_map(self.judging)
+        rows, judging = (
+            astype(row_map(some), _PRECISION) for some in (self.rows, self.judging)
+        )
         return MappedFold(self, row_map, rows, judging, 0, {}).with_columns(n_columns)
 
 
 class MappedFold(NamedTuple):
-    """A fold whose rows are in a metric."""
+    """A fold whose rows are in a metric, in the precision of the comparisons."""
 
     fold: Fold
     row_map: RowMap
@@ -111,46 +111,30 @@ class MappedFold(NamedTuple):
         """Rows whose kernel columns are fitted, (m, r)."""
         return self.rows[: min(self.n_columns, self.rows.shape[0]), :]
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether every learning row is a column."""
-        return self.n_columns >= self.rows.shape[0]
-
-    def model(self, kernel: Kernel):
-        """Return the least squares on the columns, for every C."""
-        K = kernel(self.rows, self.columns)
-        among = K[: self.columns.shape[0], :]
-        return decompose_columns(K, among, self.fold.Y, self.fold.weight)
+    def models(self, kernel: Kernel, Cs: Sequence[float]) -> ColumnModels:
+        """Return the least squares on the columns for each C."""
+        Y, weight = self.fold.Y, self.fold.weight
+        return solve_for_each_C(kernel, self.rows, Y, self.columns, Cs, weight)
 
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
         """Return the decision values of the judging rows for each C, (r, c, t)."""
-        K = kernel(self.judging, self.columns)
-        if not self.is_exact and len(Cs) > _FEW_CS:
-            return to_numpy(self.model(kernel).values(K, Cs))
-        solve = self._exact if self.is_exact else self._on_columns
-        values = [
-            K @ astype(fit.dual_coef, "float64") + fit.intercept
-            for fit in solve(kernel, Cs)
+        is_exact = self.n_columns >= self.rows.shape[0]
+        models = self._exact(kernel, Cs) if is_exact else self.models(kernel, Cs)
+        return to_numpy(models.values(kernel(self.judging, self.columns)))
+
+    def _exact(self, kernel: Kernel, Cs: Sequence[float]) -> ColumnModels:
+        """Return the LS-SVM of all learning rows for each C."""
+        K, (_, Y, weight, *_) = kernel(self.rows), self.fold
+        options = {"sample_weight": weight, "precision": _PRECISION}
+        fits = [
+            solve_ls_svm(K, Y, C=C, overwrite_K=k == len(Cs), **options)
+            for k, C in enumerate(Cs, start=1)
         ]
-        return np.stack([to_numpy(v) for v in values], axis=1)
-
-    def _exact(self, kernel: Kernel, Cs: Sequence[float]) -> Iterator[LSSVMSolution]:
-        """Yield the LS-SVM of all learning rows for each C."""
-        K, fold = kernel(self.rows), self.fold
-        for C in Cs:
-            yield solve_ls_svm(K, fold.Y, C=float(C), sample_weight=fold.weight)
-
-    def _on_columns(
-        self, kernel: Kernel, Cs: Sequence[float]
-    ) -> Iterator[LSSVMSolution]:
-        """Yield the least squares on the columns for each C, from the same sums.
-
-        For a few values of C that takes a third of the time of a decomposition.
-        """
-        data = RowData(kernel, self.rows, self.fold.Y, self.fold.weight, None)
-        sums, _ = add_rows(data, self.columns)
-        for C in Cs:
-            yield solve_running(data, self.columns, sums, C=float(C))
+        xp = array_namespace(Y)
+        return ColumnModels(
+            xp.stack([fit.dual_coef for fit in fits], axis=1),
+            xp.stack([fit.intercept for fit in fits]),
+        )
 
 
 class Judged(NamedTuple):
@@ -199,35 +183,10 @@ def wide_rows(problem: Problem, numbers: np.ndarray) -> Array:
     return astype(dense_rows(problem.rows, numbers), "float64")
 
 
-def judge(
-    folds: Sequence[MappedFold],
-    family: Family,
-    factor: float,
-    Cs: Sequence[float],
-    losses_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    weight: np.ndarray | None,
-) -> Judged:
-    """Fit a kernel in every fold, and return the C of least loss.
-
-    ``losses_of(values, numbers)`` returns the loss of each judging row and C, (r, c).
-    """
-    numbers = np.concatenate([mapped.fold.numbers for mapped in folds])
-    values = [mapped.values(mapped.kernel(family, factor), Cs) for mapped in folds]
-    values = np.concatenate(values)
-    losses = losses_of(values, numbers)
-    table = np.average(losses, axis=0, weights=of_rows(weight, numbers))
-    table = np.where(np.isfinite(table), table, np.inf)
-    c = int(np.argmin(table))
-    return Judged(float(table[c]), losses[:, c], factor, float(Cs[c]), table)
-
-
-def gains(new: Judged, old: Judged, weight: np.ndarray | None) -> bool:
-    """Tell whether the loss falls by more than chance, row by row.
-
-    By 1.5 standard errors: it is the best of many that is compared.
-    """
+def gains(new: Judged, old: Judged, weight: np.ndarray | None, errors: float) -> bool:
+    """Tell whether the loss falls, row by row, by more than some standard errors."""
     falls = old.losses - new.losses
     shares = np.ones(len(falls)) if weight is None else weight
     mean = np.average(falls, weights=shares)
     variance = np.average((falls - mean) ** 2, weights=shares)
-    return bool(mean > _ERRORS * np.sqrt(variance / len(falls)))
+    return bool(mean > errors * np.sqrt(variance / len(falls)))

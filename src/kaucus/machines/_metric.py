@@ -4,8 +4,9 @@
     2  step     fit f on few kernel columns; M = mean of Σ_j ∇f_j ∇f_jᵀ over the rows
                 (the average gradient outer product); map the rows by M^(p/2); again
     3  decide   whether a step, its kind (full or diagonal M) and power p pay, by rows
-                that neither fit nor metric has seen
-    4  refine   width and C, by the same rows, with as many columns as there are rows
+                that neither fit nor metric has seen (``_metric_search``)
+    4  refine   kernel, width and C, by the same rows, with as many columns as there are
+                rows (``_metric_refine``)
     5  relearn  the metric of the chosen path, from all rows and more columns
 
 References: A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for
@@ -22,6 +23,7 @@ import numpy as np
 from kaucus.kernels import Kernel, RowMap
 from kaucus.machines._folds import make_fold
 from kaucus.machines._gradients import composed_weights, gradient_product
+from kaucus.machines._metric_refine import refine
 from kaucus.machines._metric_search import Candidate, MetricOptions, MetricSearch
 from kaucus.machines._problem import Problem
 from kaucus.machines._scale import scale_maps
@@ -30,7 +32,7 @@ from kaucus.solvers import solve_on_representatives
 # With fewer rows, folds tell nothing.
 _LEAST_ROWS = 50
 # Columns by which the metric that was chosen is learned from all rows.
-_LAST_COLUMNS = 1500
+_LAST_COLUMNS = 1100
 
 
 class FoundMetric(NamedTuple):
@@ -73,7 +75,7 @@ def search_metric(
     _tell(callback, 1)
     finalists = search.best_paths(best)
     _tell(callback, 2)
-    best = search.refined(finalists)
+    best = refine(search, finalists)
     _tell(callback, 3)
     found = _relearned(search, best)
     _tell(callback, 4)

@@ -4,7 +4,6 @@ Knows matrices, kernels and right-hand sides; not data sets, classes or models.
 """
 
 from kaucus.solvers._boundary import NearBoundary, rows_near_boundary
-from kaucus.solvers._column_model import decompose_columns
 from kaucus.solvers._compress import compress_columns
 from kaucus.solvers._conformal import (
     check_enough_rows,
@@ -16,6 +15,7 @@ from kaucus.solvers._conformal import (
     symmetric_intervals,
 )
 from kaucus.solvers._equations import RowData
+from kaucus.solvers._few_columns import ColumnModels, solve_for_each_C
 from kaucus.solvers._fit import FitResult, fit_ls_svm
 from kaucus.solvers._growing import (
     GrownSolution,
