@@ -188,3 +188,12 @@ def test_ctrl_c_keeps_the_last_means(X, monkeypatch):
         model = fitted(chunked(X, 3), init="random")
     assert model.n_iter_ == 2
     assert model.predict(X).shape == (N,)
+
+
+def test_steps_are_shown_on_a_terminal_in_one_line(X, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    model = fitted(chunked(X, 3), verbose=1)
+    first, steps, rest = capsys.readouterr().err.split("\n")
+    assert f"kernel of {N} rows" in first
+    assert f"step {model.n_iter_}, gain" in steps
+    assert rest == ""

@@ -52,8 +52,8 @@ from kaucus.representatives import (
 
 # Up to so many rows the exact objective of an approximate fit is computed as well.
 EXACT_ROWS = 20_000
-# Where a bar of progress is full with tol=0.
-_SMALL_GAIN = 1e-6
+# Where a bar of progress is full with tol=0: the last step gains nothing.
+_SMALL_GAIN = 1e-12
 
 
 class KernelKMeans(
