@@ -100,6 +100,8 @@ def test_one_cell_has_the_metric_of_the_first_step(two_cells):
 
 def test_rows_that_are_mapped_linearly_have_metrics_mapped_with_them(two_cells):
     X, y, *_ = two_cells
+    # Labels with noise have a C at which rounding decides nothing.
+    y = np.where(np.arange(len(y)) % 7 == 0, 1 - y, y)
     A = np.random.default_rng(1).normal(size=(4, 4)) + 2 * np.eye(4)
     cells, weight = left_or_right(X), np.ones(len(y))
 
