@@ -44,27 +44,31 @@ def model(**params):
     return ClusterRBFSVC(**{"C": 10.0, **defaults, **params})
 
 
+@pytest.fixture(scope="module")
+def fitted(two_cells):
+    X, y, *_ = two_cells
+    return model().fit(X, y)
+
+
 def metrics_of(fitted):
     return [np.linalg.inv(S) for S in to_numpy(fitted.covariances_)]
 
 
-def test_each_cell_counts_the_column_on_which_its_labels_depend(two_cells):
+def test_each_cell_counts_the_column_on_which_its_labels_depend(two_cells, fitted):
     X, y, X_new, y_new = two_cells
-    learned = model().fit(X, y)
-    for cell, M in enumerate(metrics_of(learned)):
+    for cell, M in enumerate(metrics_of(fitted)):
         others = np.delete(np.diag(M), cell)
         assert M[cell, cell] > 2 * others.max()
-    assert learned.learned_cells_.tolist() == [True, True]
-    plain = clone(learned).set_params(covariance="full").fit(X, y)
-    assert learned.score(X_new, y_new) > plain.score(X_new, y_new) + 0.05
+    assert fitted.learned_cells_.tolist() == [True, True]
+    plain = clone(fitted).set_params(covariance="full").fit(X, y)
+    assert fitted.score(X_new, y_new) > plain.score(X_new, y_new) + 0.05
 
 
-def test_it_is_an_svc_with_the_kernel_of_these_cells(two_cells):
+def test_it_is_an_svc_with_the_kernel_of_these_cells(two_cells, fitted):
     X, y, X_new, _ = two_cells
-    learned = model(gamma=0.3).fit(X, y)
-    svc = SVC(C=10.0, kernel=learned.kernel_).fit(X, y)
+    svc = SVC(C=10.0, kernel=fitted.kernel_).fit(X, y)
     assert_allclose(
-        learned.decision_function(X_new), svc.decision_function(X_new), atol=1e-6
+        fitted.decision_function(X_new), svc.decision_function(X_new), atol=1e-6
     )
 
 
@@ -97,6 +101,8 @@ def test_one_cell_has_the_metric_of_the_first_step(two_cells):
 
 def test_rows_that_are_mapped_linearly_have_metrics_mapped_with_them(two_cells):
     X, y, *_ = two_cells
+    # Labels with noise have a C at which rounding decides nothing.
+    y = np.where(np.arange(len(y)) % 7 == 0, 1 - y, y)
     A = np.random.default_rng(1).normal(size=(4, 4)) + 2 * np.eye(4)
     cells, weight = left_or_right(X), np.ones(len(y))
 
@@ -130,19 +136,19 @@ def test_cells_with_too_few_labels_keep_their_covariance_and_say_so(two_cells):
     few = np.flatnonzero((cells == 0) | (np.cumsum(cells) < 40))
     for rows, labels in [(slice(None), one_class), (few, y)]:
         with pytest.warns(UserWarning, match=r"cells \[1\] have fewer than 50"):
-            fitted = model().fit(X[rows], labels[rows])
-        assert fitted.learned_cells_.tolist() == [True, False]
+            kept = model().fit(X[rows], labels[rows])
+        assert kept.learned_cells_.tolist() == [True, False]
         inside = X[rows][left_or_right(X[rows]) == 1]
-        assert_allclose(fitted.covariances_[1], np.cov(inside.T, ddof=0))
+        assert_allclose(kept.covariances_[1], np.cov(inside.T, ddof=0))
 
 
 def test_three_classes_constant_columns_and_rows_without_labels(two_cells):
     X, y, X_new, _ = two_cells
     y = y + (X[:, 2] > 1)
     X, X_new = (np.column_stack([rows, np.ones(len(rows))]) for rows in (X, X_new))
-    fitted = model().fit(X, y, X_unlabeled=X_new)
-    assert np.isfinite(fitted.decision_function(X_new)).all()
-    assert fitted.decision_function(X_new).shape == (len(X_new), 3)
+    values = model().fit(X, y, X_unlabeled=X_new).decision_function(X_new)
+    assert values.shape == (len(X_new), 3)
+    assert np.isfinite(values).all()
 
 
 def test_weights_of_zero_are_rows_that_are_not_there(two_cells):
@@ -163,21 +169,21 @@ def test_every_library_has_the_same_cells(xp, two_cells):
     assert_allclose(found, host.decision_function(X_new), atol=1e-5)
 
 
-def test_local_machines_have_the_metrics_too(two_cells):
+def test_local_machines_have_the_metrics_too(two_cells, fitted):
     X, y, X_new, y_new = two_cells
     local = LocalSVC(
         C=10.0, partition=left_or_right, covariance="gradient", random_state=0
     ).fit(X, y)
-    assert_allclose(local.covariances_, model().fit(X, y).covariances_)
+    assert_allclose(local.covariances_, fitted.covariances_)
     assert local.score(X_new, y_new) > 0.85
 
 
-def test_a_model_is_the_same_each_time_and_survives_pickling(two_cells):
+def test_a_model_is_the_same_each_time_and_survives_pickling(two_cells, fitted):
     X, y, X_new, _ = two_cells
-    first, second = model().fit(X, y), clone(model()).fit(X, y)
-    values = first.decision_function(X_new)
+    second = clone(fitted).fit(X, y)
+    values = fitted.decision_function(X_new)
     assert_array_equal(values, second.decision_function(X_new))
-    copied = pickle.loads(pickle.dumps(first))
+    copied = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(values, copied.decision_function(X_new))
 
 
