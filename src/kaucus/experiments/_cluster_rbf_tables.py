@@ -149,9 +149,8 @@ _LEARNED = (
     "Metrics learned from labels in place of covariances: best accuracy",
     "Not in the paper. One and two cells of k-means; the metric of each is the average "
     "outer product of gradients of a fit to its rows, learned in every fold with the "
-    "labels of its training rows. A cell with too few of them keeps its covariance. "
-    "k(x, x) = 1, as in C2 unit.",
-    ("mRBF", "C2", UNIT),
+    "labels of its training rows. A cell with too few of them keeps its covariance.",
+    ("mRBF", "C2"),
     LEARNED,
 )
 
