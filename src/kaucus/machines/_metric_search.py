@@ -170,7 +170,9 @@ class MetricSearch:
         The first kernel decides which scale that is.
         """
         first, *others = self.options.families
-        best = best_of(self._best_width(scale, first) for scale in self.options.scales)
+        best = best_of(
+            [self._best_width(scale, first) for scale in self.options.scales]
+        )
         found = [best, *(self._best_width(best.scale, family) for family in others)]
         return self.judged(
             (
