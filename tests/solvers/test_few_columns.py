@@ -1,5 +1,6 @@
 """Least squares on few kernel columns for several C: the same as solved one by one."""
 
+import numpy as np
 import pytest
 
 from kaucus.backend import to_numpy
@@ -41,3 +42,18 @@ def test_rows_in_float32_lose_no_more_than_a_thousandth(xp, rng):
         values = to_numpy(solve_for_each_C(kernel, *given, CS).values(K))
         losses.append(((values - Y[:, None, :]) ** 2).mean(axis=(0, 2)))
     assert_close(losses[0], losses[1], rtol=1e-3)
+
+
+def test_the_order_of_the_sums_does_not_matter(rng):
+    """Nor then the number of threads: not even where columns nearly depend."""
+    X, Y = rng.normal(size=(400, 2)), rng.normal(size=(400, 1))
+    Z, kernel = X[:80], Gaussian(gamma=0.01)
+    order = rng.permutation(400)
+    K = kernel(X, Z)
+    values, moved = (
+        solve_for_each_C(kernel, X[rows], Y[rows], Z, [1e5]).values(K)
+        for rows in (np.arange(400), order)
+    )
+    losses = [np.mean((one[:, 0, :] - Y) ** 2) for one in (values, moved)]
+    assert_close(losses[0], losses[1], rtol=1e-7)
+    assert_close(values, moved, rtol=0, atol=1e-4)

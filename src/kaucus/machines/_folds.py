@@ -29,8 +29,9 @@ from kaucus.solvers import ColumnModels, solve_for_each_C, solve_ls_svm
 _FEW_ROWS, _VERY_FEW = 1500, 300
 # Columns of few rows: a quarter of them, or so many, but no more than half.
 _FEW_COLUMNS = 100
-# Of kernel columns by which models are compared; sums of them are in float64. Float32
-# takes a third of the time, and what it rounds is small beside the errors of judgement.
+# Of the factorisations by which models of all rows are compared. Kernel columns are in
+# float64: of wide kernels, the rounding of float32 products, which depends on the
+# number of threads, changed losses by up to a hundredth.
 _PRECISION = "float32"
 # The median distance is that of so many rows.
 _MEDIAN_ROWS = 300
@@ -76,14 +77,12 @@ class Fold(NamedTuple):
 
     def mapped(self, row_map: RowMap, n_columns: int) -> "MappedFold":
         """Return the rows in a metric; the first of them are the columns."""
-        rows, judging = (
-            astype(row_map(some), _PRECISION) for some in (self.rows, self.judging)
-        )
+        rows, judging = row_map(self.rows), row_map(self.judging)
         return MappedFold(self, row_map, rows, judging, 0, {}).with_columns(n_columns)
 
 
 class MappedFold(NamedTuple):
-    """A fold whose rows are in a metric, in the precision of the comparisons."""
+    """A fold whose rows are in a metric."""
 
     fold: Fold
     row_map: RowMap

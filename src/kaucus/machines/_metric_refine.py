@@ -25,8 +25,9 @@ _FAR_BEHIND = 3.0
 _WIDTH_STEP, _C_STEP = 1.6, 10**0.5
 _MOST_MOVES, _LEAST_FALL = 3, 0.002
 _MOST_C = 1e6
-# Up to twice so many rows, all that learn are columns; of more rows, so many columns.
-_ROWS, _MORE_COLUMNS, _MOST_ROWS = 4500, 1200, 8000
+# Up to twice so many rows, all that learn are columns; of more, so many columns of at
+# most so many rows.
+_ROWS, _MORE_COLUMNS, _MOST_ROWS = 4500, 1200, 5000
 
 
 def refine(search: MetricSearch, finalists: Sequence[Candidate]) -> Candidate:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import astype, map_blocks, n_workers, resolve_budget
+from kaucus.backend import map_blocks, n_workers, resolve_budget
 from kaucus.machines._folds import (
     Family,
     Judged,
@@ -170,7 +170,9 @@ class MetricSearch:
         The first kernel decides which scale that is.
         """
         first, *others = self.options.families
-        best = best_of(self._best_width(scale, first) for scale in self.options.scales)
+        best = best_of(
+            [self._best_width(scale, first) for scale in self.options.scales]
+        )
         found = [best, *(self._best_width(best.scale, family) for family in others)]
         return self.judged(
             (
@@ -285,13 +287,11 @@ class MetricSearch:
 
     def _product(self, folded: MappedFold, family: Family, judged, kinds) -> np.ndarray:
         kernel = folded.kernel(family, judged.factor)
-        # Gradients are small differences of large numbers: float32 would not do.
-        wide = folded._replace(rows=astype(folded.rows, "float64"))
-        coef = wide.models(kernel, [judged.C]).coef[:, 0, :]
+        coef = folded.models(kernel, [judged.C]).coef[:, 0, :]
         kind = "full" if "full" in kinds else "diagonal"
         weight, row_map = folded.fold.weight, folded.row_map
         return gradient_product(
-            kernel, wide.rows, wide.columns, coef, weight, row_map, kind
+            kernel, folded.rows, folded.columns, coef, weight, row_map, kind
         )
 
 

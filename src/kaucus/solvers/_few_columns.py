@@ -1,9 +1,7 @@
 """Least squares on few kernel columns, for several values of C.
 
 One Gram matrix serves every C, as ``_equations`` has it; each then takes a Cholesky
-factorisation. Columns may be computed in float32, which takes a third of the time; all
-sums are in float64. So the equations are those of columns that are rounded, not
-rounded equations, and no more than a rounding of float64 makes them indefinite.
+factorisation. Columns are in the precision of the rows, all sums in float64.
 """
 
 from collections.abc import Sequence
@@ -11,10 +9,12 @@ from typing import NamedTuple
 
 from kaucus.backend import (
     Array,
+    add_to_diagonal,
     array_namespace,
     astype,
     cho_solve,
     cholesky_with_jitter,
+    diagonal,
     few_threads_for,
     mirror_lower,
     row_blocks,
@@ -22,6 +22,10 @@ from kaucus.backend import (
 from kaucus.kernels import Kernel
 from kaucus.solvers._equations import NormalEquations, RowData
 
+# Added to the diagonal, relative to it. Columns of wide kernels nearly depend on each
+# other; without it their coefficients would hang on the rounding of the sums, and so
+# on the number of threads.
+_RIDGE = 1e-10
 # Of a block of columns in float64.
 _BLOCK_BYTES = 32 * 2**20
 
@@ -78,6 +82,8 @@ def solve_for_each_C(
         right = sums.cross[:, :-1] - mean[:, None] * sums.target_sum[None, :]
         # Its transpose is as K_mm is in memory.
         S = mirror_lower(sums.gram).T - sums.weight * mean[:, None] * mean[None, :]
+        ridge = _RIDGE * float(xp.mean(diagonal(S)))
+        S = add_to_diagonal(S, ridge)
         systems = (S + K_mm / float(C) for C in Cs)
         factors = (cholesky_with_jitter(A, overwrite=True) for A in systems)
         coefs = [cho_solve(factor.L, right) for factor in factors]
