@@ -82,7 +82,7 @@ def _line(item: Item, paper: Paper, outcome: Outcome) -> list[str]:
     printed, ours, agrees = _sum_up(found) if found else ("", "", "")
     if not found:
         waits = "not run yet" if item.sources or item.compare else ""
-        ours = "; ".join(_unprinted(item, outcome)) or waits
+        ours = _unprinted(item, outcome) or waits
     printed, ours = item.printed or printed, item.ours or ours
     agrees = item.agrees or agrees
     if item.picture:
@@ -91,13 +91,18 @@ def _line(item: Item, paper: Paper, outcome: Outcome) -> list[str]:
     return [item.name, item.what, item.code, printed, ours, _reason(agrees, item)]
 
 
-def _unprinted(item: Item, outcome: Outcome) -> list[str]:
+def _unprinted(item: Item, outcome: Outcome) -> str:
     """Write the numbers of an item's cells of which the paper prints none."""
-    return [
-        _ours(Comparison(row.values, 0.0, 0.0, METRICS[row.cell.metric].digits))
+    found = [
+        Comparison(row.values, 0.0, 0.0, METRICS[row.cell.metric].digits)
         for row in summarise(outcome)
         if row.values and item.sources and row.cell.source.startswith(item.sources)
     ]
+    if len(found) <= _FEW:
+        return "; ".join(map(_ours, found))
+    middle = fmean(fmean(one.values) for one in found)
+    text = f"{middle:.{found[0].digits}f} on average of {len(found)} numbers"
+    return text + _spread(found)
 
 
 def _reason(agrees: str, item: Item) -> str:
@@ -137,13 +142,15 @@ def _sum_up(found: Sequence[Comparison]) -> tuple[str, str, str]:
         printed = "; ".join(f"{c.published:g} ± {c.tolerance:g}" for c in found)
         return printed, "; ".join(map(_ours, found)), agrees
     differences = np.abs([one.difference for one in found])
-    digits = found[0].digits
-    spreads = [stdev(one.values) for one in found if len(one.values) > 1]
-    text = f"differs by {differences.mean():.{digits}f} on average"
-    if spreads:
-        text += f"; seeds by ± {fmean(spreads):.{digits}f}"
+    text = f"differs by {differences.mean():.{found[0].digits}f} on average"
     agrees += f" within {found[0].tolerance:g}"
-    return f"{len(found)} numbers", text, agrees
+    return f"{len(found)} numbers", text + _spread(found), agrees
+
+
+def _spread(found: Sequence[Comparison]) -> str:
+    """Write how far seeds are apart, on average of the numbers that have several."""
+    spreads = [stdev(one.values) for one in found if len(one.values) > 1]
+    return f"; seeds by ± {fmean(spreads):.{found[0].digits}f}" if spreads else ""
 
 
 def _ours(one: Comparison) -> str:
