@@ -30,8 +30,9 @@ _FACTORS = (4.0**-2, 4.0**-1, 1.0, 4.0)
 _STEP, _MOST_OUTWARDS = 2.0, 3
 # Of more values of C than this, a metric is judged by every second.
 _FEW_CS = 7
-# Paths that are followed after the first step.
-_PATHS = 2
+# Paths that are followed after the first step. With two, both may be of one kernel: a
+# smooth target lost its Gaussian.
+_PATHS = 3
 
 
 class MetricOptions(NamedTuple):
