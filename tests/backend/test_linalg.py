@@ -1,8 +1,5 @@
 """Each primitive's SciPy, torch and portable versions are one function."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -324,9 +321,6 @@ def test_a_factored_tensor_solves_by_panels(dtype, H, rng, width):
     assert same_bits(given[1], B.astype(dtype))
 
 
-# ---- LAPACK in place, without Python's global lock ----------------------------------
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_eigenvectors_are_read_from_the_lower_triangle(rng, dtype, order):
@@ -337,25 +331,3 @@ def test_eigenvectors_are_read_from_the_lower_triangle(rng, dtype, order):
     np.testing.assert_allclose(H @ U, values * U, atol=40 * tolerance)
     np.testing.assert_allclose(U.T @ U, np.eye(40), atol=tolerance)
     assert (np.diff(values) >= 0).all()
-
-
-@pytest.mark.parametrize(
-    ("function", "n"),
-    [(_linalg.factor_in_place, 2500), (_linalg.decompose_in_place, 900)],
-)
-def test_other_threads_run_while_lapack_does(function, n):
-    """Else Ctrl-C would wait for it."""
-    A = np.asfortranarray(0.5 + np.diag(np.arange(1.0, n + 1)))
-    thread = threading.Thread(target=function, args=(A,), kwargs={"lower": True})
-    begun = last = time.perf_counter()
-    longest = 0.0
-    thread.start()
-    while thread.is_alive():
-        now = time.perf_counter()
-        longest, last = max(longest, now - last), now
-    assert longest < 0.7 * (last - begun)
-
-
-def test_a_matrix_that_lapack_cannot_work_in_is_refused():
-    with pytest.raises(ValueError, match="column-major"):
-        _linalg.factor_in_place(np.eye(4)[::2, ::2], lower=True)

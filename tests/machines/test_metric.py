@@ -11,6 +11,7 @@ from kaucus.machines import (
     MetricOptions,
     NumberTargets,
     Problem,
+    _metric_search,
     search_metric,
 )
 from kaucus.machines._folds import Judged
@@ -264,10 +265,12 @@ def test_a_width_is_moved_to_the_least_loss_and_no_further(least):
         options = options()
 
         def judged(self, jobs):
-            ((_, factor, Cs),) = jobs
-            tried.append(factor)
-            loss = 1 + np.log(factor / least) ** 2
-            return [candidate("rbf", [loss], factor, Cs[0])]
+            jobs = list(jobs)
+            tried.extend(factor for _, factor, _ in jobs)
+            return [
+                candidate("rbf", [1 + np.log(factor / least) ** 2], factor, Cs[0])
+                for _, factor, Cs in jobs
+            ]
 
     start = candidate("rbf", [1 + np.log(1 / least) ** 2])
     found = _moved(Search(), start, [(1 / 1.6, 0), (1.6, 0)])
@@ -322,3 +325,18 @@ def test_the_common_scale_has_mean_zero_and_spread_one(rng):
     Z = scale_maps(X, None, rng)["standard"](X)
     assert_close(Z.mean(axis=0), np.zeros(3), rtol=0, atol=1e-12)
     assert_close(Z.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12, atol=1e-12)
+
+
+def test_fits_in_threads_are_noted_as_fits_in_turn(one_direction, monkeypatch):
+    """Same losses, in the same order, and the same metric."""
+    X, y = one_direction
+    found = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr(_metric_search, "n_workers", lambda _, n=n_threads: n)
+        search = options("rbf", "exponential", "laplacian")
+        found.append(search_metric(numbers(X, y), search, np.random.default_rng(0)))
+    alone, beside = found
+    for key in ("kernel", "C", "kind", "n_steps"):
+        assert (alone.results[key] == beside.results[key]).all()
+    assert_close(alone.results["score"], beside.results["score"], rtol=1e-9)
+    assert_close(alone.row_map.weights, beside.row_map.weights, rtol=1e-7, atol=1e-12)

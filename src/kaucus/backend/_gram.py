@@ -16,9 +16,9 @@ for sums of 8,192.
 import itertools
 
 import numpy as np
-import scipy.linalg
 
 from kaucus.backend._blocks import Scratch, map_blocks, n_workers, row_blocks
+from kaucus.backend._lapack import add_gram_in_place
 from kaucus.backend._namespace import (
     Array,
     array_namespace,
@@ -80,12 +80,10 @@ def add_gram(G: Array, A: Array) -> Array:
 def _blas_add_gram(G: np.ndarray, A: np.ndarray) -> np.ndarray:
     if A.dtype == np.float32:
         return _add_short_sums(G, A)
-    # A row-major A is a column-major Aᵀ. NumPy's own A.T @ A is the same routine, but
-    # it then copies one triangle to the other, number by number.
-    (syrk,) = scipy.linalg.get_blas_funcs(("syrk",), (A,))
-    # Some rows at a time: SciPy holds Python's global lock, and Ctrl-C waits.
+    A = np.ascontiguousarray(A)
+    # Some rows at a time: Python notices Ctrl-C between two calls.
     for s in row_blocks(A.shape[0], A.shape[1] ** 2, _CALL_WORK):
-        G = syrk(1.0, A[s].T, beta=1.0, c=G, overwrite_c=True, lower=True)
+        add_gram_in_place(G, A[s])
     return G
 
 

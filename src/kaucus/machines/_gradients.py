@@ -5,7 +5,6 @@ import numpy as np
 from kaucus.backend import (
     Array,
     is_numpy,
-    n_workers,
     reduce_blocks,
     row_blocks,
     to_numpy,
@@ -26,6 +25,8 @@ def gradient_product(
     weight: Array | None,
     row_map: RowMap,
     kind: str,
+    *,
+    workers: int = 1,
 ) -> np.ndarray:
     """Return M = mean of Σ_j ∇f_j ∇f_jᵀ over mapped rows, in the scaled columns.
 
@@ -42,6 +43,8 @@ def gradient_product(
     row_map : RowMap
         By which the rows were mapped.
     kind : {"diagonal", "full"}
+    workers : int, default=1
+        Threads over blocks of rows.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def gradient_product(
     # Blocks that stay in a core's cache: what is not a product is bound by memory.
     blocks = row_blocks(n_rows, 8 * m, 2**22 if is_numpy(Z) else 2**28)
     join = (lambda F, G: np.concatenate([F, G])) if wide else np.add
-    total = reduce_blocks(of_rows, blocks, join, workers=n_workers(Z))
+    total = reduce_blocks(of_rows, blocks, join, workers=workers)
     norm = max(n_rows if s is None else float(to_numpy(s).sum()), 1e-300)
     return total / (np.sqrt(norm) if wide else norm)
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus.backend import one_blas_thread
 from kaucus.kernels import Kernel, RowMap
 from kaucus.machines._folds import make_fold
 from kaucus.machines._gradients import composed_weights, gradient_product
@@ -71,13 +72,17 @@ def search_metric(
         Where it is short, fewer rows are looked at.
     """
     search = MetricSearch(problem, options, rng, memory_budget)
-    best = search.best_scale()
-    _tell(callback, 1)
-    finalists = search.best_paths(best)
-    _tell(callback, 2)
-    best = refine(search, finalists)
-    _tell(callback, 3)
-    found = _relearned(search, best)
+    # Fits beside each other, not threads within a fit: those of BLAS wait for each
+    # other by spinning. With another program on one of two cores, a search with BLAS
+    # threads took ten times as long.
+    with one_blas_thread():
+        best = search.best_scale()
+        _tell(callback, 1)
+        finalists = search.best_paths(best)
+        _tell(callback, 2)
+        best = refine(search, finalists)
+        _tell(callback, 3)
+        found = _relearned(search, best)
     _tell(callback, 4)
     return found
 
@@ -130,7 +135,10 @@ def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
         coef = solve_on_representatives(
             kernel, Z, Y, columns, C=C, sample_weight=weight
         ).dual_coef
-        M = gradient_product(kernel, Z, columns, coef, weight, row_map, best.kind)
+        M = gradient_product(
+            *(kernel, Z, columns, coef, weight, row_map, best.kind),
+            workers=search.n_threads,
+        )
         row_map = base.weighed(composed_weights(base.weights, M, best.power))
     judged = best.judged
     kernel = family.at(family.unit(row_map(rows)), judged.factor)

@@ -61,24 +61,37 @@ def _worth_refining(
 def _moved(
     search: MetricSearch, now: Candidate, ways: Sequence[tuple[float, int]]
 ) -> Candidate:
-    """Move a candidate one way or, where that does not help, the other.
+    """Move a candidate the way that lessens the loss most, as long as it does.
 
     A way is a factor of gamma, and 1 for the next larger C, −1 for the next smaller.
+    The first move of every way is tried at the same time.
     """
-    start = now
-    for width, up in ways:
-        for _ in range(_MOST_MOVES):
-            at = now.judged
-            factor, C = at.factor * width, _next_C(search, at.C, up)
-            if (factor, C) == (at.factor, at.C):
-                break  # an end of the values to choose from
-            (new,) = search.judged([(now, factor, [C])])
-            if not new.judged.loss < (1 - _LEAST_FALL) * at.loss:
-                break
-            now = new
-        if now is not start:
-            break
-    return now
+    possible = [way for way in ways if _neighbour(search, now, way) is not None]
+    tried = search.judged(_neighbour(search, now, way) for way in possible)
+    if not tried:
+        return now
+    way, new = min(
+        zip(possible, tried, strict=True), key=lambda pair: pair[1].judged.loss
+    )
+    for _ in range(_MOST_MOVES - 1):
+        if not _clearly_falls(new, now):
+            return now
+        now, job = new, _neighbour(search, new, way)
+        if job is None:
+            return now
+        (new,) = search.judged([job])
+    return new if _clearly_falls(new, now) else now
+
+
+def _clearly_falls(new: Candidate, old: Candidate) -> bool:
+    return new.judged.loss < (1 - _LEAST_FALL) * old.judged.loss
+
+
+def _neighbour(search: MetricSearch, now: Candidate, way: tuple[float, int]):
+    """Return the job of one move, or None at an end of the values to choose from."""
+    at, (width, up) = now.judged, way
+    factor, C = at.factor * width, _next_C(search, at.C, up)
+    return None if (factor, C) == (at.factor, at.C) else (now, factor, [C])
 
 
 def _next_C(search: MetricSearch, C: float, up: int) -> float:

@@ -3,6 +3,8 @@
 The steps 1 to 3 of :mod:`kaucus.machines._metric`.
 """
 
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -33,6 +35,8 @@ _FEW_CS = 7
 # Paths that are followed after the first step. With two, both may be of one kernel: a
 # smooth target lost its Gaussian.
 _PATHS = 3
+# Each works on kernel columns of its own.
+_MOST_THREADS = 8
 
 
 class MetricOptions(NamedTuple):
@@ -83,23 +87,26 @@ class MetricSearch:
         self.judging_weight = of_rows(self.weight, self.judging)
         self.maps = scale_maps(problem.rows, self.weight, rng)
         self.table: list[tuple] = []
+        self.n_threads = min(n_workers(self.folds[0].rows), _MOST_THREADS)
 
     # ---- fits and their judges -------------------------------------------------------
 
     def judged(
         self, jobs: Iterable[tuple[Candidate, float, Sequence[float]]]
     ) -> list[Candidate]:
-        """Return candidates with their losses at a width each, in threads.
+        """Return candidates with their losses at a width each.
 
         A job is a candidate, a factor of gamma, and the values of C.
         """
         jobs = list(jobs)
-        # One fit alone has the threads of BLAS for itself.
-        workers = min(n_workers(self.folds[0].rows), len(jobs), 8)
-        done = list(map_blocks(self._judge, jobs, workers=workers, abandon=True))
+        done = self._in_threads(self._judge, jobs)
         for (_, _, Cs), candidate in zip(jobs, done, strict=True):
             self.note(candidate, Cs)
         return done
+
+    def _in_threads(self, function: Callable, jobs: Iterable) -> list:
+        """Return ``function(job)`` of every job."""
+        return list(map_blocks(function, jobs, workers=self.n_threads, abandon=True))
 
     def _judge(self, job: tuple[Candidate, float, Sequence[float]]) -> Candidate:
         """Fit a kernel in every fold, and return it with the C of least loss."""
@@ -171,39 +178,39 @@ class MetricSearch:
         The first kernel decides which scale that is.
         """
         first, *others = self.options.families
-        best = best_of(
-            [self._best_width(scale, first) for scale in self.options.scales]
-        )
-        found = [best, *(self._best_width(best.scale, family) for family in others)]
-        return self.judged(
-            (
-                c._replace(folds=self._folds(c, COLUMNS)),
-                c.judged.factor,
-                self.coarse_Cs(c),
-            )
-            for c in found
-        )
+        best = best_of(self._best_widths((s, first) for s in self.options.scales))
+        found = [best, *self._best_widths((best.scale, family) for family in others)]
+        larger = [c._replace(folds=self._folds(c, COLUMNS)) for c in found]
+        return self.judged((c, c.judged.factor, self.coarse_Cs(c)) for c in larger)
 
     def _folds(self, candidate: Candidate, n_columns: int) -> list[MappedFold]:
         return [folded.with_columns(n_columns) for folded in candidate.folds]
 
-    def _best_width(self, scale: str, family: Family) -> Candidate:
+    def _best_widths(self, pairs: Iterable[tuple[str, Family]]) -> list[Candidate]:
+        """Return the best width and C of each pair of a scale and a kernel.
+
+        Where the best width is an end of those that were tried, others follow.
+        """
+        blanks = [self._unweighted(scale, family) for scale, family in pairs]
+        widths = [self.factors(blank.family, _FACTORS) for blank in blanks]
+        tried: list[list[Candidate]] = [[] for _ in blanks]
+        for _ in range(1 + _MOST_OUTWARDS):
+            jobs = [
+                (blank, factor, self.options.Cs)
+                for blank, factors in zip(blanks, widths, strict=True)
+                for factor in factors
+            ]
+            done = iter(self.judged(jobs))
+            for some, factors in zip(tried, widths, strict=True):
+                some += itertools.islice(done, len(factors))
+            widths = [_outwards(some) for some in tried]
+        return [best_of(some) for some in tried]
+
+    def _unweighted(self, scale: str, family: Family) -> Candidate:
+        """Return a candidate without a metric, not yet judged."""
         row_map = self.maps[scale]
         folds = [fold.mapped(row_map, _FIRST_COLUMNS) for fold in self.folds]
-        blank = Candidate(family, scale, "identity", 0.0, (), None, folds)  # type: ignore[arg-type]
-        Cs = self.options.Cs
-        factors = self.factors(family, _FACTORS)
-        best = best_of(self.judged((blank, f, Cs) for f in factors))
-        for _ in range(_MOST_OUTWARDS):
-            ends = (factors[0], factors[-1])
-            if len(factors) == 1 or best.judged.factor not in ends:
-                break
-            by = factors[1] / factors[0]
-            at_low = best.judged.factor == ends[0]
-            factors = [ends[0] / by, *factors] if at_low else [*factors, ends[1] * by]
-            new = factors[0] if at_low else factors[-1]
-            best = best_of([best, *self.judged([(blank, new, Cs)])])
-        return best
+        return Candidate(family, scale, "identity", 0.0, (), None, folds)  # type: ignore[arg-type]
 
     # ---- 2. and 3. step and decide ---------------------------------------------------
 
@@ -214,17 +221,18 @@ class MetricSearch:
         Returns the best of every kernel, with a metric if one pays.
         """
         firsts = sorted(firsts, key=lambda c: c.judged.loss)
-        start, tried = firsts[0], []
-        for first in firsts:
-            tried += self._steps(first)
-            if all(self.pays(start, c) for c in tried):
-                break
+        start, *others = firsts
+        tried = self._steps([start])
+        if not all(self.pays(start, c) for c in tried):
+            tried += self._steps(others)
         ahead = _first_of_each_path(self._other_widths(tried))[:_PATHS]
         for _ in range(1, self.options.max_steps):
-            pairs = [(c, self._steps(c, c.kind, c.power)) for c in ahead]
-            nexts = [(c, best_of(self._other_widths(new))) for c, new in pairs if new]
             tried += ahead
-            ahead = [best for c, best in nexts if _falls(best, c)]
+            before = {_path_name(c): c for c in ahead}
+            new = self._other_widths(self._steps(ahead, onwards=True))
+            ahead = [
+                c for c in _first_of_each_path(new) if _falls(c, before[_path_name(c)])
+            ]
         tried += ahead
         if tried and self.pays(best_of(tried), start):
             firsts = tried
@@ -236,29 +244,34 @@ class MetricSearch:
         return gains(new.judged, old.judged, self.judging_weight, errors)
 
     def _steps(
-        self, last: Candidate, kind: str | None = None, power: float | None = None
+        self, lasts: Sequence[Candidate], *, onwards: bool = False
     ) -> list[Candidate]:
-        """Return what one more step from a candidate gives, for each kind and power."""
-        kinds = self._kinds(last.family) if kind is None else [kind]
-        powers = self.options.powers if power is None else [power]
-        if self.options.max_steps < 1 or not kinds:
+        """Return what one more step from each candidate gives.
+
+        With each kind and power of a metric or, ``onwards`` on a path, with its own.
+        """
+        if self.options.max_steps < 1:
             return []
-        factor, C = last.judged.factor, last.judged.C
-        products = self._products(last, kinds)
-        path, base = (*last.path, (factor, C)), self.maps[last.scale].weights
-        blanks = []
-        for kind in kinds:
-            for p in powers:
-                weights = [composed_weights(base, M, p) for M in products[kind]]
-                folds = [
-                    fold.mapped(folded.row_map.weighed(w), COLUMNS)
-                    for fold, folded, w in zip(
-                        self.folds, last.folds, weights, strict=True
-                    )
-                ]
-                blanks.append(last._replace(kind=kind, power=p, path=path, folds=folds))
-        Cs = self.coarse_Cs(last)
-        return self.judged((blank, factor, Cs) for blank in blanks)
+        step = functools.partial(self._step, onwards=onwards)
+        new = list(itertools.chain(*self._in_threads(step, lasts)))
+        return self.judged((c, c.judged.factor, self.coarse_Cs(c)) for c in new)
+
+    def _step(self, last: Candidate, onwards: bool) -> list[Candidate]:
+        """Return a candidate after one more step, with the loss that it had before."""
+        kinds = [last.kind] if onwards else self._kinds(last.family)
+        powers = [last.power] if onwards else self.options.powers
+        products = self._products(last, kinds) if kinds else {}
+        path = (*last.path, (last.judged.factor, last.judged.C))
+        base = self.maps[last.scale].weights
+        found = []
+        for kind, power in itertools.product(kinds, powers):
+            weights = [composed_weights(base, M, power) for M in products[kind]]
+            folds = [
+                fold.mapped(folded.row_map.weighed(w), COLUMNS)
+                for fold, folded, w in zip(self.folds, last.folds, weights, strict=True)
+            ]
+            found.append(last._replace(kind=kind, power=power, path=path, folds=folds))
+        return found
 
     def _other_widths(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the best candidates, and these with a wider and a narrower kernel."""
@@ -296,11 +309,25 @@ class MetricSearch:
         )
 
 
+def _outwards(tried: Sequence[Candidate]) -> list[float]:
+    """Return the next width, if the best is an end of those that were tried."""
+    factors = sorted(c.judged.factor for c in tried)
+    best = best_of(tried).judged.factor
+    if len(factors) == 1 or best not in (factors[0], factors[-1]):
+        return []
+    by = factors[1] / factors[0]
+    return [best / by if best == factors[0] else best * by]
+
+
+def _path_name(candidate: Candidate) -> tuple[str, str, float]:
+    return candidate.family.kernel.name, candidate.kind, candidate.power
+
+
 def _first_of_each_path(tried: Sequence[Candidate]) -> list[Candidate]:
     """Return the best width of every kernel, kind and power, the best first."""
     found: dict[tuple, Candidate] = {}
     for c in sorted(tried, key=lambda c: c.judged.loss):
-        found.setdefault((c.family.kernel.name, c.kind, c.power), c)
+        found.setdefault(_path_name(c), c)
     return list(found.values())
 
 
