@@ -24,6 +24,7 @@ from kaucus.backend import one_blas_thread
 from kaucus.kernels import Kernel, RowMap
 from kaucus.machines._folds import make_fold
 from kaucus.machines._gradients import composed_weights, gradient_product
+from kaucus.machines._main_effects import screening_product
 from kaucus.machines._metric_refine import refine
 from kaucus.machines._metric_search import Candidate, MetricOptions, MetricSearch
 from kaucus.machines._problem import Problem
@@ -128,17 +129,11 @@ def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
     most = int(search.budget / 2 / 8 / (4 * d + 4 * _LAST_COLUMNS))
     some = search.rng.permutation(problem.present())[: max(min(n_rows, most), 20)]
     rows, Y, weight, *_ = make_fold(problem, search.Y, some, some[:0])
-    for factor, C in best.path:
-        Z = row_map(rows)
-        columns = Z[: min(_LAST_COLUMNS, Z.shape[0]), :]
-        kernel = family.at(family.unit(Z), factor)
-        coef = solve_on_representatives(
-            kernel, Z, Y, columns, C=C, sample_weight=weight
-        ).dual_coef
-        M = gradient_product(
-            *(kernel, Z, columns, coef, weight, row_map, best.kind),
-            workers=search.n_threads,
-        )
+    for step in best.path:
+        if step is None:
+            M = screening_product(rows, Y, weight, base)
+        else:
+            M = _product(search, best, row_map, (rows, Y, weight), step)
         row_map = base.weighed(composed_weights(base.weights, M, best.power))
     judged = best.judged
     kernel = family.at(family.unit(row_map(rows)), judged.factor)
@@ -151,6 +146,23 @@ def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
         best.kind,
         best.power,
         len(best.path),
+    )
+
+
+def _product(
+    search: MetricSearch, best: Candidate, row_map: RowMap, data, step
+) -> np.ndarray:
+    """Return M of the fit before a step, whose width and C the step tells."""
+    (rows, Y, weight), (factor, C), family = data, step, best.family
+    Z = row_map(rows)
+    columns = Z[: min(_LAST_COLUMNS, Z.shape[0]), :]
+    kernel = family.at(family.unit(Z), factor)
+    coef = solve_on_representatives(
+        kernel, Z, Y, columns, C=C, sample_weight=weight
+    ).dual_coef
+    return gradient_product(
+        *(kernel, Z, columns, coef, weight, row_map, best.kind),
+        workers=search.n_threads,
     )
 
 

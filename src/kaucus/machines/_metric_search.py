@@ -19,6 +19,7 @@ from kaucus.machines._folds import (
     make_folds,
 )
 from kaucus.machines._gradients import composed_weights, gradient_product
+from kaucus.machines._main_effects import screening_product
 from kaucus.machines._problem import Problem
 from kaucus.machines._scale import scale_maps
 from kaucus.machines._targets import of_rows
@@ -35,6 +36,8 @@ _FEW_CS = 7
 # Paths that are followed after the first step. With two, both may be of one kernel: a
 # smooth target lost its Gaussian.
 _PATHS = 3
+# With so many columns, what each explains alone is tried as the first step too.
+_MANY_COLUMNS = 50
 # Each works on kernel columns of its own.
 _MOST_THREADS = 8
 
@@ -65,8 +68,9 @@ class Candidate(NamedTuple):
     scale: str
     kind: str
     power: float
-    path: tuple[tuple[float, float], ...]
-    """Width and C of the fit before each step."""
+    path: tuple[tuple[float, float] | None, ...]
+    """Width and C of the fit before each step; None: a step without a fit, by what
+    each column explains alone."""
     judged: Judged
     folds: list[MappedFold]
 
@@ -222,7 +226,7 @@ class MetricSearch:
         """
         firsts = sorted(firsts, key=lambda c: c.judged.loss)
         start, *others = firsts
-        tried = self._steps([start])
+        tried = [*self._steps([start]), *self._screened(start)]
         if not all(self.pays(start, c) for c in tried):
             tried += self._steps(others)
         ahead = _first_of_each_path(self._other_widths(tried))[:_PATHS]
@@ -262,16 +266,38 @@ class MetricSearch:
         powers = [last.power] if onwards else self.options.powers
         products = self._products(last, kinds) if kinds else {}
         path = (*last.path, (last.judged.factor, last.judged.C))
-        base = self.maps[last.scale].weights
-        found = []
-        for kind, power in itertools.product(kinds, powers):
-            weights = [composed_weights(base, M, power) for M in products[kind]]
-            folds = [
-                fold.mapped(folded.row_map.weighed(w), COLUMNS)
-                for fold, folded, w in zip(self.folds, last.folds, weights, strict=True)
-            ]
-            found.append(last._replace(kind=kind, power=power, path=path, folds=folds))
-        return found
+        return [
+            self._weighed(last, kind, power, products[kind])._replace(path=path)
+            for kind, power in itertools.product(kinds, powers)
+        ]
+
+    def _screened(self, start: Candidate) -> list[Candidate]:
+        """Return a first step that weighs each column by what it explains alone."""
+        enough = self.problem.rows.shape[1] >= _MANY_COLUMNS
+        possible = "diagonal" in self.options.kinds and self.options.max_steps > 0
+        if not (enough and possible):
+            return []
+        scale = self.maps[start.scale]
+        products = [
+            screening_product(fold.rows, fold.Y, fold.weight, scale)
+            for fold in self.folds
+        ]
+        new = [
+            self._weighed(start, "diagonal", power, products)._replace(path=(None,))
+            for power in self.options.powers
+        ]
+        return self.judged((c, c.judged.factor, self.coarse_Cs(c)) for c in new)
+
+    def _weighed(
+        self, last: Candidate, kind: str, power: float, products: list[np.ndarray]
+    ) -> Candidate:
+        """Return a candidate in a metric, with the loss that it had before."""
+        base = self.maps[last.scale]
+        maps = [
+            base.weighed(composed_weights(base.weights, M, power)) for M in products
+        ]
+        folds = [f.mapped(m, COLUMNS) for f, m in zip(self.folds, maps, strict=True)]
+        return last._replace(kind=kind, power=power, folds=folds)
 
     def _other_widths(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the best candidates, and these with a wider and a narrower kernel."""
