@@ -230,12 +230,6 @@ def _by_contender(
     return Table(title, (*heads, *every), rows)
 
 
-def _seconds_and_error(record: dict | None) -> str:
-    if record is None:
-        return "–"
-    return f"{format_seconds(record['fit_seconds'])}, {record['error']:.2f}"
-
-
 def _done(content: Content, section: str) -> list[dict]:
     return [r for r in content.get(section, []) if "skipped" not in r]
 

@@ -2,7 +2,8 @@
 
     1  scale    columns as they are, or on a common scale: which is better?
     2  step     fit f on few kernel columns; M = mean of Σ_j ∇f_j ∇f_jᵀ over the rows
-                (the average gradient outer product); map the rows by M^(p/2); again
+                (the average gradient outer product); map the rows by M^(p/2); again.
+                Of many columns, also M of what each explains alone (``_main_effects``)
     3  decide   whether a step, its kind (full or diagonal M) and power p pay, by rows
                 that neither fit nor metric has seen (``_metric_search``)
     4  refine   kernel, width and C, by the same rows, with as many columns as there are
