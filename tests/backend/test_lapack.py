@@ -46,7 +46,7 @@ def _add_gram(A: np.ndarray) -> None:
     [
         (lambda A: _lapack.factor_in_place(A, lower=True), 2500),
         (lambda A: _lapack.decompose_in_place(A, lower=True), 900),
-        (_add_gram, 1200),
+        (_add_gram, 1800),
     ],
     ids=["factor", "decompose", "add_gram"],
 )
