@@ -340,3 +340,23 @@ def test_fits_in_threads_are_noted_as_fits_in_turn(one_direction, monkeypatch):
         assert (alone.results[key] == beside.results[key]).all()
     assert_close(alone.results["score"], beside.results["score"], rtol=1e-9)
     assert_close(alone.row_map.weights, beside.row_map.weights, rtol=1e-7, atol=1e-12)
+
+
+def test_no_more_fits_at_a_time_than_the_budget_holds(one_direction, monkeypatch):
+    X, y = one_direction
+    monkeypatch.setattr(_metric_search, "n_workers", lambda _: 4)
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), "1GiB")
+    (first, *_) = search.best_scale()
+    used = []
+
+    def map_blocks(function, jobs, *, workers, abandon):
+        used.append(workers)
+        return map(function, jobs)
+
+    monkeypatch.setattr(_metric_search, "map_blocks", map_blocks)
+    fold = first.folds[0]
+    one_fit = 8 * _metric_search.COPIES * fold.rows.shape[0] * fold.columns.shape[0]
+    for n_fits in (0.5, 2, 100):
+        search.budget = n_fits * one_fit
+        search.judged([(first, 1.0, [1.0])] * 5)
+    assert used == [1, 2, 4]

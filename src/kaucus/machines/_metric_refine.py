@@ -12,6 +12,7 @@ import numpy as np
 from kaucus.machines._folds import Fold, make_fold
 from kaucus.machines._metric_search import (
     COLUMNS,
+    COPIES,
     Candidate,
     MetricSearch,
     best_of,
@@ -114,7 +115,7 @@ def _with_more_columns(
     All rows that learn as columns, where these are few and one fold or several judge;
     else some columns of many rows, the same for every candidate.
     """
-    fit = int((search.budget / 8 / 6) ** 0.5)
+    fit = int((search.budget / 8 / COPIES) ** 0.5)
     one_split = len(search.folds) == 1 and search.options.cv is None
     if search.problem.n <= 2 * _ROWS or not one_split:
         n = search.folds[0].rows.shape[0]

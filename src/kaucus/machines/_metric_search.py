@@ -38,8 +38,8 @@ _FEW_CS = 7
 _PATHS = 3
 # With so many columns, what each explains alone is tried as the first step too.
 _MANY_COLUMNS = 50
-# Each works on kernel columns of its own.
-_MOST_THREADS = 8
+# Fits beside each other, and arrays as large as its kernel columns that a fit has.
+_MOST_THREADS, COPIES = 8, 6
 
 
 class MetricOptions(NamedTuple):
@@ -103,14 +103,19 @@ class MetricSearch:
         A job is a candidate, a factor of gamma, and the values of C.
         """
         jobs = list(jobs)
-        done = self._in_threads(self._judge, jobs)
+        largest = max((_entries(candidate) for candidate, *_ in jobs), default=1)
+        fit = int(self.budget / 8 / COPIES / largest)
+        done = self._in_threads(self._judge, jobs, most=max(fit, 1))
         for (_, _, Cs), candidate in zip(jobs, done, strict=True):
             self.note(candidate, Cs)
         return done
 
-    def _in_threads(self, function: Callable, jobs: Iterable) -> list:
-        """Return ``function(job)`` of every job."""
-        return list(map_blocks(function, jobs, workers=self.n_threads, abandon=True))
+    def _in_threads(
+        self, function: Callable, jobs: Iterable, most: int = _MOST_THREADS
+    ) -> list:
+        """Return ``function(job)`` of every job, at most so many at a time."""
+        workers = min(self.n_threads, most)
+        return list(map_blocks(function, jobs, workers=workers, abandon=True))
 
     def _judge(self, job: tuple[Candidate, float, Sequence[float]]) -> Candidate:
         """Fit a kernel in every fold, and return it with the C of least loss."""
@@ -343,6 +348,11 @@ def _outwards(tried: Sequence[Candidate]) -> list[float]:
         return []
     by = factors[1] / factors[0]
     return [best / by if best == factors[0] else best * by]
+
+
+def _entries(candidate: Candidate) -> int:
+    """Return the number of kernel values of a fit."""
+    return max(fold.rows.shape[0] * fold.columns.shape[0] for fold in candidate.folds)
 
 
 def _path_name(candidate: Candidate) -> tuple[str, str, float]:
