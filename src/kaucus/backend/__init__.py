@@ -79,6 +79,7 @@ from kaucus.backend._namespace import (
     dtype_name,
     epsilon,
     exp,
+    get_entries,
     is_cupy,
     is_numpy,
     is_sparse,

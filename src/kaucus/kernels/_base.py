@@ -8,6 +8,7 @@ here.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from kaucus.backend import (
@@ -19,7 +20,9 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     is_torch,
+    mirror_upper,
     n_workers,
+    one_blas_thread,
     product_into,
     sqrt,
 )
@@ -35,6 +38,7 @@ from kaucus.kernels._tiles import (
     RowPairs,
     StreamedPairs,
     bytes_for_tiles,
+    fits_into,
 )
 
 
@@ -82,11 +86,23 @@ class Kernel(ABC):
             In the library, device and precision of ``X``.
         """
         pairs = self.pairs(X, Y)
+        tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, X))
+        if isinstance(pairs, PreparedPairs) and fits_into(pairs.shape, tile):
+            return self._one_tile(pairs, symmetric=Y is None)
         xp = array_namespace(X)
         out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
-        tile = pairs.tile_shape(bytes_for_tiles(out))
         pairs.fill(out, tile, self.tile_into, symmetric=Y is None)
         return out
+
+    def _one_tile(self, pairs: PreparedPairs, *, symmetric: bool) -> Array:
+        """Return a matrix that is small enough for one tile: no copies, no threads."""
+        X = pairs.rows.values
+        alone = one_blas_thread() if self.n_workers(X) > 1 else nullcontext()
+        with alone:  # as in threads: the result does not depend on their number
+            K = self.tile(pairs.rows, pairs.columns)
+        if symmetric:
+            mirror_upper(K)
+        return K
 
     @staticmethod
     def distances(X: Array) -> Array:

@@ -109,7 +109,7 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
     def write(tile: Array, x: Any, y: Any) -> None:
         tile[:, :] = _distances(kernel, x, y)
 
-    shape_of_tile = pairs.tile_shape(bytes_for_tiles(D))
+    shape_of_tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, D))
     pairs.fill(D, shape_of_tile, write, symmetric=Y is None)
     cells = [getattr(rows, "cells", None) for rows in (pairs.rows, pairs.columns)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])

@@ -18,9 +18,9 @@ from kaucus.backend import (
     HostRows,
     array_namespace,
     as_like,
-    for_each_block,
     is_sparse,
     itemsize,
+    map_blocks,
     mirror_upper,
     on_gpu,
     resolve_budget,
@@ -93,8 +93,10 @@ class PreparedPairs:
             if symmetric:
                 _mirror(out, block)
 
+        blocks = tiles_of(self.shape, tile, symmetric)
         workers = self._kernel.n_workers(self._like)
-        for_each_block(fill, tiles_of(self.shape, tile, symmetric), workers=workers)
+        for _ in map_blocks(fill, blocks, workers=workers):
+            pass
 
     def part(self, rows=None, columns=None) -> "PreparedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
@@ -172,12 +174,16 @@ def copied_bytes(rows: Any) -> int:
     return itemsize(values) * values.shape[0] * values.shape[1]
 
 
-def bytes_for_tiles(out: Array) -> int:
+def bytes_for_tiles(shape: tuple[int, int], like: Array) -> int:
     """Return the bytes for tiles at work: on the host, no more than the matrix has."""
-    free = resolve_budget(None, out)
-    if on_gpu(out):
-        return free
-    return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
+    if on_gpu(like):
+        return resolve_budget(None, like)
+    return max(itemsize(like) * shape[0] * shape[1], _LEAST_FOR_TILES)
+
+
+def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
+    """Tell whether one tile, as :func:`tiles_of` cuts them, is the whole matrix."""
+    return shape[0] <= tile[0] and shape[1] <= tile[1]
 
 
 def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:

@@ -23,6 +23,7 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
+    get_entries,
     is_torch,
     map_blocks,
     mirror_lower,
@@ -89,20 +90,10 @@ def theta_block(
     E[0, 1:] = u
     E[1:, 0] = take_rows(u, index)
     i = xp.arange(len(rows), dtype=index.dtype, device=device_of(E)) + 1
-    on_diagonal = _entries(E, i, index + 1)
+    on_diagonal = get_entries(E, i, index + 1)
     set_entries(E, i, index + 1, on_diagonal + 1 / C)
     zero = xp.zeros(1, dtype=index.dtype, device=device_of(E))
     return Block(xp.concat([zero, index + 1]), E)
-
-
-def _entries(E: Array, i: Array, j: Array) -> Array:
-    """Return E[i, j], (m,)."""
-    xp = array_namespace(E)
-    width = E.shape[1]
-    try:
-        return E[i, j]
-    except IndexError:  # a library that has the standard and nothing more
-        return take_rows(xp.reshape(E, (-1,)), i * width + j)
 
 
 def _chunks(E: Array, n_bytes: int) -> list[slice]:
