@@ -240,7 +240,7 @@ def _torch_module(device: str):
 
 def dtype_name(x: Array) -> str:
     """Return the dtype's name as the standard spells it, for example ``float32``."""
-    name = _numpy_name if is_numpy(x) else str
+    name = _numpy_name if isinstance(x, np.ndarray) else str
     return name(x.dtype).rsplit(".", maxsplit=1)[-1]
 
 
