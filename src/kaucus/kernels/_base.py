@@ -19,7 +19,6 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     is_sparse,
-    is_torch,
     mirror_upper,
     n_workers,
     one_blas_thread,
@@ -71,6 +70,10 @@ class Kernel(ABC):
     of_length: ClassVar[bool] = False
     """Whether gamma is an inverse length, as in exp(−γ‖x − y‖), not its square."""
 
+    tile_into: ClassVar[Any] = None
+    """A method ``(out, X, Y)`` that writes a block into a tensor, for kernels that can
+    do so without a copy."""
+
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Return the kernel matrix of the rows of ``X`` and ``Y``.
 
@@ -91,7 +94,7 @@ class Kernel(ABC):
             return self._one_tile(pairs, symmetric=Y is None)
         xp = array_namespace(X)
         out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
-        pairs.fill(out, tile, self.tile_into, symmetric=Y is None)
+        pairs.fill(out, tile, symmetric=Y is None)
         return out
 
     def _one_tile(self, pairs: PreparedPairs, *, symmetric: bool) -> Array:
@@ -138,10 +141,6 @@ class Kernel(ABC):
     def tile(self, X: Rows, Y: Rows) -> Array:
         """Return one block of the kernel matrix, in memory of its own."""
 
-    def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
-        """Write one block of the kernel matrix where it belongs."""
-        out[:, :] = self.tile(X, Y)
-
     @abstractmethod
     def diag(self, X: Array) -> Array:
         """Return k(x, x) for each row, (n,), without the matrix."""
@@ -183,10 +182,7 @@ class InnerProductKernel(Kernel):
         return self.of_inner_products(inner_products(X.values, Y.values))
 
     def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
-        if not is_torch(out):  # a tile of its own stays in the processor's cache
-            super().tile_into(out, X, Y)
-            return
-        # A GPU is bound by the bytes that it moves: one copy less.
+        """Write one block of the kernel matrix into a tensor."""
         K = self.of_inner_products(product_into(out, X.values, Y.values))
         if K is not out:
             out[:, :] = K

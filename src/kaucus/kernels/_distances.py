@@ -157,7 +157,8 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
     y_norms = astype(Y.squared_norms, dtype)[None, :]
     D = _fast_form(X.values, Y.values, x_norms, y_norms)
 
-    i, j = _entries_that_lost_digits(D, x_norms, y_norms)
+    share = product_epsilon(D) ** 0.5
+    i, j = _entries_that_lost_digits(D, share, x_norms, y_norms)
     if dtype == "float32" and i.shape[0] > _MANY * D.shape[0] * D.shape[1]:
         wide = squared_distances(_in_float64(X), _in_float64(Y))
         return astype(wide, dtype)
@@ -185,9 +186,9 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
     return left @ right.T
 
 
-def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
+def _entries_that_lost_digits(D: Array, share: float, x_norms: Array, y_norms: Array):
+    """Return where ‖x − y‖² ≤ share (‖x‖² + ‖y‖²): row and column numbers."""
     xp = array_namespace(D)
-    share = product_epsilon(D) ** 0.5
     # One pass for the rows that have such entries, by a bound that is not exact, then
     # theirs by it, and the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))

@@ -19,6 +19,7 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     is_sparse,
+    is_torch,
     itemsize,
     map_blocks,
     mirror_upper,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 Tile = tuple[slice, slice]
 """Rows and columns of a tile."""
 
-Write = Callable[[Array, Any, Any], None]
-"""``write(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
+Compute = Callable[[Any, Any], Array]
+"""``compute(x_rows, y_rows)`` returns a tile, of rows ready for ``kernel.tile``."""
 
 # What a tile takes for each of its rows and columns, in rows: two being copied, two
 # cast, shifted, and with norms added for the product.
@@ -81,15 +82,27 @@ class PreparedPairs:
         """Yield the rows and the columns of each tile."""
         return ((self.rows.block(i), self.columns.block(j)) for i, j in tiles)
 
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
-        """Write the tiles of a matrix, in threads.
+    def fill(
+        self,
+        out: Array,
+        tile: tuple[int, int],
+        compute: Compute | None = None,
+        *,
+        symmetric: bool = False,
+    ) -> None:
+        """Write the tiles of a matrix, in threads: those of the kernel, or as told.
 
         Of a symmetric matrix one half is written so, and copied to the other.
         """
+        in_place = compute is None and _writes_in_place(self._kernel, out)
+        compute = self._kernel.tile if compute is None else compute
 
         def fill(block: Tile) -> None:
-            rows, columns = block
-            write(out[block], self.rows.block(rows), self.columns.block(columns))
+            rows, columns = self.rows.block(block[0]), self.columns.block(block[1])
+            if in_place:
+                self._kernel.tile_into(out[block], rows, columns)
+            else:
+                out[block] = compute(rows, columns)
             if symmetric:
                 _mirror(out, block)
 
@@ -143,11 +156,17 @@ class StreamedPairs:
             assert isinstance(pairs, PreparedPairs)  # of blocks that are there
             yield pairs.rows, pairs.columns
 
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
+    def fill(
+        self, out: Array, tile: tuple[int, int], *, symmetric: bool = False
+    ) -> None:
         """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
         blocks = tiles_of(self.shape, tile, symmetric)
+        in_place = _writes_in_place(self._kernel, out)
         for block, pair in zip(blocks, self.iterate(blocks), strict=True):
-            write(out[block], *pair)
+            if in_place:
+                self._kernel.tile_into(out[block], *pair)
+            else:
+                out[block] = self._kernel.tile(*pair)
             if symmetric:
                 _mirror(out, block)
 
@@ -159,6 +178,15 @@ class StreamedPairs:
 
 
 RowPairs = PreparedPairs | StreamedPairs
+
+
+def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
+    """Tell whether tiles are written where they belong, without a copy.
+
+    Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
+    bound by the bytes that it moves.
+    """
+    return is_torch(out) and kernel.tile_into is not None
 
 
 def _taken(rows: Any, numbers: np.ndarray) -> Any:

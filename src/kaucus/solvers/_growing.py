@@ -315,7 +315,7 @@ def _repeats(kernel: Kernel, points: Array, Z: Array) -> np.ndarray:
     norms, others = (to_numpy(kernel.diag(rows))[:, None] for rows in (points, Z))
     among, beside = to_numpy(kernel(points)), to_numpy(kernel(points, Z))
     repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
-    return repeats | _near(beside, norms, others).any(axis=1)
+    return np.logical_or(repeats, _near(beside, norms, others).any(axis=1))
 
 
 def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
