@@ -143,7 +143,7 @@ def test_map_blocks_can_be_left_early(workers):
     before = blas_threads()
     results = map_blocks(abs, range(100), workers=workers)
     assert next(results) == 0
-    results.close()
+    del results
     assert blas_threads() == before
 
 

@@ -14,6 +14,7 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     epsilon,
+    get_entries,
     is_numpy,
     is_sparse,
     is_tensor,
@@ -21,6 +22,7 @@ from kaucus.backend import (
     itemsize,
     label_array,
     place_of,
+    set_entries,
     take_rows,
     tensor_near,
     to_device,
@@ -232,3 +234,14 @@ def test_a_place_is_found_again():
     again = tensor_near(VALUES, place_of(x))
     assert again.device == x.device
     assert np.array_equal(to_numpy(again), VALUES)
+
+
+def test_entries_are_read_and_written_where_they_are(xp):
+    i, j = np.array([2, 0, 2]), np.array([1, 0, 0])
+    X = array(xp, VALUES)
+    at = array(xp, i), array(xp, j)
+    assert same_bits(get_entries(X, *at), VALUES[i, j])
+    set_entries(X, *at, array(xp, [7.0, 8.0, 9.0]))
+    expected = VALUES.copy()
+    expected[i, j] = [7.0, 8.0, 9.0]
+    assert same_bits(X, expected)

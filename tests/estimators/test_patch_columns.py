@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
 from kaucus.kernels import KeepingPatchKernel
-from kaucus.machines import _picture_columns, one_vs_rest_targets
+from kaucus.machines import _pictures, one_vs_rest_targets
 from kaucus.preprocessing import PatchDictionary
 
 FIXED = {
@@ -33,8 +33,8 @@ def digits():
 @pytest.fixture
 def few_columns(monkeypatch):
     """The budget has room for the columns of few pictures."""
-    monkeypatch.setattr(_picture_columns, "columns_can_be_kept", lambda *_: False)
-    monkeypatch.setattr(_picture_columns, "rows_of_kept_columns", lambda *_: 150)
+    monkeypatch.setattr(_pictures, "columns_can_be_kept", lambda *_: False)
+    monkeypatch.setattr(_pictures, "rows_of_kept_columns", lambda *_: 150)
 
 
 @pytest.mark.parametrize("kind", [PatchKernelClassifier, PatchKernelRegressor])
@@ -79,13 +79,13 @@ def test_with_few_columns_all_rows_are_fitted_once(digits, few_columns, monkeypa
     """The features of a picture that is not looked at are made in one pass."""
     X, y, *_ = digits
     X, calls = X.copy(), []
-    plain = _picture_columns.solve_with_hard_rows
+    plain = _pictures.solve_with_hard_rows
 
     def counted(kernel, rows, *args, **options):
         calls.append(rows.shape[0])
         return plain(kernel, rows, *args, **options)
 
-    monkeypatch.setattr(_picture_columns, "solve_with_hard_rows", counted)
+    monkeypatch.setattr(_pictures, "solve_with_hard_rows", counted)
     PatchKernelClassifier(**FIXED, n_representatives=60).fit(X, y)
     assert calls == [220, 400]  # three for each representative, and the unseen
 
@@ -109,7 +109,7 @@ def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
     digits, few_columns, monkeypatch, n_rows
 ):
     X, y, X_test, y_test = digits
-    plain = _picture_columns.solve_with_hard_rows
+    plain = _pictures.solve_with_hard_rows
 
     def short_of_memory(kernel, rows, *args, **options):
         if rows.shape[0] == 400:
@@ -132,7 +132,7 @@ def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
         def __getattr__(self, name):
             return getattr(self.kernel, name)
 
-    monkeypatch.setattr(_picture_columns, "solve_with_hard_rows", short_of_memory)
+    monkeypatch.setattr(_pictures, "solve_with_hard_rows", short_of_memory)
     model = PatchKernelClassifier(**FIXED, n_representatives=60)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model.fit(X, y)

@@ -125,3 +125,10 @@ def test_equals_the_kernel_it_wraps(X):
 def test_claims_nothing():
     assert not CallableKernel(dot).positive_semidefinite
     assert not CallableKernel(dot).thread_safe
+
+
+def test_a_matrix_that_the_function_keeps_is_not_handed_out(X):
+    kept = X @ X.T
+    K = CallableKernel(lambda A, B: kept)(X)
+    K[:] = 0.0
+    assert_close(kept, X @ X.T)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaucus.backend import NotPositiveDefiniteError, dtype_name, to_numpy
+from kaucus.solvers._loo_search import decompose_ls_svm, solve_at
 from kaucus.solvers._ls_svm import solve_ls_svm
-from kaucus.solvers._path import decompose_ls_svm, solve_at
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights

@@ -11,8 +11,8 @@ from kaucus.solvers import RANDOMIZED
 from kaucus.solvers._block_descent import acceleration, block_inverse
 from kaucus.solvers._projections import invert_gram
 from kaucus.solvers._scaling import scale_targets
-from kaucus.solvers._systems import Setting
-from kaucus.solvers._theta import (
+from kaucus.solvers._systems import (
+    Setting,
     block_gram,
     bordered,
     draw_block,

@@ -14,7 +14,7 @@ from kaucus.solvers import (
     search_by_leave_one_out,
     softmax,
 )
-from kaucus.solvers._path import decompose_ls_svm, solve_at
+from kaucus.solvers._loo_search import decompose_ls_svm, solve_at
 from kaucus.solvers._scores import Score
 from tests.arrays import array
 

@@ -79,6 +79,7 @@ from kaucus.backend._namespace import (
     dtype_name,
     epsilon,
     exp,
+    get_entries,
     is_cupy,
     is_numpy,
     is_sparse,
@@ -112,7 +113,6 @@ from kaucus.backend._precision import (
     working_types,
 )
 from kaucus.backend._random import generator_from, random_normal, random_rows
-from kaucus.backend._ranks import values_of_rank
 from kaucus.backend._row_source import (
     FAN_IN,
     BatchRows,

@@ -187,7 +187,7 @@ def map_blocks(
     workers: int,
     abandon: bool = False,
 ) -> Iterator[Result]:
-    """Yield ``function(block)`` for each block, in order, computed in threads.
+    """Iterate over ``function(block)`` of each block, in order, computed in threads.
 
     At most ``workers + 1`` results exist at a time, so that slow consumers do not
     make finished blocks pile up. After an error or Ctrl-C no other block is begun, and
@@ -195,8 +195,16 @@ def map_blocks(
     by themselves, for long blocks that write into no memory of the caller's.
     """
     if workers <= 1:
-        yield from map(function, blocks)
-        return
+        return map(function, blocks)
+    return _map_in_threads(function, blocks, workers, abandon)
+
+
+def _map_in_threads(
+    function: Callable[[Block], Result],
+    blocks: Iterable[Block],
+    workers: int,
+    abandon: bool,
+) -> Iterator[Result]:
     pending: deque[Future] = deque()
     pool = ThreadPoolExecutor(workers)
     with one_blas_thread():

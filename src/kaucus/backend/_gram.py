@@ -13,6 +13,7 @@ added in float64, 5.26e-8 for four of 512 (which BLAS cuts in two by itself), 1.
 for sums of 8,192.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -181,8 +182,16 @@ def mirror_upper(H: Array) -> None:
     for start in range(0, H.shape[0], step):
         s = slice(start, min(start + step, H.shape[0]))
         H[s.stop :, s] = H[s, s.stop :].T
-        square = xp.triu(H[s, s])
-        H[s, s] = square + xp.triu(square, k=1).T
+        if is_numpy(H):
+            np.copyto(H[s, s], H[s, s].T, where=_below_diagonal(s.stop - start))
+        else:
+            square = xp.triu(H[s, s])
+            H[s, s] = square + xp.triu(square, k=1).T
+
+
+@functools.cache
+def _below_diagonal(n: int) -> np.ndarray:
+    return np.tri(n, k=-1, dtype=bool)
 
 
 def add_cross_gram(G: Array, A: Array, B: Array) -> Array:

@@ -5,6 +5,7 @@ the package array-api-compat. SciPy's sparse matrices count as NumPy: they are
 read with NumPy and every result made from them is a NumPy array.
 """
 
+import functools
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from kaucus.backend._row_source import RowSource
 Array = Any
 """An array of any library that follows the array API standard."""
 
+_NUMPY = array_api_compat.array_namespace(np.empty(0))
+
 
 def array_namespace(*arrays: Array) -> ModuleType:
     """Return the namespace that the given arrays share.
@@ -29,16 +32,19 @@ def array_namespace(*arrays: Array) -> ModuleType:
     TypeError
         If the arrays belong to different libraries.
     """
+    kinds = {type(a) for a in arrays}
+    if kinds == {np.ndarray}:  # nearly always, and asked thousands of times in a fit
+        return _NUMPY
     given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
     seen = [a.like if isinstance(a, HostRows | RowSource) else a for a in given]
     dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in seen]
     try:
         return array_api_compat.array_namespace(*dense)
     except TypeError as error:
-        kinds = ", ".join(sorted({type(a).__module__.split(".")[0] for a in dense}))
+        got = ", ".join(sorted({type(a).__module__.split(".")[0] for a in dense}))
         raise TypeError(
             f"Expected arrays of one library that follows the array API standard, "
-            f"got {kinds}; convert them to one library first."
+            f"got {got}; convert them to one library first."
         ) from error
 
 
@@ -57,6 +63,8 @@ def is_numpy(x: Array) -> bool:
 
 def is_torch(x: Array) -> bool:
     """Tell whether ``x`` is a torch tensor, without importing torch."""
+    if isinstance(x, np.ndarray):
+        return False
     return array_api_compat.is_torch_array(x.like if isinstance(x, HostRows) else x)
 
 
@@ -105,7 +113,7 @@ def torch_versions() -> Any:
 
 def is_sparse(x: Array) -> bool:
     """Tell whether ``x`` is a SciPy sparse matrix or array."""
-    return scipy.sparse.issparse(x)
+    return not isinstance(x, np.ndarray) and scipy.sparse.issparse(x)
 
 
 def to_numpy(x: Array) -> np.ndarray:
@@ -232,7 +240,11 @@ def _torch_module(device: str):
 
 def dtype_name(x: Array) -> str:
     """Return the dtype's name as the standard spells it, for example ``float32``."""
-    return str(x.dtype).rsplit(".", maxsplit=1)[-1]
+    name = _numpy_name if isinstance(x, np.ndarray) else str
+    return name(x.dtype).rsplit(".", maxsplit=1)[-1]
+
+
+_numpy_name = functools.cache(str)  # it takes NumPy microseconds
 
 
 def epsilon(x: Array) -> float:
@@ -269,13 +281,13 @@ def take_rows(X: Array, rows: Array) -> Array:
     axes; of a vector, its rows are its entries. Rows of the host come to their device,
     those of a source to this process.
     """
+    if is_numpy(X) or is_sparse(X):
+        return X[rows]  # numpy.take would first copy the whole of a view
     if isinstance(X, RowSource):
         return X.take(to_numpy(rows))
     if isinstance(X, HostRows):
         some = np.asarray(X.values[X.part(to_numpy(rows))])
         return X.of_block(as_like(some, X.like, dtype=dtype_name(X)))
-    if is_sparse(X) or is_numpy(X):
-        return X[rows]  # numpy.take would first copy the whole of a view
     rows = as_like(rows, X)
     if is_torch(X):  # the standard's way looks for negative numbers: four more launches
         return X.index_select(0, rows)
@@ -320,6 +332,15 @@ def set_columns(X: Array, columns: Array, values: Array) -> None:
     except IndexError:  # a library that has the standard and nothing more
         for k in range(columns.shape[0]):
             X[:, int(columns[k])] = values[:, k]
+
+
+def get_entries(X: Array, i: Array, j: Array) -> Array:
+    """Return the entries ``(i, j)`` of ``X``, (m,)."""
+    try:
+        return X[i, j]
+    except IndexError:  # a library that has the standard and nothing more
+        xp = array_namespace(X)
+        return xp.take(xp.reshape(X, (-1,)), i * X.shape[1] + j)
 
 
 def set_entries(X: Array, i: Array, j: Array, values: Array) -> None:

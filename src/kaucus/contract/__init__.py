@@ -6,8 +6,6 @@ whole model behind, or none.
 
 from kaucus.contract._array_input import HostAccuracy, HostR2, on_host, validate_data
 from kaucus.contract._batches import FitsBatches
-from kaucus.contract._exports import ExportsONNX
-from kaucus.contract._fitted_arrays import FollowsX, fitted_arrays
-from kaucus.contract._optional import MissingPackageError, require
+from kaucus.contract._fitted_arrays import FollowsX, fitted_arrays, rowwise
+from kaucus.contract._optional import ExportsONNX, MissingPackageError, require
 from kaucus.contract._partitions import is_dask
-from kaucus.contract._rowwise import rowwise

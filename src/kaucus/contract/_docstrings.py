@@ -1,4 +1,4 @@
-"""Docstrings of estimators: what several have in common is written once.
+"""Docstrings of estimators, each part written once, and links to their reference.
 
 Who checks a parameter, or stores an attribute, describes it: a base class or a mixin.
 An estimator's own docstring has what is its own, and is completed when the class is
@@ -7,6 +7,7 @@ made, with the defaults of its signature. So ``help`` and the reference show all
 
 import inspect
 import re
+import sys
 
 # A title with a line of dashes below it, and all that follows up to the next one.
 _SECTION = r"(?P<head>^{title}\n-+\n)(?P<body>.*?)(?=^[A-Z][^\n]*\n-+\n|\Z)"
@@ -60,3 +61,27 @@ def _replaced(doc: str, title: str, entries: list[str]) -> str:
     """Return a docstring with these entries in a section, where it has the section."""
     body = "\n".join(entries) + "\n\n"
     return _section(title).sub(lambda found: found["head"] + body, doc)
+
+
+# ---- links to the reference ----------------------------------------------------------
+
+
+SITE = "https://kaucus.github.io/kaucus"
+
+
+class LinksToDocs:
+    """Mixin: scikit-learn's HTML picture of an estimator links to our reference."""
+
+    _doc_link_module = "kaucus"
+    _doc_link_template = SITE + "/{version}/reference/{module}.{name}.html"
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Return the public name of the class, which is not where it is written.
+
+        Each minor version of the site has a folder of its own, such as ``0.1``.
+        """
+        package, folder = type(self).__module__.split(".")[:2]
+        module = package if folder == "estimators" else f"{package}.{folder}"
+        # The package itself is above all layers, and is imported when this runs.
+        version = ".".join(sys.modules[package].__version__.split(".")[:2])
+        return {"version": version, "module": module, "name": type(self).__name__}

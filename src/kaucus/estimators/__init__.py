@@ -1,7 +1,11 @@
 """The scikit-learn classes: validate, call the core, store."""
 
-from kaucus.estimators._cell_kernels import cell_kernels, sees_labels
-from kaucus.estimators._cell_svcs import ClusterRBFSVC, LocalSVC
+from kaucus.estimators._cell_svcs import (
+    ClusterRBFSVC,
+    LocalSVC,
+    cell_kernels,
+    sees_labels,
+)
 from kaucus.estimators._kernel_kmeans import KernelKMeans
 from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
 from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor

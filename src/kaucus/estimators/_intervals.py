@@ -1,9 +1,10 @@
-"""Prediction intervals and standard deviations of regressors."""
+"""Predictions of regressors: values, standard deviations, intervals."""
 
 import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from kaucus.backend import array_namespace, as_like, astype, dtype_name, to_numpy
-from kaucus.contract import rowwise
+from kaucus.contract import HostR2, rowwise
 from kaucus.estimators._left_out import (
     KnowsLeftOut,
     check_calibrated,
@@ -12,8 +13,8 @@ from kaucus.estimators._left_out import (
     refuse_dask,
 )
 from kaucus.estimators._parameters import BOOLEAN, one_of
-from kaucus.estimators._predictions import RegressorPredictions
 from kaucus.estimators._ranges import check_results
+from kaucus.estimators._validation import numeric_targets
 from kaucus.solvers import (
     check_enough_rows,
     left_out_intervals,
@@ -21,6 +22,40 @@ from kaucus.solvers import (
 )
 
 INTERVAL_METHODS = ("plus", "naive", "minmax", "split")
+
+
+class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
+    """From decision values to predictions of one or several outputs."""
+
+    @rowwise
+    def predict(self, X):
+        """Return f(x).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With ``kernel="precomputed"``: k(X, X_fit), (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        values = check_results(self._decision_values(X))
+        return values[:, 0] if self._single_output else values
+
+    def _validate_outputs(self, X, y, *, reset: bool = True):
+        """Return ``X`` and the outputs as columns, (n, t)."""
+        X, y = self._validate(
+            X,
+            y,
+            reset=reset,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2 if reset else 1,
+        )
+        if reset:
+            self._single_output = y.ndim == 1
+        return X, numeric_targets(y)
 
 
 class IntervalPredictions(KnowsLeftOut, RegressorPredictions):

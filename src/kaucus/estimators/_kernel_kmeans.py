@@ -19,10 +19,10 @@ from kaucus.backend import (
 from kaucus.contract import ExportsONNX, FitsBatches, FollowsX, is_dask
 from kaucus.estimators._clusters import (
     INITS,
+    FeatureMeansMixin,
     check_rows,
     report_kernel_kmeans,
 )
-from kaucus.estimators._feature_means import FeatureMeansMixin
 from kaucus.estimators._kernel_input import KernelInputMixin
 from kaucus.estimators._parameters import (
     NOT_NEGATIVE,

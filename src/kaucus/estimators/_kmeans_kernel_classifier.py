@@ -8,7 +8,7 @@ import numpy as np
 from kaucus.backend import as_like, label_array, take_rows, to_numpy
 from kaucus.estimators._kmeans_kernel_base import SIZE_WORDS, RepresentativesBase
 from kaucus.estimators._parameters import count, instance_of, one_of
-from kaucus.estimators._sets import SetPredictions
+from kaucus.estimators._predictions import SetPredictions
 from kaucus.estimators._validation import (
     check_known_labels,
     check_one_label_type,

@@ -6,7 +6,7 @@ from kaucus.backend import to_numpy
 from kaucus.contract import on_host
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._blockwise import BlockwiseFit, validation_pair
-from kaucus.estimators._sets import SetPredictions
+from kaucus.estimators._predictions import SetPredictions
 from kaucus.estimators._validation import (
     check_weights,
     weights_with_classes,

@@ -8,7 +8,7 @@ import numpy as np
 from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._sets import SetPredictions
+from kaucus.estimators._predictions import SetPredictions
 from kaucus.estimators._validation import check_weights, weights_with_classes
 from kaucus.machines import (
     ClassTargets,

@@ -52,8 +52,7 @@ from kaucus.kernels import (
     regularisation_text,
     regularise_covariances,
 )
-from kaucus.machines import gradient_covariances
-from kaucus.representatives import COVARIANCES, cell_covariances
+from kaucus.machines import COVARIANCES, cell_covariances, gradient_covariances
 
 # Learned from the labels: in place of a covariance, the inverse of a cell's metric.
 GRADIENT = "gradient"

@@ -3,8 +3,9 @@
 import numpy as np
 
 from kaucus.backend import to_numpy
+from kaucus.estimators._intervals import RegressorPredictions
 from kaucus.estimators._patch_kernel_base import PatchKernelBase, with_weight
-from kaucus.estimators._predictions import ClassifierPredictions, RegressorPredictions
+from kaucus.estimators._predictions import ClassifierPredictions
 from kaucus.estimators._validation import check_weights, weights_with_classes
 from kaucus.machines import (
     ClassTargets,

@@ -8,6 +8,7 @@ here.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from kaucus.backend import (
@@ -18,8 +19,9 @@ from kaucus.backend import (
     device_of,
     dtype_name,
     is_sparse,
-    is_torch,
+    mirror_upper,
     n_workers,
+    one_blas_thread,
     product_into,
     sqrt,
 )
@@ -35,6 +37,7 @@ from kaucus.kernels._tiles import (
     RowPairs,
     StreamedPairs,
     bytes_for_tiles,
+    fits_into,
 )
 
 
@@ -67,6 +70,10 @@ class Kernel(ABC):
     of_length: ClassVar[bool] = False
     """Whether gamma is an inverse length, as in exp(−γ‖x − y‖), not its square."""
 
+    tile_into: ClassVar[Any] = None
+    """A method ``(out, X, Y)`` that writes a block into a tensor, for kernels that can
+    do so without a copy."""
+
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Return the kernel matrix of the rows of ``X`` and ``Y``.
 
@@ -82,11 +89,23 @@ class Kernel(ABC):
             In the library, device and precision of ``X``.
         """
         pairs = self.pairs(X, Y)
+        tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, X))
+        if isinstance(pairs, PreparedPairs) and fits_into(pairs.shape, tile):
+            return self._one_tile(pairs, symmetric=Y is None)
         xp = array_namespace(X)
         out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
-        tile = pairs.tile_shape(bytes_for_tiles(out))
-        pairs.fill(out, tile, self.tile_into, symmetric=Y is None)
+        pairs.fill(out, tile, symmetric=Y is None)
         return out
+
+    def _one_tile(self, pairs: PreparedPairs, *, symmetric: bool) -> Array:
+        """Return a matrix that is small enough for one tile: no copies, no threads."""
+        X = pairs.rows.values
+        alone = one_blas_thread() if self.n_workers(X) > 1 else nullcontext()
+        with alone:  # as in threads: the result does not depend on their number
+            K = self.tile(pairs.rows, pairs.columns)
+        if symmetric:
+            mirror_upper(K)
+        return K
 
     @staticmethod
     def distances(X: Array) -> Array:
@@ -121,10 +140,6 @@ class Kernel(ABC):
     @abstractmethod
     def tile(self, X: Rows, Y: Rows) -> Array:
         """Return one block of the kernel matrix, in memory of its own."""
-
-    def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
-        """Write one block of the kernel matrix where it belongs."""
-        out[:, :] = self.tile(X, Y)
 
     @abstractmethod
     def diag(self, X: Array) -> Array:
@@ -167,10 +182,7 @@ class InnerProductKernel(Kernel):
         return self.of_inner_products(inner_products(X.values, Y.values))
 
     def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
-        if not is_torch(out):  # a tile of its own stays in the processor's cache
-            super().tile_into(out, X, Y)
-            return
-        # A GPU is bound by the bytes that it moves: one copy less.
+        """Write one block of the kernel matrix into a tensor."""
         K = self.of_inner_products(product_into(out, X.values, Y.values))
         if K is not out:
             out[:, :] = K

@@ -28,6 +28,7 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
+    get_entries,
     is_numpy,
     is_sparse,
     product,
@@ -126,18 +127,17 @@ def inner_products(X: Array, Y: Array) -> Array:
     array of shape (n, m)
         Dense, in memory of its own.
     """
-    if _both_dense_enough(X, Y):
+    if not (is_sparse(X) or is_sparse(Y)):
+        return product(X, Y)
+    if _dense_enough(X) and _dense_enough(Y):
         return product(dense(X), dense(Y))
     G = X @ Y.T
     return G.toarray() if is_sparse(G) else np.asarray(G)
 
 
-def _both_dense_enough(X: Array, Y: Array) -> bool:
-    return min(_density(X), _density(Y)) >= _DENSE_ENOUGH
-
-
-def _density(X: Array) -> float:
-    return X.nnz / max(X.shape[0] * X.shape[1], 1) if is_sparse(X) else 1.0
+def _dense_enough(X: Array) -> bool:
+    """Tell whether a block is dense, or a CSR block with many entries."""
+    return not is_sparse(X) or X.nnz >= _DENSE_ENOUGH * X.shape[0] * X.shape[1]
 
 
 def dense(X: Array) -> Array:
@@ -157,7 +157,8 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
     y_norms = astype(Y.squared_norms, dtype)[None, :]
     D = _fast_form(X.values, Y.values, x_norms, y_norms)
 
-    i, j = _entries_that_lost_digits(D, x_norms, y_norms)
+    share = product_epsilon(D) ** 0.5
+    i, j = _entries_that_lost_digits(D, share, x_norms, y_norms)
     if dtype == "float32" and i.shape[0] > _MANY * D.shape[0] * D.shape[1]:
         wide = squared_distances(_in_float64(X), _in_float64(Y))
         return astype(wide, dtype)
@@ -172,7 +173,7 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
     With few features as one product, [x, ‖x‖², 1] [−2y, 1, ‖y‖²]ᵀ: passes over the
     result would take longer than the product itself.
     """
-    if X.shape[1] > _FEW_FEATURES or not _both_dense_enough(X, Y):
+    if X.shape[1] > _FEW_FEATURES or not (_dense_enough(X) and _dense_enough(Y)):
         D = inner_products(X, Y)
         D *= -2
         D += x_norms
@@ -185,9 +186,9 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
     return left @ right.T
 
 
-def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
+def _entries_that_lost_digits(D: Array, share: float, x_norms: Array, y_norms: Array):
+    """Return where ‖x − y‖² ≤ share (‖x‖² + ‖y‖²): row and column numbers."""
     xp = array_namespace(D)
-    share = product_epsilon(D) ** 0.5
     # One pass for the rows that have such entries, by a bound that is not exact, then
     # theirs by it, and the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))
@@ -196,7 +197,7 @@ def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
         return rows, rows
     i, j = xp.nonzero(take_rows(D, rows) <= take_rows(bound, rows))
     i = take_rows(rows, i)
-    entries = _get_entries(D, i, j)
+    entries = get_entries(D, i, j)
     norms = take_rows(x_norms[:, 0], i) + take_rows(y_norms[0, :], j)
     (keep,) = xp.nonzero(entries <= share * norms)
     return take_rows(i, keep), take_rows(j, keep)
@@ -205,11 +206,6 @@ def _entries_that_lost_digits(D: Array, x_norms: Array, y_norms: Array):
 def _in_float64(rows: Rows) -> Rows:
     given = None if rows.given is None else astype(rows.given, "float64")
     return Rows(astype(rows.values, "float64"), rows.squared_norms, given)
-
-
-def _get_entries(D: Array, i: Array, j: Array) -> Array:
-    xp = array_namespace(D)
-    return take_rows(xp.reshape(D, (-1,)), i * D.shape[1] + j)
 
 
 def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:

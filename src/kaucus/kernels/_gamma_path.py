@@ -5,6 +5,7 @@ matrix into another by a logarithm (Czarnecki & Tabor, Sec. 4); where the first 
 underflowed to zero nothing can be converted, so here the distances themselves are kept.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -105,12 +106,9 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
     like = pairs.rows.values
     xp = array_namespace(like)
     D = xp.empty(pairs.shape, dtype=like.dtype, device=device_of(like))
-
-    def write(tile: Array, x: Any, y: Any) -> None:
-        tile[:, :] = _distances(kernel, x, y)
-
-    shape_of_tile = pairs.tile_shape(bytes_for_tiles(D))
-    pairs.fill(D, shape_of_tile, write, symmetric=Y is None)
+    tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, D))
+    compute = functools.partial(_distances, kernel)
+    pairs.fill(D, tile, compute, symmetric=Y is None)
     cells = [getattr(rows, "cells", None) for rows in (pairs.rows, pairs.columns)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])
 

@@ -77,7 +77,8 @@ class CallableKernel(Kernel):
                 f"The kernel {_name(self.function)} returned NaN or infinity; "
                 "every entry must be finite. Scale the data or change the kernel."
             )
-        return astype(K, dtype_name(X))
+        # A copy: what the user's function returns may be the user's.
+        return xp.asarray(K, dtype=getattr(xp, dtype_name(X)), copy=True)
 
 
 def _name(function: Callable) -> str:

@@ -251,9 +251,6 @@ class MappedKernel(Kernel):
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self.kernel.tile(X, Y)
 
-    def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
-        self.kernel.tile_into(out, X, Y)
-
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(self.row_map(X))
 

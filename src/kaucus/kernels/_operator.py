@@ -380,7 +380,7 @@ class KernelOperator:
         """Write K[rows, :] into ``out``, tile by tile."""
         for s in self._row_chunks(len(rows)):
             pairs = self._pairs.part(rows[s])
-            pairs.fill(out[s, :], self._tile, self.kernel.tile_into)
+            pairs.fill(out[s, :], self._tile)
 
     def _row_chunks(self, n: int) -> list[slice]:
         """Return slices of rows of X that are copied together: a few tiles at least."""

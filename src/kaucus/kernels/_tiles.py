@@ -18,9 +18,10 @@ from kaucus.backend import (
     HostRows,
     array_namespace,
     as_like,
-    for_each_block,
     is_sparse,
+    is_torch,
     itemsize,
+    map_blocks,
     mirror_upper,
     on_gpu,
     resolve_budget,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 Tile = tuple[slice, slice]
 """Rows and columns of a tile."""
 
-Write = Callable[[Array, Any, Any], None]
-"""``write(tile, x_rows, y_rows)``, with both sets of rows ready for ``kernel.tile``."""
+Compute = Callable[[Any, Any], Array]
+"""``compute(x_rows, y_rows)`` returns a tile, of rows ready for ``kernel.tile``."""
 
 # What a tile takes for each of its rows and columns, in rows: two being copied, two
 # cast, shifted, and with norms added for the product.
@@ -81,20 +82,34 @@ class PreparedPairs:
         """Yield the rows and the columns of each tile."""
         return ((self.rows.block(i), self.columns.block(j)) for i, j in tiles)
 
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
-        """Write the tiles of a matrix, in threads.
+    def fill(
+        self,
+        out: Array,
+        tile: tuple[int, int],
+        compute: Compute | None = None,
+        *,
+        symmetric: bool = False,
+    ) -> None:
+        """Write the tiles of a matrix, in threads: those of the kernel, or as told.
 
         Of a symmetric matrix one half is written so, and copied to the other.
         """
+        in_place = compute is None and _writes_in_place(self._kernel, out)
+        compute = self._kernel.tile if compute is None else compute
 
         def fill(block: Tile) -> None:
-            rows, columns = block
-            write(out[block], self.rows.block(rows), self.columns.block(columns))
+            rows, columns = self.rows.block(block[0]), self.columns.block(block[1])
+            if in_place:
+                self._kernel.tile_into(out[block], rows, columns)
+            else:
+                out[block] = compute(rows, columns)
             if symmetric:
                 _mirror(out, block)
 
+        blocks = tiles_of(self.shape, tile, symmetric)
         workers = self._kernel.n_workers(self._like)
-        for_each_block(fill, tiles_of(self.shape, tile, symmetric), workers=workers)
+        for _ in map_blocks(fill, blocks, workers=workers):
+            pass
 
     def part(self, rows=None, columns=None) -> "PreparedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
@@ -141,11 +156,17 @@ class StreamedPairs:
             assert isinstance(pairs, PreparedPairs)  # of blocks that are there
             yield pairs.rows, pairs.columns
 
-    def fill(self, out: Array, tile, write: Write, *, symmetric: bool = False) -> None:
+    def fill(
+        self, out: Array, tile: tuple[int, int], *, symmetric: bool = False
+    ) -> None:
         """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
         blocks = tiles_of(self.shape, tile, symmetric)
+        in_place = _writes_in_place(self._kernel, out)
         for block, pair in zip(blocks, self.iterate(blocks), strict=True):
-            write(out[block], *pair)
+            if in_place:
+                self._kernel.tile_into(out[block], *pair)
+            else:
+                out[block] = self._kernel.tile(*pair)
             if symmetric:
                 _mirror(out, block)
 
@@ -157,6 +178,15 @@ class StreamedPairs:
 
 
 RowPairs = PreparedPairs | StreamedPairs
+
+
+def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
+    """Tell whether tiles are written where they belong, without a copy.
+
+    Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
+    bound by the bytes that it moves.
+    """
+    return is_torch(out) and kernel.tile_into is not None
 
 
 def _taken(rows: Any, numbers: np.ndarray) -> Any:
@@ -172,12 +202,16 @@ def copied_bytes(rows: Any) -> int:
     return itemsize(values) * values.shape[0] * values.shape[1]
 
 
-def bytes_for_tiles(out: Array) -> int:
+def bytes_for_tiles(shape: tuple[int, int], like: Array) -> int:
     """Return the bytes for tiles at work: on the host, no more than the matrix has."""
-    free = resolve_budget(None, out)
-    if on_gpu(out):
-        return free
-    return min(free, max(itemsize(out) * out.shape[0] * out.shape[1], _LEAST_FOR_TILES))
+    if on_gpu(like):
+        return resolve_budget(None, like)
+    return max(itemsize(like) * shape[0] * shape[1], _LEAST_FOR_TILES)
+
+
+def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
+    """Tell whether one tile, as :func:`tiles_of` cuts them, is the whole matrix."""
+    return shape[0] <= tile[0] and shape[1] <= tile[1]
 
 
 def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:

@@ -3,7 +3,11 @@
 Knows rows, classes and numbers; not estimators, their parameters or their warnings.
 """
 
-from kaucus.machines._cell_metrics import gradient_covariances
+from kaucus.machines._cell_metrics import (
+    COVARIANCES,
+    cell_covariances,
+    gradient_covariances,
+)
 from kaucus.machines._folds import Family
 from kaucus.machines._metric import (
     FoundMetric,
@@ -36,38 +40,3 @@ from kaucus.machines._tuning import (
     search_table,
     warn_at_edge,
 )
-
-__all__ = [
-    "ALTERNATIVES",
-    "AUTO_KERNELS",
-    "CS",
-    "GAMMA_FACTORS",
-    "SIZES",
-    "USUAL_JITTER",
-    "ClassTargets",
-    "Family",
-    "FoundMetric",
-    "MetricOptions",
-    "Model",
-    "NumberTargets",
-    "PICTURE_CS",
-    "PICTURE_GAMMAS",
-    "PartialFit",
-    "PictureModel",
-    "PicturePlan",
-    "Plan",
-    "Problem",
-    "all_classes",
-    "enough_rows",
-    "fit_represented",
-    "gradient_covariances",
-    "left_out_shares",
-    "of_rows",
-    "one_vs_rest_targets",
-    "only_scaled",
-    "search_metric",
-    "fit_pictures",
-    "picture_decision_values",
-    "search_table",
-    "warn_at_edge",
-]

@@ -13,6 +13,7 @@ Steps 3 to 5 are :func:`~kaucus.solvers.solve_with_hard_rows`. Everything here i
 function of its arguments; what is told to the user is in the model's ``info``.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -113,8 +114,12 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Tuning, rng) -> Model:
     held = _hold_out(problem, growth, rng)
     chosen = _choose(problem, plan, groups, growth, held, rng)
     fit = _Fit(problem, plan, tuning, rng)
+    targets = fit.targets_of_points(chosen, groups)
     with errors_at(tuning.C), products_in(plan.precision):
-        model = fit.coefficients(chosen, groups, growth, held)
+        if targets is None:
+            model = fit.least_squares(chosen, groups, growth, held)
+        else:
+            model = fit_representatives(fit, chosen, targets)
         return calibrated(model, problem, plan, rng)
 
 
@@ -167,50 +172,42 @@ class _Fit(NamedTuple):
     tuning: Tuning
     rng: np.random.Generator
 
-    def coefficients(self, chosen: Representatives, groups, growth, held) -> Model:
-        """Fit the coefficients, adding representatives as the growth says."""
-        problem = self.problem
-        every_row = problem.weight is None and chosen.points.shape[0] == problem.n
-        if every_row:
+    def targets_of_points(self, chosen: Representatives, groups) -> Targets | None:
+        """Return targets of the representatives where they alone are fitted."""
+        problem, targets = self.problem, self.problem.targets
+        if problem.weight is None and chosen.points.shape[0] == problem.n:
             # Least squares of all rows on all rows are the LS-SVM of these, which costs
             # a quarter. Representatives come group by group.
-            values = problem.targets.values[np.argsort(groups, kind="stable")]
-            return fit_representatives(self, chosen, problem.targets.like(values))
-        if self.plan.fit_on == "representatives":
-            return fit_representatives(
-                self, chosen, problem.targets.like(chosen.labels)
-            )
-        part = first_fit = None
-        if self.plan.fit_on == "boundary" and not self.plan.streamed:
-            near = self.near_boundary(chosen, growth, held)
-            if near is not None and near.rough.info.interrupted:
-                return self.model(chosen, near.rough)._replace(fit_rows=near.rows)
-            if near is not None:
-                part, first_fit = np.union1d(near.rows, held), near.rough
-        return self.least_squares(chosen, groups, growth, held, part, first_fit)
+            return targets.like(targets.values[np.argsort(groups, kind="stable")])
+        alone = self.plan.fit_on == "representatives"
+        return targets.like(chosen.labels) if alone else None
 
     def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
         """Return a model without rows among its representatives."""
         return Model(*self.tuning, chosen, solution)
 
     def least_squares(
-        self, chosen: Representatives, groups, growth: Growth, held, part, first_fit
+        self, chosen: Representatives, groups, growth: Growth, held: np.ndarray
     ) -> Model:
         """Fit the columns of the representatives, and of rows added, to the rows.
 
-        To all, or to a ``part`` of them, whose numbers are given in ascending order.
+        To all, or to those near the boundary.
         """
         problem, weight = self.problem, self.problem.weight
+        near = self.near_boundary(chosen, growth, held)
+        if near is not None and near.rough.info.interrupted:
+            return self.model(chosen, near.rough)._replace(fit_rows=near.rows)
         tested = self.rows_to_leave_out(held)
-        inside, outside = tested, NO_ROWS
-        some, place = problem, lambda rows: rows
-        if part is not None:
-            some, place = problem.part(part), lambda rows: np.searchsorted(part, rows)
+        some, first_fit, part = problem, None, None
+        inside, outside, held_inside = tested, NO_ROWS, held
+        if near is not None:
+            part, first_fit = np.union1d(near.rows, held), near.rough
+            some, held_inside = problem.part(part), np.searchsorted(part, held)
             known = np.isin(tested, part)
-            inside, outside = tested[known], tested[~known]
+            inside, outside = np.searchsorted(part, tested[known]), tested[~known]
         found = self.in_enough_precision(
-            lambda points: self.grown_columns(
-                some, points, growth, place(held), place(inside), first_fit
+            functools.partial(
+                self.grown_columns, some, growth, held_inside, inside, first_fit
             ),
             chosen.points,
         )
@@ -225,7 +222,7 @@ class _Fit(NamedTuple):
         )
         if len(tested) == 0:
             return model
-        unseen = unseen_values(found.solution.loo_decision, problem, inside)
+        unseen = unseen_values(found.solution.loo_decision, some, inside)
         if len(outside):
             unseen = joined_unseen(
                 unseen, values_of(model, problem, outside, self.plan)
@@ -241,7 +238,7 @@ class _Fit(NamedTuple):
         return self.rng.permutation(np.flatnonzero(others))[:UNSEEN_ROWS]
 
     def grown_columns(
-        self, problem: Problem, points, growth: Growth, held, loo_rows, first_fit
+        self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
         rows, targets, weight, fit_weight, _ = problem
@@ -290,7 +287,9 @@ class _Fit(NamedTuple):
         return fit(astype(points, "float64"))
 
     def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
-        """Choose the rows near the boundary; None where there are not more of them."""
+        """Choose the rows near the boundary; None where all are to be fitted."""
+        if self.plan.fit_on != "boundary" or self.plan.streamed:
+            return None
         problem, (kernel, C, _) = self.problem, self.tuning
         first = chosen.points.shape[0]
         n_representatives = first + sum(growth.additions)

@@ -22,21 +22,3 @@ from kaucus.pictures._responses import (
     resolve_precision,
     responses_of,
 )
-
-__all__ = [
-    "PRECISIONS",
-    "FilterBank",
-    "PictureFeatures",
-    "PixelRange",
-    "cell_windows",
-    "draw_patches",
-    "feature_bytes",
-    "features_of",
-    "make_filters",
-    "mirrored_features",
-    "n_positions",
-    "pixel_range",
-    "resolve_precision",
-    "responses_of",
-    "with_mirrored",
-]

@@ -4,8 +4,6 @@ Seeding, k-means in the cosine and the euclidean geometry and in the feature spa
 kernel, landmarks, pivoted Cholesky factors; nothing is predicted here.
 """
 
-from kaucus.representatives._allocation import ALLOCATIONS, allocate
-from kaucus.representatives._covariances import COVARIANCES, cell_covariances
 from kaucus.representatives._feature_means import (
     distances_from_sums,
     labels_objective,
@@ -23,7 +21,11 @@ from kaucus.representatives._kernel_parts import (
     kernel_kmeans_of_parts,
     labels_of_parts,
 )
-from kaucus.representatives._landmarks import LANDMARKS, choose_landmarks
+from kaucus.representatives._landmarks import (
+    LANDMARKS,
+    choose_landmarks,
+    pivoted_factor,
+)
 from kaucus.representatives._lloyd import KMeansResult, kmeans
 from kaucus.representatives._parts import part_labels
 from kaucus.representatives._per_class import (
@@ -33,4 +35,3 @@ from kaucus.representatives._per_class import (
     speak_for,
     with_rows,
 )
-from kaucus.representatives._pivoted_cholesky import pivoted_factor

@@ -27,10 +27,10 @@ from kaucus.backend import (
     count_labels,
     dense_rows,
     device_of,
-    for_each_block,
     is_numpy,
     is_sparse,
     itemsize,
+    map_blocks,
     n_workers,
     on_gpu,
     product_into,
@@ -182,11 +182,12 @@ class Assigner:
 
         scratch = Scratch()
 
-        def assign_block(rows: slice) -> None:
-            scores = self._block_scores(rows, centers, moved, scratch)
-            best[rows], labels[rows] = best_one(scores)
+        def best_of(rows: slice) -> tuple[Array, Array]:
+            return best_one(self._block_scores(rows, centers, moved, scratch))
 
-        for_each_block(assign_block, self._blocks, workers=n_workers(self._X))
+        found = map_blocks(best_of, self._blocks, workers=n_workers(self._X))
+        for rows, pair in zip(self._blocks, found, strict=True):
+            best[rows], labels[rows] = pair
         return Assignment(labels, best)
 
     def _block_scores(

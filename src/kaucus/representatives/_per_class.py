@@ -166,7 +166,9 @@ def represent_classes(
             callback(n_done, len(jobs))
         return result
 
-    return _join(_map_classes(represent, len(jobs), workers, stop))
+    if workers > 1:
+        return _join(_in_threads(represent, len(jobs), workers, stop))
+    return _join([represent(c) for c in range(len(jobs))])
 
 
 def with_rows(
@@ -247,10 +249,8 @@ def _parallel_classes(jobs: list[_Job], workers: int) -> int:
     return min(workers, len(jobs)) if balanced else 1
 
 
-def _map_classes(function, n_classes: int, workers: int, stop: threading.Event):
+def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
     """Call a function on every class; an interrupt lets those begun end early."""
-    if workers <= 1:
-        return [function(c) for c in range(n_classes)]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             futures = [pool.submit(function, c) for c in range(n_classes)]

@@ -41,8 +41,16 @@ from kaucus.backend import (
 from kaucus.representatives import pivoted_factor
 from kaucus.solvers._cg import low_rank_inverse
 from kaucus.solvers._scaling import eliminate_intercept
-from kaucus.solvers._systems import State, StepResult, System, known_as, relative_norm
-from kaucus.solvers._theta import Block, h_product, transposed_product
+from kaucus.solvers._systems import (
+    Block,
+    State,
+    StepResult,
+    System,
+    h_product,
+    known_as,
+    relative_norm,
+    transposed_product,
+)
 
 # Up to so many rows a block is factored as it is.
 _EXACT_ROWS = 4096

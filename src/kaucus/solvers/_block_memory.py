@@ -22,8 +22,8 @@ _SMALL_BLOCK = 256
 _VECTORS = 12
 # J × J matrices of float64: the Gram matrix, its scaled copy, a factor, a corner.
 _SQUARES = 4
-# Pieces of a block in float64 at a time (see _theta), and for each thread the tiles of
-# the kernel and the buffers of BLAS.
+# Pieces of a block in float64 at a time (see _systems), and for each thread the tiles
+# of the kernel and the buffers of BLAS.
 _PIECES, _PIECES_OF_THREAD = 96 * 2**20, 32 * 2**20
 
 

@@ -27,7 +27,7 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels import Kernel
-from kaucus.solvers._equations import Columns, RowData, solve_equations
+from kaucus.solvers._equations import RowData, solve_equations
 from kaucus.solvers._grown_columns import (
     BlockPlan,
     GrownColumns,
@@ -169,96 +169,121 @@ def solve_with_hard_rows(
     plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=may_keep)
     progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
-        first = first_columns(data, Z, plan, progress(0))
+        grown, interrupted = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
-        growth = _Growth(data, C, plan, judge, first_fit, choices, progress)
-        return growth.run(*first, additions, loo_rows)
+        growth = _Growth(data, C, plan, judge, choices, progress, grown)
+        try:
+            for r, n_new in enumerate([] if interrupted else additions):
+                if not growth.add_round(r, n_new, first_fit if r == 0 else None):
+                    progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+        interrupted = growth.add_held_out() or interrupted
+        columns = growth.grown.columns
+        solution = solve_equations(data, columns, C, loo_rows, interrupted=interrupted)
+        return GrownSolution(solution, growth.taken, growth.choice, growth.scores)
 
 
-class _Growth(NamedTuple):
-    """What stays the same from round to round."""
+class _Growth:
+    """Columns that grow round by round; Ctrl-C leaves those of the last whole one."""
 
-    data: RowData
-    C: float
-    plan: BlockPlan
-    judge: Judge | None
-    first_fit: LSSVMSolution | None
-    choices: list[Hardness]
-    progress: Callable[[int], Callable[[int, int], object]]
+    def __init__(
+        self,
+        data: RowData,
+        C: float,
+        plan: BlockPlan,
+        judge: Judge | None,
+        choices: list[Hardness],
+        progress: Callable[[int], Callable[[int, int], object]],
+        grown: GrownColumns,
+    ) -> None:
+        self._data, self._C, self._plan, self._judge = data, C, plan, judge
+        self._choices, self._progress = choices, progress
+        self.grown, self.taken = grown, np.empty(0, dtype=np.int64)
+        self.choice, self.scores = 0, []
+        self._before = grown.columns.Z.shape[0], 0
 
-    def run(self, grown, interrupted, additions, loo_rows) -> GrownSolution:
-        """Add the hardest rows, round by round, and solve."""
-        taken, scores, choice = np.empty(0, dtype=np.int64), [], 0
-        before = (grown.columns.Z.shape[0], 0)
-        for r, n_new in enumerate(additions):
-            if interrupted:
-                break
-            try:
-                given = self.first_fit if r == 0 else None
-                fit = self._fit(grown) if given is None else given
-                if self.judge is not None:
-                    judged = fit if given is None else self._fit(grown)
-                    scores.append(self._score(grown, judged))
-                    if not _gains(scores, self.judge.least_gain):
-                        if scores[-1] < scores[-2]:  # smaller is better and quicker
-                            m, n_taken = before
-                            columns = grown.columns.leading(m)
-                            grown, taken = GrownColumns(columns, []), taken[:n_taken]
-                        break
-                known = [choice] if r else list(range(len(self.choices)))
-                found = [self._round(grown, fit, taken, n_new, r, c) for c in known]
-                trials = [trial for trial in found if trial is not None]
-                if len(trials) < len(known):
-                    break  # no rows left
-                best = 0
-                if len(trials) > 1:
-                    best = np.argmax([self._score(g, self._fit(g)) for g, _ in trials])
-                before = (grown.columns.Z.shape[0], len(taken))
-                choice, (grown, taken) = known[best], trials[best]
-            except KeyboardInterrupt:
-                interrupted = True
-        if len(taken) < sum(additions) and not interrupted:
-            n = self.data.X.shape[0]
-            self.progress(len(additions))(n, n)  # done before its time
-        columns = grown.columns
-        interrupted = self._add_held_out(columns) or interrupted
-        solution = solve_equations(
-            self.data, columns, self.C, loo_rows, interrupted=interrupted
-        )
-        return GrownSolution(solution, taken, choice, scores)
+    def add_round(self, r: int, n_new: int, given: LSSVMSolution | None) -> bool:
+        """Add the hardest rows by the fit so far, or a given one, if that will help.
+
+        Returns
+        -------
+        bool
+            False where no rows were added: there are none left, or the judge has seen
+            no gain in the last round.
+        """
+        fit = self._fit(self.grown) if given is None else given
+        if self._judge is not None:
+            judged = fit if given is None else self._fit(self.grown)
+            self.scores.append(self._score(self.grown, judged))
+            if not _gains(self.scores, self._judge.least_gain):
+                if self.scores[-1] < self.scores[-2]:  # smaller is better and quicker
+                    self._take_back()
+                return False
+        known = [self.choice] if r else list(range(len(self._choices)))
+        found = [self._hardest(fit, self._choices[c], n_new) for c in known]
+        if not all(len(rows) for rows in found):
+            return False
+        data, plan, tell = self._data, self._plan, self._progress(r + 1)
+        points = [_as_points(data.X, rows, self.grown.columns.Z) for rows in found]
+        trials = [more_columns(data, self.grown, Z, plan, tell) for Z in points]
+        best = 0
+        if len(trials) > 1:
+            best = int(np.argmax([self._score(t, self._fit(t)) for t in trials]))
+        self._before = self.grown.columns.Z.shape[0], len(self.taken)
+        self.choice, self.grown = known[best], trials[best]
+        self.taken = np.concatenate([self.taken, found[best]])
+        return True
+
+    def _take_back(self) -> None:
+        """Return to the columns before the last round."""
+        m, n_taken = self._before
+        self.grown = GrownColumns(self.grown.columns.leading(m), [])
+        self.taken = self.taken[:n_taken]
 
     def _fit(self, grown: GrownColumns) -> LSSVMSolution:
         # Equations are used up.
         columns = grown.columns._replace(equations=grown.columns.equations.copy())
-        return solve_equations(self.data, columns, self.C, None, interrupted=False)
+        return solve_equations(self._data, columns, self._C, None, interrupted=False)
 
-    def _round(self, grown, fit, taken, n_new, r: int, choice: int):
-        """Return the columns with the hardest rows added, and all rows added so far."""
-        hardness = self.choices[choice]
-        rows = _hardest(self.data, grown, fit, self.plan, hardness, taken, n_new)
-        if len(rows) == 0:
-            return None
-        Z = _as_points(self.data.X, rows, grown.columns.Z)
-        tell = self.progress(r + 1)
-        grown = more_columns(self.data, grown, Z, self.plan, tell)
-        return grown, np.concatenate([taken, rows])
+    def _hardest(
+        self, fit: LSSVMSolution, hardness: Hardness, n_new: int
+    ) -> np.ndarray:
+        """Return the numbers of at most ``n_new`` rows, the hardest first."""
+        data, grown = self._data, self.grown
+        hard = np.concatenate(
+            [
+                to_numpy(hardness(values, astype(data.Y[rows, :], "float64")))
+                for rows, values in decision_values(data, grown, fit, self._plan)
+            ]
+        )
+        if data.sample_weight is not None:
+            hard[to_numpy(data.sample_weight) == 0] = -np.inf
+        hard[self.taken] = -np.inf
+        order = np.argsort(-hard, kind="stable")[: int(np.ceil(_CANDIDATES * n_new))]
+        order = order[np.isfinite(hard[order])]
+        if len(order) == 0:
+            return order
+        points = _as_points(data.X, order, grown.columns.Z)
+        return order[~_repeats(data.kernel, points, grown.columns.Z)][:n_new]
 
     def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
-        assert self.judge is not None, "several choices need a judge"
-        X, Z = self.judge.X, grown.columns.Z
+        assert self._judge is not None, "several choices need a judge"
+        X, Z = self._judge.X, grown.columns.Z
         parts = []
-        for rows in row_blocks(X.shape[0], 1, self.plan.height):
-            K = self.data.kernel(astype(X[rows, :], dtype_name(Z)), Z)
+        for rows in row_blocks(X.shape[0], 1, self._plan.height):
+            K = self._data.kernel(astype(X[rows, :], dtype_name(Z)), Z)
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
-        return self.judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
+        return self._judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
-    def _add_held_out(self, columns: Columns) -> bool:
+    def add_held_out(self) -> bool:
         """Add the rows held out to the equations; tell whether that was cut short."""
-        if self.judge is None:
+        if self._judge is None:
             return False
-        held = RowData(self.data.kernel, *self.judge[:3], None)
-        blocks = list(row_blocks(held.X.shape[0], 1, self.plan.height))
-        Z, _, shift, equations = columns
+        held = RowData(self._data.kernel, *self._judge[:3], None)
+        blocks = list(row_blocks(held.X.shape[0], 1, self._plan.height))
+        Z, _, shift, equations = self.grown.columns
         return sum_equations(held, Z, shift, blocks, None, equations)[1]
 
 
@@ -285,37 +310,12 @@ def _progress(numbers: Sequence[int], callback):
     return of_round
 
 
-def _hardest(
-    data: RowData,
-    grown: GrownColumns,
-    fit: LSSVMSolution,
-    plan: BlockPlan,
-    hardness: Hardness,
-    taken: np.ndarray,
-    n_new: int,
-) -> np.ndarray:
-    """Return the numbers of at most ``n_new`` of the hardest rows, hardest first."""
-    hard = np.concatenate(
-        [
-            to_numpy(hardness(values, astype(data.Y[rows, :], "float64")))
-            for rows, values in decision_values(data, grown, fit, plan)
-        ]
-    )
-    if data.sample_weight is not None:
-        hard[to_numpy(data.sample_weight) == 0] = -np.inf
-    hard[taken] = -np.inf
-    order = np.argsort(-hard, kind="stable")[: int(np.ceil(_CANDIDATES * n_new))]
-    order = order[np.isfinite(hard[order])]
-    if len(order) == 0:
-        return order
-    kernel, Z = data.kernel, grown.columns.Z
-    points = _as_points(data.X, order, Z)
-    norms = to_numpy(kernel.diag(points))[:, None]
+def _repeats(kernel: Kernel, points: Array, Z: Array) -> np.ndarray:
+    """Tell which points repeat a point before them, or a representative."""
+    norms, others = (to_numpy(kernel.diag(rows))[:, None] for rows in (points, Z))
     among, beside = to_numpy(kernel(points)), to_numpy(kernel(points, Z))
-    # Which repeat a row before them, or a representative.
     repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
-    repeats |= _near(beside, norms, to_numpy(kernel.diag(Z))[:, None]).any(axis=1)
-    return order[~repeats][:n_new]
+    return np.logical_or(repeats, _near(beside, norms, others).any(axis=1))
 
 
 def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:

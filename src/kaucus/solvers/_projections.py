@@ -1,6 +1,6 @@
 """Solvers by the pseudo-inverse of a block of rows: those of Andrecut (2016).
 
-Rows Θ_s = E of the system (``_theta``) are inverted through their Gram matrix,
+Rows Θ_s = E of the system (``_systems``) are inverted through their Gram matrix,
 
     E† = Eᵀ (E Eᵀ)⁻¹                                    (Andrecut 2016, eq. 40).
 
@@ -28,8 +28,17 @@ from kaucus.backend import (
     epsilon,
     take_rows,
 )
-from kaucus.solvers._systems import State, StepResult, System, known_as, relative_norm
-from kaucus.solvers._theta import Block, block_gram, block_product, transposed_product
+from kaucus.solvers._systems import (
+    Block,
+    State,
+    StepResult,
+    System,
+    block_gram,
+    block_product,
+    known_as,
+    relative_norm,
+    transposed_product,
+)
 
 
 @known_as("nystrom")

@@ -25,8 +25,7 @@ from kaucus.solvers._checkpoint import fingerprint
 from kaucus.solvers._result import LSSVMSolution, Watch, history_of
 from kaucus.solvers._run import Rules, Run, run_blocks
 from kaucus.solvers._scaling import scale_problems
-from kaucus.solvers._systems import RANDOMIZED, Setting, Start
-from kaucus.solvers._theta import block_product
+from kaucus.solvers._systems import RANDOMIZED, Setting, Start, block_product
 
 
 class RandomizedResult(NamedTuple):

@@ -23,8 +23,14 @@ from kaucus.solvers._checkpoint import (
     save_checkpoint,
 )
 from kaucus.solvers._result import Recorder, SolveInfo, Watch
-from kaucus.solvers._systems import Setting, State, StepResult, System
-from kaucus.solvers._theta import draw_block, theta_block
+from kaucus.solvers._systems import (
+    Setting,
+    State,
+    StepResult,
+    System,
+    draw_block,
+    theta_block,
+)
 
 # Steps between two checkpoints.
 _CHECKPOINT_STEPS = 5

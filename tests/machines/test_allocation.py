@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.representatives import ALLOCATIONS, allocate
+from kaucus.machines._sizes import ALLOCATIONS, allocate
 
 SIZES = st.lists(st.integers(0, 500), min_size=1, max_size=8)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.arrays import array, assert_close
 
-from kaucus.representatives import _covariances as module
-from kaucus.representatives import cell_covariances
+from kaucus.machines import _cell_metrics as module
+from kaucus.machines import cell_covariances
+from tests.arrays import array, assert_close
 
 
 @pytest.fixture
