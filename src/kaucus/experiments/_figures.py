@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from kaucus.contract import require
+from kaucus.evaluation import COLOURS
 from kaucus.experiments._registry import METRICS
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import Figure
 
-# Dark enough on white, and apart for colour-blind readers (Okabe and Ito).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 STYLE = {
     "font.size": 12,
     "axes.titlesize": 13,
@@ -186,7 +185,8 @@ def draw_history(
         axes.grid(alpha=0.25)
         shown = [row.records[0]["n_train"] for of in histories.values() for row in of]
         sizes = [f"{n:,}" for n in dict.fromkeys(shown)]
-        _draw_legend(axes, figure, f"{' and '.join(sizes)} rows")
+        many = {"fontsize": 10} if len(histories) >= _IN_ONE_COLUMN else {}
+        _draw_legend(axes, figure, f"{' and '.join(sizes)} rows", **many)
     return path
 
 

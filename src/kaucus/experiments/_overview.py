@@ -165,8 +165,9 @@ def _confusion(paper: Paper, outcome: Outcome) -> list[tuple[list[float], float]
     printed = paper.printed["confusion"]
     found = [
         record["confusion"]["percent"]
-        for row, record in kept_confusions(summarise(outcome))
+        for row, records in kept_confusions(summarise(outcome))
         if is_printed(row.cell, printed)
+        for record in records
     ]
     if not found:
         return []
