@@ -39,7 +39,7 @@ PRECISIONS = ("auto", "float64", "float32", "float16")
 
 
 class PictureFeatures(NamedTuple):
-    """How pictures become features, but for the filters."""
+    """Parameters of the features of pictures, without the filters."""
 
     shape: tuple[int, int, int]
     """(channels, height, width)."""
@@ -73,7 +73,7 @@ def resolve_precision(precision: str, like: Array) -> str:
 
 
 def cell_windows(length: int, n_cells: int) -> list[slice]:
-    """Return windows that overlap by about a half, the same from left and right.
+    """Return windows that overlap by about a half, symmetric from left to right.
 
     >>> cell_windows(27, 3)
     [slice(0, 13, None), slice(7, 20, None), slice(14, 27, None)]
