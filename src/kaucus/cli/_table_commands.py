@@ -165,7 +165,7 @@ def _check_word(option: str, word: str | None, known: tuple) -> None:
 
 
 def _check_folder(output: Path) -> None:
-    """Say before the work that its result has no place."""
+    """Raise an error if the folder of an output file does not exist."""
     if not output.parent.is_dir():
         raise TableError(f"There is no folder {output.parent}; make it first.")
 

@@ -67,7 +67,7 @@ class Subject:
 
 
 class Report:
-    """What :func:`kaucus.report` found; ``write_html`` writes it as one page.
+    """Report on a model; ``write_html`` writes it as one page.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ CIFAR10 = (
 
 
 def class_names(dataset: str, classes: Sequence[str]) -> list[str]:
-    """Return the names of classes that a results file numbers."""
+    """Return names for the class numbers of a results file."""
     if dataset == "cifar10":
         return [CIFAR10[int(number)] for number in classes]
     return list(classes)

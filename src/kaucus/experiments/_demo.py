@@ -170,7 +170,7 @@ def _draw_moons(figure: Any) -> None:
 
 
 def _colour_map() -> Any:
-    """Blue to orange by way of white, pale enough for points on top."""
+    """Return a pale colour map from blue over white to orange."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("moons", ["#6BAED6", "#FFFFFF", "#F2A26B"])

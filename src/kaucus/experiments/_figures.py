@@ -227,7 +227,7 @@ def _scale_axes(axes, figure: Figure) -> None:
 
 
 def _log_ticks(axis, low: float, high: float) -> None:
-    """Label the fewer numbers of a decade, the more decades there are."""
+    """Set ticks of a logarithmic axis, fewer in a decade where decades are many."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     decades = math.log10(high / low)

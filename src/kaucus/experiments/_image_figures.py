@@ -142,7 +142,7 @@ def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
 
 
 def _pair_of_runs(rows: list[Row]) -> dict[str, Row]:
-    """Return the cell of k-means and that of the best kernel, by what to call them."""
+    """Return the cells of k-means and of the best kernel, by their names."""
     found = {}
     for row in rows:
         if _choice(row) == ("linear", "objective"):

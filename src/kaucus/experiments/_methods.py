@@ -106,7 +106,7 @@ class PrintedHybrid(LSSVMClassifier):
 
 
 class _FittedRows(BaseEstimator):
-    """Base of clusterings that know the rows of ``fit`` and no others."""
+    """Base of clusterings that predict the rows of ``fit`` alone."""
 
     labels_: np.ndarray
 

@@ -169,7 +169,7 @@ def _row(jobs: list, label: str, outcome: Outcome) -> Row:
 
 
 def _differing(cell: Cell, cells: Sequence[Cell]) -> str:
-    """List what a cell sets and cells of the same label have otherwise, or not."""
+    """List the parameters of a cell in which cells of the same label differ."""
     rivals = [other for other in cells if other.label == cell.label]
     keys = ["normalize", "dtype", "sample"]
     keys += sorted({key for rival in rivals for key in rival.params})

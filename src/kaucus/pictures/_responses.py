@@ -156,7 +156,7 @@ def responses_of(X: Array, how: PictureFeatures, bank: FilterBank) -> Array:
 
 
 class _Work(NamedTuple):
-    """Arrays for the features of a block, where the pictures are."""
+    """Filters, biases and weights of cells on the device of the pictures."""
 
     how: PictureFeatures
     filters: Array
@@ -180,7 +180,7 @@ class _Work(NamedTuple):
         )
 
     def bytes_per_picture(self) -> int:
-        """Return what the responses of a picture take, with two temporaries."""
+        """Return the bytes of a picture's responses, with two temporaries."""
         size = np.dtype(self.how.precision).itemsize
         m, d = self.filters.shape[0], math.prod(self.filters.shape[1:])
         return self.weights.shape[1] * (3 * size * m + 12 * d)
