@@ -32,11 +32,6 @@ SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
 _IN_ONE_COLUMN = 5
 
 
-def require_matplotlib() -> None:
-    """Raise a :class:`MissingPackageError` with the remedy if it is not installed."""
-    require("matplotlib", "plot")
-
-
 @contextmanager
 def figure_file(
     path: str | Path, width: float = 7.0, height: float = 4.5, **style: Any
@@ -52,7 +47,7 @@ def figure_file(
     **style
         Settings of matplotlib that differ from ``STYLE``.
     """
-    require_matplotlib()
+    require("matplotlib", "plot")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
