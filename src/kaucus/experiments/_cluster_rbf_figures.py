@@ -40,9 +40,9 @@ def draw_heat_maps(records: Records, dataset: str, path: Path) -> Path | None:
     grids = grids_of(records)
     means = [np.mean(grids[dataset, label], axis=0) for label in labels]
     low, high = min(m.min() for m in means), max(m.max() for m in means)
-    across, down = min(2, len(labels)), -(-len(labels) // 2)
-    with figure_file(path, 3.4 * across + 1, 3 * down + 0.6, **SMALL) as figure:
-        panels = figure.subplots(down, across, squeeze=False)
+    n_across, n_down = min(2, len(labels)), -(-len(labels) // 2)
+    with figure_file(path, 3.4 * n_across + 1, 3 * n_down + 0.6, **SMALL) as figure:
+        panels = figure.subplots(n_down, n_across, squeeze=False)
         for ax, label, mean in zip(panels.flat, labels, means, strict=False):
             image = ax.imshow(mean, origin="lower", vmin=low, vmax=high, cmap="viridis")
             stopped = np.mean(
