@@ -1,5 +1,6 @@
 """Numbers read off the history of a fit, and the figures of it."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -154,6 +155,22 @@ def test_a_printed_confusion_matrix_is_beside_ours(outcome):
     assert "in brackets what the paper prints" in line
     assert table.count("(50.0)") == n
     assert table.count("(0.0)") == n * n - n
+
+
+def test_a_confusion_matrix_is_the_mean_over_seeds(outcome):
+    row = summarise(outcome)[-1]
+    [record] = row.records
+    other = {**record, "curve": "of another seed"}
+    n = len(record["confusion"]["classes"])
+    other["confusion"] = {**record["confusion"], "percent": np.zeros((n, n))}
+    both = dataclasses.replace(row, records=(record, other))
+    title, line, table = confusion_sections([both, both], {})
+    assert (title, line) == (
+        f"## Confusion matrix in %: {row.label}",
+        "Mean of 2 seeds.",
+    )
+    first = record["confusion"]["percent"][0][0]
+    assert f"| {first / 2:4.1f} |" in table.splitlines()[2]
 
 
 def test_the_printed_matrix_of_cifar10_is_whole():

@@ -12,8 +12,9 @@ from kaucus.experiments._report import (
     report_rows,
     summarise,
 )
-from kaucus.experiments._reproduce import exit_code
+from kaucus.experiments._reproduce import FIGURES, _draw_figures, exit_code
 from kaucus.experiments._runner import Outcome, plan_jobs
+from kaucus.experiments._spec import Figure
 from kaucus.experiments._store import ResultStore
 from tests.experiments.standins import make_cell, make_paper
 
@@ -113,11 +114,13 @@ def test_cells_of_the_same_name_are_told_apart_by_what_differs():
     cells = [
         make_cell(params={"C": 1.0, "degree": 4}),
         make_cell(params={"C": 9.0, "degree": 4}),
+        make_cell(params={"C": 9.0, "degree": 4, "coef0": 1.0}),
         make_cell(n_train=10),
     ]
     assert make_labels(cells) == [
         "digits, stand-in (C=1.0)",
-        "digits, stand-in (C=9.0)",
+        "digits, stand-in (C=9.0)",  # and not coef0=None, which it does not set
+        "digits, stand-in (C=9.0, coef0=1.0)",
         "digits, 10 rows, stand-in",
     ]
 
@@ -149,6 +152,20 @@ def test_the_exit_code_tells_mismatch_from_missing_data(tmp_path, value, status,
         problem = {"status": status, "reason": "r", "label": "l"}
         outcome.store.problems[outcome.jobs[1].key] = problem
     assert exit_code(outcome, summarise(outcome)) == code
+
+
+def test_a_figure_whose_data_is_not_here_is_named_and_left_as_it_is(tmp_path):
+    def draw(figure, rows, path, data_home):
+        raise FileNotFoundError("no folder with pictures")
+
+    figure = Figure(name="f", title="t", x="C", x_label="C")
+    old, lines = tmp_path / "f.png", []
+    old.write_bytes(b"drawn elsewhere")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FIGURES, "curve", draw)
+        assert _draw_figures([figure], [], tmp_path, lines, None) == []
+    assert lines == ["figure f not drawn: no folder with pictures"]
+    assert old.read_bytes() == b"drawn elsewhere"
 
 
 def test_a_failed_cell_is_a_mismatch_and_ctrl_c_goes_first(tmp_path):

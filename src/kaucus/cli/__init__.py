@@ -1,4 +1,4 @@
-"""The command line: arguments to calls of the library, and no logic."""
+"""The command line: parses arguments and calls the library."""
 
 from kaucus.cli._main import main
 

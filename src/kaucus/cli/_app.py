@@ -32,6 +32,14 @@ Device = Annotated[
 Memory = Annotated[
     str | None, typer.Option(help="Bound on memory, such as 4GiB.", metavar="SIZE")
 ]
+Truth = Annotated[
+    str | None,
+    typer.Option(help="Column of the truth; else that of fit.", metavar="COLUMN"),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(help="Column of the weights; else all are 1.", metavar="COLUMN"),
+]
 Trusted = Annotated[
     list[str] | None,
     typer.Option(help="A type of your own that the model file may hold."),
@@ -147,14 +155,8 @@ def predict(
 def evaluate(
     model: Model,
     rows: Table,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Column of the truth; else that of fit.", metavar="COLUMN"),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Column of the weights; else all are 1.", metavar="COLUMN"),
-    ] = None,
+    target: Truth = None,
+    weights: Weights = None,
     trust: Trusted = None,
 ) -> int:
     """Measure the error of a model on rows that it has not seen."""
@@ -178,14 +180,8 @@ def report(
     card: Annotated[
         Path | None, typer.Option(help="Also a model card, as Markdown.")
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Column of the truth; else that of fit.", metavar="COLUMN"),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Column of the weights; else all are 1.", metavar="COLUMN"),
-    ] = None,
+    target: Truth = None,
+    weights: Weights = None,
     trust: Trusted = None,
 ) -> int:
     """Write a page that shows what a model is and how good it is."""

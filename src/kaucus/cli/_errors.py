@@ -1,4 +1,4 @@
-"""Which errors are the user's to mend, and their exit codes."""
+"""Errors that are shown without a traceback, and their exit codes."""
 
 import numpy as np
 

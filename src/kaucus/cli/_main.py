@@ -1,4 +1,4 @@
-"""The ``kaucus`` command: runs it, and turns what goes wrong into one line.
+"""The ``kaucus`` command: runs it, and prints errors as one line.
 
 Nothing heavy is imported here, so that ``kaucus --help`` answers at once.
 """

@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from kaucus import delivery
 from kaucus.backend import format_bytes
 from kaucus.cli._errors import check_machine
@@ -111,7 +109,9 @@ def evaluate(
     score = delivery.score_predictions(loaded, y, predicted, weight)
     _print_lines([("rows", f"{len(y):,}"), (score.name, str(score))])
     if hasattr(loaded, "classes_"):
-        _print_classes(loaded.classes_, y, predicted)
+        rows = delivery.class_rows(loaded.classes_, y, predicted)
+        print()
+        print_table(("class", "rows", "found", "right where said"), rows)
     return 0
 
 
@@ -165,7 +165,7 @@ def _check_word(option: str, word: str | None, known: tuple) -> None:
 
 
 def _check_folder(output: Path) -> None:
-    """Say before the work that its result has no place."""
+    """Raise an error if the folder of an output file does not exist."""
     if not output.parent.is_dir():
         raise TableError(f"There is no folder {output.parent}; make it first.")
 
@@ -191,21 +191,3 @@ def _print_fit(data, model, score, test, seconds: float, rise: int) -> None:
         ["memory", format_bytes(rise)],
     ]
     _print_lines(rows)
-
-
-def _print_classes(classes, y, predicted) -> None:
-    """Print, for each class, how many of its rows are found and how many are right."""
-    rows = []
-    for label in classes:
-        truly, said = y == label, predicted == label
-        right = int(np.sum(truly & said))
-        rows.append(
-            [
-                str(label),
-                int(truly.sum()),
-                f"{100 * right / max(truly.sum(), 1):.1f} %",
-                f"{100 * right / max(said.sum(), 1):.1f} %",
-            ]
-        )
-    print()
-    print_table(("class", "rows", "found", "right where said"), rows)

@@ -1,6 +1,5 @@
-"""Fitted models in, what other programs and people read out: files, graphs, pages."""
+"""Export of fitted models: skops files, ONNX graphs, HTML reports; tables as input."""
 
-from kaucus.delivery._card import model_card
 from kaucus.delivery._files import (
     ModelFile,
     ModelFileError,
@@ -12,13 +11,14 @@ from kaucus.delivery._files import (
 from kaucus.delivery._onnx_export import to_onnx
 from kaucus.delivery._onnx_graph import NotExportableError
 from kaucus.delivery._onnx_pipelines import register_converters
-from kaucus.delivery._report import Report, report
+from kaucus.delivery._report import Report, model_card, report
 from kaucus.delivery._table_models import (
     TASKS,
     TIMES,
     Score,
     TableWriter,
     check_outputs,
+    class_rows,
     fit_table,
     labels_of,
     make_table_pipeline,
@@ -56,6 +56,7 @@ __all__ = [
     "TableWriter",
     "TrainingTable",
     "check_outputs",
+    "class_rows",
     "column_kinds",
     "describe",
     "fit_table",

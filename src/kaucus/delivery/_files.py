@@ -1,4 +1,4 @@
-"""Models in files of skops: a zip archive of arrays and of names, and no program.
+"""Save and load models as skops files: zip archives of arrays and type names, no code.
 
 Beside skops's own entries the archive has ``kaucus.json``: which version wrote it, the
 estimator, its columns, and what the writer tells about it. It is read, and the version
@@ -27,7 +27,7 @@ _MOST_BYTES = 16 * 2**20
 
 
 class ModelFileError(ValueError):
-    """A file that is no model of ours, of another version, or not to be trusted.
+    """A file that is not a kaucus model, is of another version, or has unknown types.
 
     Examples
     --------
@@ -204,11 +204,10 @@ def describe(path) -> ModelFile:
 
 def _description(model, about: Mapping | None) -> dict:
     names = getattr(model, "feature_names_in_", None)
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
     return {
         "format": _FORMAT,
         "kaucus": kaucus.__version__,
-        "estimator": type(last).__name__,
+        "estimator": type(last_step(model)).__name__,
         "columns": None if names is None else [str(name) for name in names],
         "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
         "about": dict(about or {}),
@@ -245,6 +244,11 @@ def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
     raise ModelFileError(
         f"{what} {', '.join(unknown)}, which kaucus does not know: {remedy}"
     )
+
+
+def last_step(model):
+    """Return the estimator at the end of a pipeline, or the model itself."""
+    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def write_whole(path: Path, data: Any) -> None:

@@ -1,4 +1,4 @@
-"""Export of a fitted model to ONNX: its precision, its outputs, and who converts it.
+"""Export of a fitted model to ONNX: choice of the precision, names of the outputs.
 
 Estimators of this package are converted here; pipelines with scikit-learn's parts by
 skl2onnx, with which converters for ours are registered.
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import kaucus
 from kaucus.contract import require
-from kaucus.delivery._onnx_graph import Graph, NotExportableError
+from kaucus.delivery._onnx_graph import Graph
 from kaucus.delivery._onnx_models import dense_points, outputs_of, support_of
 
 PRECISIONS = ("float32", "float64")
@@ -151,6 +151,3 @@ def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         [values] = evaluator(proto).run([name], {"X": rows})
     return np.asarray(values, dtype=np.float64).reshape(len(rows), -1)
-
-
-__all__ = ["NotExportableError", "to_onnx"]

@@ -1,4 +1,4 @@
-"""A graph of ONNX operators, written down node by node.
+"""A builder of ONNX graphs, node by node.
 
 Plain operators only: products, sums, exponentials. ONNX's operators for support vector
 machines compute a kernel value at a time and are many times slower.
@@ -15,7 +15,7 @@ OPSET, IR_VERSION = 18, 8
 
 
 class NotExportableError(ValueError):
-    """A model, or a part of it, that has no form in ONNX.
+    """A model, or a part of it, that cannot be written as an ONNX graph.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Graph:
             self.nodes.append(copied)
         return renamed(output.name for output in other.output)
 
-    # ---- what many parts need --------------------------------------------------------
+    # ---- common steps ----------------------------------------------------------------
 
     def sum(self, value: str) -> str:
         """Return the sum over each row, (n, 1)."""

@@ -1,4 +1,4 @@
-"""What each estimator computes, in operators of ONNX.
+"""Estimators in operators of ONNX.
 
 ``outputs_of(model, graph, x)`` adds the estimator to a graph and returns the names of
 its outputs: ``label``, ``probabilities`` and ``decision`` of a classifier,
@@ -34,7 +34,11 @@ from kaucus.delivery._onnx_kernels import (
     map_rows,
     unit_vectors,
 )
-from kaucus.delivery._onnx_transformers import transformed_rows
+from kaucus.delivery._onnx_transformers import (
+    unit_normalized,
+    windowed,
+    with_spectrum,
+)
 from kaucus.preprocessing import FourierFeatures, GaussianWindow, UnitNormalizer
 
 # Below the decision values of classes that a support vector machine has seen.
@@ -271,8 +275,16 @@ def _(model: LearnedMetric, graph: Graph, x: str) -> Outputs:
     return {"transformed": map_rows(graph, model.row_map_, x)}
 
 
-@outputs_of.register(UnitNormalizer)
-@outputs_of.register(FourierFeatures)
-@outputs_of.register(GaussianWindow)
-def _(model, graph: Graph, x: str) -> Outputs:
-    return {"transformed": transformed_rows(model, graph, x)}
+@outputs_of.register
+def _(model: UnitNormalizer, graph: Graph, x: str) -> Outputs:
+    return {"transformed": unit_normalized(model, graph, x)}
+
+
+@outputs_of.register
+def _(model: GaussianWindow, graph: Graph, x: str) -> Outputs:
+    return {"transformed": windowed(model, graph, x)}
+
+
+@outputs_of.register
+def _(model: FourierFeatures, graph: Graph, x: str) -> Outputs:
+    return {"transformed": with_spectrum(model, graph, x)}

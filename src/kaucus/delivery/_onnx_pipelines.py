@@ -1,4 +1,4 @@
-"""Pipelines of ours with scikit-learn's parts: skl2onnx, told of our estimators."""
+"""Export of pipelines by skl2onnx, with converters for the estimators of kaucus."""
 
 import functools
 
@@ -54,7 +54,7 @@ def pipeline_to_onnx(model, dtype: str):
 
 @functools.cache
 def register_converters() -> None:
-    """Tell skl2onnx of our estimators, once.
+    """Register converters for the estimators of kaucus with skl2onnx, once.
 
     After that ``skl2onnx.to_onnx`` and ``convert_sklearn`` take them, alone and in
     pipelines, column transformers and the like.

@@ -1,6 +1,5 @@
 """Transformers of rows and pictures, in operators of ONNX."""
 
-import functools
 import math
 
 import numpy as np
@@ -10,35 +9,20 @@ from kaucus.delivery._onnx_graph import Graph
 from kaucus.preprocessing import FourierFeatures, GaussianWindow, UnitNormalizer
 
 
-@functools.singledispatch
-def transformed_rows(model, graph: Graph, x: str) -> str:
-    """Add the transformed rows to a graph.
-
-    Parameters
-    ----------
-    model : UnitNormalizer, FourierFeatures or GaussianWindow
-    graph : Graph
-    x : str
-        Name of the rows, (n, d).
-    """
-    raise NotImplementedError(type(model).__name__)
-
-
-@transformed_rows.register
-def _(model: UnitNormalizer, graph: Graph, x: str) -> str:
+def unit_normalized(model: UnitNormalizer, graph: Graph, x: str) -> str:
+    """Add centred rows of unit norm to a graph."""
     return _centred_unit_rows(graph, x, model.n_features_in_)
 
 
-@transformed_rows.register
-def _(model: GaussianWindow, graph: Graph, x: str) -> str:
+def windowed(model: GaussianWindow, graph: Graph, x: str) -> str:
+    """Add images times their window to a graph."""
     window = to_numpy(model.window_).reshape(-1)
     n_channels = model.n_features_in_ // len(window)
     return graph("Mul", x, np.tile(window, n_channels)[None])
 
 
-@transformed_rows.register
-def _(model: FourierFeatures, graph: Graph, x: str) -> str:
-    """Add eq. (15)-(20) of Andrecut (2020)."""
+def with_spectrum(model: FourierFeatures, graph: Graph, x: str) -> str:
+    """Add images with their spectra to a graph: eq. (15)-(20) of Andrecut (2020)."""
     d, n_frequencies = model.n_features_in_, math.prod(model.spectrum_shape_)
     x = _centred_unit_rows(graph, x, d)
     shape = (d,) if model.fft == "1d" else tuple(model.image_shape_)

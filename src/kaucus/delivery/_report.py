@@ -1,4 +1,4 @@
-"""A report that one can look at: what a model is, how good, and what it is made of."""
+"""Report on a fitted model as one HTML page, and as a model card in Markdown."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,28 +11,28 @@ from sklearn.utils.validation import check_is_fitted
 import kaucus
 from kaucus.backend import is_sparse, to_numpy
 from kaucus.contract import require
-from kaucus.delivery._files import write_whole
+from kaucus.delivery._files import last_step, write_whole
 from kaucus.delivery._report_page import Section, page
 from kaucus.delivery._table_models import Score, score_predictions
 
 
 class Subject:
-    """What the sections are about: a model, rows that it has not seen, their truth.
+    """A fitted model, test rows with their targets, and the model's predictions.
 
     Parameters
     ----------
     model : estimator or pipeline
     X, y
-        Rows and their truth.
+        Test rows and their targets.
     sample_weight : array-like of shape (n,) or None
     image_shape : tuple of int or None
     about : mapping
-        What the file of the model tells.
+        Metadata of the model file.
     """
 
     def __init__(self, model, X, y, sample_weight, image_shape, about):
         self.model, self.X, self.image_shape, self.about = model, X, image_shape, about
-        self.last = model.steps[-1][1] if hasattr(model, "steps") else model
+        self.last = last_step(model)
         self.y = np.asarray(to_numpy(y))
         self.weight = None if sample_weight is None else np.asarray(sample_weight)
         self.classes = getattr(model, "classes_", None)
@@ -67,7 +67,7 @@ class Subject:
 
 
 class Report:
-    """What :func:`kaucus.report` found; ``write_html`` writes it as one page.
+    """Report on a model; ``write_html`` writes it as one page.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def report(
     image_shape=None,
     about: Mapping | None = None,
 ) -> Report:
-    """Look at a fitted model and rows that it has not seen.
+    """Report on a fitted model, judged by rows that were not in the fit.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def report(
     X : array-like or DataFrame of shape (n_samples, n_features)
         Rows that were not in the fit.
     y : array-like of shape (n_samples,)
-        Their truth.
+        Their targets.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows, for the error.
     title : str, default=None
@@ -173,3 +173,34 @@ def report(
     title = title or (f"{name} of {target}" if target else name)
     subtitle = f"Looked at on {subject.n_rows:,} rows that were not in the fit."
     return Report(title, subtitle, sections, subject.score)
+
+
+def model_card(model, report: Report) -> str:
+    """Return a model card in Markdown.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        Fitted.
+    report : Report
+        Of rows that it has not seen.
+
+    Returns
+    -------
+    str
+        With the model's parameters; "More information needed" where only its author
+        knows.
+    """
+    cards = require("skops.card", "tables")
+    last = last_step(model)
+    card = cards.Card(last, model_diagram=False)
+    told = last.explain() if hasattr(last, "explain") else type(last).__name__
+    score = report.score
+    card.add(
+        **{
+            "Model description": f"{report.title}. {told}",
+            "Evaluation Results": f"{score.name} {score}, on {score.n_rows:,} rows "
+            "that were not in the fit.",
+        }
+    )
+    return card.render()

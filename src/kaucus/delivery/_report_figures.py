@@ -1,16 +1,16 @@
 """Figures of the report: matplotlib's SVG within the page, in the page's colours."""
 
-import contextlib
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kaucus.contract import require
 from kaucus.evaluation import (
+    COLOURS,
     IntervalDisplay,
     SearchDisplay,
     SetSizeDisplay,
@@ -19,8 +19,6 @@ from kaucus.evaluation import (
 
 # A colour that nothing else has: it becomes the colour of the text, light or dark.
 _INK = "#010203"
-# Apart for colour-blind readers (Okabe and Ito), on white and on black.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _REM_PER_INCH = 6.0
 _STYLE = {
     "svg.fonttype": "none",  # texts stay texts: small, and can be found
@@ -44,18 +42,6 @@ _STYLE = {
 }
 
 
-@contextlib.contextmanager
-def _figure(n_panels: int, width: float, height: float) -> Iterator[Any]:
-    """Yield a figure and its axes in the report's style; nothing global is left."""
-    matplotlib = require("matplotlib", "plot")
-    from matplotlib.figure import Figure
-
-    cycle = {"axes.prop_cycle": matplotlib.cycler(color=_COLOURS)}
-    with matplotlib.rc_context(_STYLE | cycle):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure, [figure.add_subplot(1, n_panels, i + 1) for i in range(n_panels)]
-
-
 def draw(
     function: Callable[..., object], *, width: float = 6.0, height: float = 3.4
 ) -> str:
@@ -68,8 +54,13 @@ def draw(
     width, height : float
         In inches.
     """
-    with _figure(1, width, height) as (figure, [ax]):
-        function(ax)
+    matplotlib = require("matplotlib", "plot")
+    from matplotlib.figure import Figure
+
+    cycle = {"axes.prop_cycle": matplotlib.cycler(color=COLOURS)}
+    with matplotlib.rc_context(_STYLE | cycle):  # nothing global is left
+        figure = Figure(figsize=(width, height), layout="constrained")
+        function(figure.add_subplot())
         return _svg(figure)
 
 
@@ -111,9 +102,10 @@ def search_figures(model: Any) -> list[str]:
 
 
 def reliability_figure(confidence: np.ndarray, right: np.ndarray) -> tuple[str, float]:
-    """Return how often the likeliest class is right, by its probability; and the gap.
+    """Return a reliability diagram and the expected calibration error.
 
-    The gap is the mean distance of the two, weighted by the rows of each bin.
+    The error is the mean distance of probability and accuracy over ten bins, weighted
+    by their rows.
     """
     edges = np.linspace(0, 1, 11)
     bins = np.clip(np.digitize(confidence, edges) - 1, 0, 9)
@@ -138,7 +130,7 @@ def reliability_figure(confidence: np.ndarray, right: np.ndarray) -> tuple[str, 
 
 
 def scatter_figure(truth: np.ndarray, predicted: np.ndarray) -> str:
-    """Return predictions over the truth; of many rows, some."""
+    """Return a scatter plot of predictions over targets, of 1,500 rows at most."""
     some = np.linspace(0, len(truth) - 1, min(len(truth), 1500)).astype(int)
     truth, predicted = truth[some], predicted[some]
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
@@ -196,7 +188,7 @@ def interval_figure(calibrated: Any, X: Any, y: np.ndarray) -> str:
 
 
 def set_size_figure(calibrated: Any, X: Any) -> str:
-    """Return how many classes are in the sets of the rows."""
+    """Return a bar plot of the sizes of prediction sets."""
 
     def plot(ax: Any) -> None:
         SetSizeDisplay.from_estimator(calibrated, X, method="split", ax=ax)

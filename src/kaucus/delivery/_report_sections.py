@@ -1,4 +1,4 @@
-"""The sections of a report, each made from a subject, or None where it has nothing."""
+"""Sections of the report: functions of a ``Subject`` that return a section or None."""
 
 import copy
 from typing import Any
@@ -8,6 +8,7 @@ import numpy as np
 from kaucus.backend import format_bytes, to_numpy
 from kaucus.delivery import _report_figures as draw
 from kaucus.delivery._report_page import Section, figures, matrix, paragraph, table
+from kaucus.delivery._table_models import class_rows
 from kaucus.evaluation import format_seconds
 
 # Rows and columns of the tables, and classes of a matrix that can be read.
@@ -17,7 +18,7 @@ _LEAST_CALIBRATION = 20
 
 
 def what_it_is(subject: Any) -> Section:
-    """Say what the model is and what it was made from."""
+    """Return a section with the estimator, its steps, kernel, C and gamma."""
     last, about = subject.last, subject.about
     rows = [["estimator", type(last).__name__]]
     if hasattr(subject.model, "steps"):
@@ -55,7 +56,8 @@ def error(subject: Any) -> Section:
             ["R²", 1 - (score.value / spread) ** 2 if spread else float("nan")],
         ]
         return Section("error", "Error", body + table(("", ""), rows))
-    rows, commonest = _per_class(subject)
+    rows = class_rows(subject.classes, y, subject.predicted)
+    commonest = 100 * (1 - max(row[1] for row in rows) / len(y))
     body += paragraph(
         f"Always the commonest class is wrong in {commonest:.4g} %.", "soft"
     )
@@ -69,18 +71,6 @@ def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the mean over rows, and over several outputs."""
     per_row = values.reshape(len(values), -1).mean(axis=1)
     return float(np.average(per_row, weights=weight))
-
-
-def _per_class(subject: Any) -> tuple[list[list], float]:
-    rows, shares = [], []
-    for label in subject.classes:
-        truly, said = subject.y == label, subject.predicted == label
-        right = int(np.sum(truly & said))
-        shares.append(float(np.mean(truly)))
-        found = f"{100 * right / max(truly.sum(), 1):.1f} %"
-        precise = f"{100 * right / max(said.sum(), 1):.1f} %"
-        rows.append([str(label), int(truly.sum()), found, precise])
-    return rows, 100 * (1 - max(shares))
 
 
 def _of_truth(subject: Any) -> np.ndarray:
@@ -97,7 +87,7 @@ def _log_loss(subject: Any) -> float:
 
 
 def confusion(subject: Any) -> Section | None:
-    """Show which classes are taken for which, or predictions over the truth."""
+    """Return the confusion matrix, or for a regressor predictions over targets."""
     if subject.classes is None:
         if subject.y.ndim > 1:
             return None
@@ -118,7 +108,7 @@ def confusion(subject: Any) -> Section | None:
 
 
 def reliability(subject: Any) -> Section | None:
-    """Show whether probabilities are what they say."""
+    """Return a reliability diagram of the probabilities."""
     if subject.probabilities is None:
         return None
     confidence = subject.probabilities.max(axis=1)
@@ -132,7 +122,7 @@ def reliability(subject: Any) -> Section | None:
 
 
 def search(subject: Any) -> Section | None:
-    """Show what was tried for C, gamma and the metric."""
+    """Return figures of the losses over C, gamma and the steps of the metric."""
     results = getattr(subject.last, "search_results_", None)
     if results is None or not len(results["score"]):
         return None
@@ -145,7 +135,7 @@ def search(subject: Any) -> Section | None:
 
 
 def importances(subject: Any) -> Section | None:
-    """Show which columns count."""
+    """Return a figure of the feature importances."""
     shares = getattr(subject.last, "feature_importances_", None)
     if shares is None or subject.image_shape is not None:
         return None
@@ -163,7 +153,7 @@ def importances(subject: Any) -> Section | None:
 
 
 def representatives(subject: Any) -> Section | None:
-    """Show the rows that speak for most others."""
+    """Return the representatives of the largest weight, as pictures or as a table."""
     shown = subject.representatives
     if shown is None:
         return None
@@ -175,7 +165,7 @@ def representatives(subject: Any) -> Section | None:
         columns = shown.most_important(_COLUMNS)
         heads = ["speaks for", "predicted", *(shown.columns[c] for c in columns)]
         rows = [
-            [_rows(w), label, *_without_dust(row, shown.rows, columns)]
+            [_rows(w), label, *_without_rounding(row, shown.rows, columns)]
             for w, label, row in zip(
                 shown.weights[:12], shown.labels, shown.rows, strict=False
             )
@@ -184,8 +174,8 @@ def representatives(subject: Any) -> Section | None:
     return Section("representatives", "Representatives", body)
 
 
-def _without_dust(row: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> list:
-    """Return values of a row, 0 where only rounding is left of the way back to it."""
+def _without_rounding(row: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> list:
+    """Return a row's values, 0 where they are no more than rounding errors."""
     sizes = np.abs(rows[:, columns]).max(axis=0)
     values = np.where(np.abs(row[columns]) < 1e-6 * sizes, 0.0, row[columns])
     return [float(value) for value in values]
@@ -196,7 +186,7 @@ def _rows(weight: float) -> str:
 
 
 def hardest(subject: Any) -> Section:
-    """Show the rows that are predicted worst."""
+    """Return the rows with the largest errors, or the least probable true class."""
     if subject.probabilities is not None:
         loss = -_of_truth(subject)
     elif subject.classes is not None:
@@ -238,10 +228,10 @@ def _plain(value: Any) -> Any:
 
 
 def intervals(subject: Any) -> Section | None:
-    """Show intervals of a regressor, or sizes of the sets of a classifier.
+    """Return intervals of a regressor, or sizes of the sets of a classifier.
 
-    By every other row of those that judge: which models a file has left out is not in
-    it, and these rows were not fitted.
+    Calibrated by every other test row and drawn for the rest: a model file does not
+    have the leave-one-out residuals of its training rows.
     """
     regression = subject.classes is None
     wanted = "predict_interval" if regression else "predict_set"
@@ -264,7 +254,7 @@ def intervals(subject: Any) -> Section | None:
 
 
 def computed(subject: Any) -> Section:
-    """Say what the fit took."""
+    """Return a section with time, memory, solver and parameters of the fit."""
     about, last = subject.about, subject.last
     rows = []
     if "fit_seconds" in about:

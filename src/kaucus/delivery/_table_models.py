@@ -1,4 +1,4 @@
-"""A model of a table: from columns of any kind to a fitted pipeline, and back to rows.
+"""Pipelines for tables with columns of any kind: make, fit, score, predict, write.
 
 The pipeline is skrub's ``TableVectorizer`` (text, dates, categories), medians for gaps
 with a column that tells of them, and a k-means kernel machine that learns a metric.
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kaucus.contract import require
+from kaucus.delivery._files import last_step
 from kaucus.delivery._table_rows import TableError, table_kind
 from kaucus.estimators import KMeansKernelClassifier, KMeansKernelRegressor
 
@@ -41,7 +42,7 @@ class Score(NamedTuple):
 
 
 def task_of(target) -> str:
-    """Return what a target asks for: texts and few whole numbers are classes."""
+    """Return "classification" for texts and few whole numbers, else "regression"."""
     if target.dtype.kind not in "iuf":
         return "classification"
     values = np.unique(target.to_numpy())
@@ -149,6 +150,20 @@ def score_predictions(model, y, predicted, weight=None) -> Score:
     return Score("RMSE", float(np.sqrt(mean)), float(low), float(high), len(w))
 
 
+def class_rows(classes, y, predicted) -> list[list]:
+    """Return for each class its rows, the share found, and the share of hits.
+
+    A row is ``[name, number of rows, recall, precision]``, the last two as texts.
+    """
+    rows = []
+    for label in classes:
+        truly, said = y == label, predicted == label
+        right = int(np.sum(truly & said))
+        shares = (f"{100 * right / max(n.sum(), 1):.1f} %" for n in (truly, said))
+        rows.append([str(label), int(truly.sum()), *shares])
+    return rows
+
+
 def prediction_frame(
     model,
     X,
@@ -193,12 +208,12 @@ def check_outputs(model, *, proba: bool, interval: float | None) -> None:
         return
     if not 0 < interval < 1:
         raise TableError(f"--interval={interval} must be between 0 and 1, such as 0.9.")
-    if not hasattr(_last_step(model), "predict_interval"):
+    if not hasattr(last_step(model), "predict_interval"):
         raise TableError(
             f"--interval needs a regressor with predict_interval; {_last(model)} has "
             "none."
         )
-    if not _last_step(model).is_conformalized_:
+    if not last_step(model).is_conformalized_:
         raise TableError(
             "--interval needs residuals of rows held out, and this model has none; fit "
             "it with `kaucus fit` and without --no-holdout, or with --test."
@@ -208,18 +223,14 @@ def check_outputs(model, *, proba: bool, interval: float | None) -> None:
 def _interval(model, X, level: float) -> np.ndarray:
     """Return lower and upper bounds, (n, 2)."""
     rows = model[:-1].transform(X) if hasattr(model, "steps") else X
-    bounds = _last_step(model).predict_interval(
+    bounds = last_step(model).predict_interval(
         rows, confidence_level=level, method="split"
     )
     return np.asarray(bounds).reshape(len(X), 2, -1)[:, :, 0]
 
 
-def _last_step(model):
-    return model.steps[-1][1] if hasattr(model, "steps") else model
-
-
 def _last(model) -> str:
-    return type(_last_step(model)).__name__
+    return type(last_step(model)).__name__
 
 
 class TableWriter:

@@ -1,4 +1,4 @@
-"""Rows of table files: read whole or in chunks, columns made what they were in fit.
+"""Read table files, whole or in chunks, with columns of the types that fit has seen.
 
 CSV and TSV, plain or compressed, Parquet and Feather. A column is ``"number"``,
 ``"text"`` or ``"date"``; in fit that is found out, later it is held to, so that a chunk
@@ -133,7 +133,7 @@ def _numbers(column):
 
 
 def _check_converted(column, values, path, problem: str) -> None:
-    """Name the first value that was lost."""
+    """Raise an error that names the first value that was not converted."""
     lost = np.flatnonzero((column.notna() & values.isna()).to_numpy())
     if len(lost):
         place = lost[0]

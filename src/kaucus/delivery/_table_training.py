@@ -1,4 +1,4 @@
-"""A table to learn from: its columns, its target, its weights, and what they are."""
+"""Training tables: columns, target and weights; held-out error; labelled test rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ _HELD_OUT, _MOST_HELD_OUT = 0.2, 20_000
 
 
 class TrainingTable:
-    """A training table: columns, target, weights, and what they are.
+    """A training table: columns and their types, target, weights and task.
 
     Parameters
     ----------

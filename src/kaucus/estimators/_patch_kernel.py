@@ -1,4 +1,4 @@
-"""Classes and numbers of pictures by a kernel of their patches."""
+"""Classifier and regressor of pictures by a kernel of their patches."""
 
 import numpy as np
 

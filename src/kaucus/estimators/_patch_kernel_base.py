@@ -1,4 +1,4 @@
-"""What the classifier and the regressor of pictures share."""
+"""Base of the classifier and the regressor of pictures."""
 
 import sys
 from dataclasses import replace
@@ -72,7 +72,7 @@ GRIDS = Constraint(_are_grids, "a tuple of such numbers")
 
 
 class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
-    """Dictionary, search, fit and decision values; subclasses have the targets.
+    """Base of both: dictionary, search, fit and decision values.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         return model
 
     def _plan(self, X, rows, precision: str, rng) -> PicturePlan:
-        """Make the filters, and say what is to be chosen."""
+        """Make the filters; return the plan of the fit with what is left to choose."""
         few = _FILTERS_GPU if on_gpu(rows) else _FILTERS_CPU
         grids = self._choice("pooling", "cells")
         dictionary = self._dictionary_class(

@@ -1,4 +1,4 @@
-"""Choose a kernel for clustering without labels: the paper's open question.
+"""Choose a kernel for clustering without labels (the paper leaves it open).
 
 The objective of kernel k-means cannot be compared between kernels: it has the units of
 the kernel. What is compared here has none:

@@ -1,4 +1,4 @@
-"""Displays of how much prediction intervals and sets hold, and how large sets are."""
+"""Displays of the coverage of prediction intervals and sets, and of sizes of sets."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model, made as scikit-learn's displays are.
+"""Displays of a fitted model, in the manner of scikit-learn's.
 
 ``Display.from_estimator(model)`` takes what it needs from the model and draws it;
 ``plot(ax=...)`` draws it again elsewhere. matplotlib is imported when it is needed.
@@ -10,7 +10,7 @@ from kaucus.evaluation._drawing import needed, new_axes
 
 
 class SearchDisplay:
-    """Loss of what was tried in a search, over C, gamma or the steps of a metric.
+    """Losses of a search over C, gamma or the steps of a metric.
 
     Parameters
     ----------

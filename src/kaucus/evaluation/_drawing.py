@@ -1,4 +1,4 @@
-"""What displays share: axes to draw on, and what a fitted model must have."""
+"""Helpers of displays: axes, attributes of fitted models, last steps of pipelines."""
 
 from typing import Any
 
@@ -7,6 +7,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import is_sparse, to_numpy
 from kaucus.contract import require
+
+# Dark enough on white, and apart for colour-blind readers (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def new_axes(ax: Any = None, **options) -> Any:

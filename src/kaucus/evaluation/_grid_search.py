@@ -1,4 +1,4 @@
-"""C and gamma of a support vector machine: a whole grid from one matrix of distances.
+"""Search over C and gamma of a support vector machine with distances computed once.
 
 Of the kernel matrix only an exponential depends on gamma, and on C nothing. So the
 distances of all rows are computed once; each gamma costs one exponential per entry;
@@ -30,7 +30,7 @@ GAMMA_GRID = tuple(10.0**k for k in range(-5, 3))
 
 @dataclass(frozen=True)
 class GammaCSearch:
-    """What :func:`grid_search_gamma_C` found, named as in ``GridSearchCV``.
+    """Results of :func:`grid_search_gamma_C`, named as in ``GridSearchCV``.
 
     Attributes
     ----------

@@ -158,7 +158,7 @@ class KernelComparison:
 
 
 class KernelComparisonDisplay:
-    """How many clusters, and by which kernel: scores over the number of clusters.
+    """Scores of kernels over the number of clusters.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The representatives that speak for most rows: as pictures, or as rows of a table."""
+"""Display of the representatives of the largest weight, as pictures or as a table."""
 
 import warnings
 from typing import Any

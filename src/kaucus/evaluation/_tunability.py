@@ -1,4 +1,4 @@
-"""How easily parameters that work are found: P_f(α) over a grid of scores.
+"""Tunability of a model: P_f(α), the share of a grid of parameters that scores α.
 
 For a model whose score f depends on parameters out of a grid G (Czarnecki & Tabor,
 Sec. 5),

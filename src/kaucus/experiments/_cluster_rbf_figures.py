@@ -8,13 +8,9 @@ from sklearn.datasets import load_iris
 
 from kaucus import ClusterRBFSVC
 from kaucus.contract import MissingPackageError
-from kaucus.evaluation import TunabilityDisplay
+from kaucus.evaluation import COLOURS, TunabilityDisplay
 from kaucus.experiments._cluster_rbf_values import Grids, Records, areas, grids_of
-from kaucus.experiments._figures import (
-    COLOURS,
-    SMALL,
-    figure_file,
-)
+from kaucus.experiments._figures import SMALL, figure_file
 
 LABELS = ("RBF", "mRBF", "m2", "C2")
 
@@ -44,9 +40,10 @@ def draw_heat_maps(records: Records, dataset: str, path: Path) -> Path | None:
     grids = grids_of(records)
     means = [np.mean(grids[dataset, label], axis=0) for label in labels]
     low, high = min(m.min() for m in means), max(m.max() for m in means)
-    with figure_file(path, 3.1 * len(labels) + 1, 3.9, **SMALL) as figure:
-        panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
-        for ax, label, mean in zip(panels, labels, means, strict=True):
+    n_across, n_down = min(2, len(labels)), -(-len(labels) // 2)
+    with figure_file(path, 3.4 * n_across + 1, 3 * n_down + 0.6, **SMALL) as figure:
+        panels = figure.subplots(n_down, n_across, squeeze=False)
+        for ax, label, mean in zip(panels.flat, labels, means, strict=False):
             image = ax.imshow(mean, origin="lower", vmin=low, vmax=high, cmap="viridis")
             stopped = np.mean(
                 [r["detail"]["capped"] for r in records[dataset, label]], 0
@@ -55,15 +52,21 @@ def draw_heat_maps(records: Records, dataset: str, path: Path) -> Path | None:
             size = 12 * stopped[down, across]  # of ten machines, at most ten
             ax.scatter(across, down, s=size, marker="x", color="white", lw=1.2)
             ax.set_title(f"{label}{'' if label.endswith('RBF') else ' RBF'}")
-            ax.set_xlabel("log₁₀ γ")
-            ax.set_xticks(range(mean.shape[1]), range(-5, -5 + mean.shape[1]))
-            ax.set_yticks(range(mean.shape[0]), range(-1, -1 + mean.shape[0]))
-        panels[0].set_ylabel("log₁₀ C")
+            ax.set(xlabel="log₁₀ γ", ylabel="log₁₀ C")
+            ax.set_xticks(range(mean.shape[1]), _powers(-5, mean.shape[1]))
+            ax.set_yticks(range(mean.shape[0]), _powers(-1, mean.shape[0]))
+        for ax in panels.flat:
+            ax.set_visible(ax.has_data())
         figure.colorbar(image, ax=panels, label="accuracy")
         name = dataset.removeprefix("uci/")
-        text = "×: some of ten machines did not converge, the larger the more"
-        figure.suptitle(f"Accuracy over the grid, {name} (Fig. 1). {text}")
+        text = "× some of the ten machines did not converge; the larger, the more"
+        figure.suptitle(f"Accuracy over the grid, {name} (Fig. 1)\n{text}")
     return path
+
+
+def _powers(first: int, n: int) -> list[str]:
+    """Return whole numbers as texts, with a minus sign."""
+    return [str(first + k).replace("-", "−") for k in range(n)]
 
 
 def draw_ellipses(path: Path) -> Path:
@@ -75,10 +78,11 @@ def draw_ellipses(path: Path) -> Path:
     identity = np.eye(2) * np.trace(np.cov(X.T)) / 2
     shapes = {
         "RBF: Σ = σ²I": [identity] * 2,
-        "Mahalanobis RBF: Σ = cov(X)": [np.cov(X.T)] * 2,
-        "C₂ RBF: Σ of each cluster": list(model.covariances_),
+        "mRBF: Σ = cov(X)": [np.cov(X.T)] * 2,
+        "C2 RBF: Σ of each cluster": list(model.covariances_),
     }
-    with figure_file(path, 12, 4, **SMALL) as figure:
+    with figure_file(path, 9, 3.7, **SMALL) as figure:
+        figure.suptitle("Two classes of Iris: the Gaussians of some rows (Fig. 2)")
         panels = figure.subplots(1, 3, sharex=True, sharey=True)
         for ax, (title, pair) in zip(panels, shapes.items(), strict=True):
             local = title.startswith("C")
@@ -116,10 +120,10 @@ def draw_curves(grids: Grids, path: Path) -> Path:
     datasets = list(dict.fromkeys(dataset for dataset, _ in grids))
     across = min(3, len(datasets))
     down = -(-len(datasets) // across)
-    style = {**SMALL, "figure.dpi": 110}
-    with figure_file(path, 4.4 * across, 3.4 * down, **style) as figure:
-        panels = figure.subplots(down, across, squeeze=False).ravel()
-        for ax, dataset in zip(panels, datasets, strict=False):
+    with figure_file(path, 3.2 * across, 2.8 * down + 0.4, **SMALL) as figure:
+        figure.suptitle("P(α), the share of the grid with accuracy ≥ α (Fig. 3)")
+        panels = figure.subplots(down, across, squeeze=False)
+        for ax, dataset in zip(panels.flat, datasets, strict=False):
             labels = [label for label in LABELS if (dataset, label) in grids]
             means = [np.mean(grids[dataset, label], axis=0) for label in labels]
             lower = min((mean.min() for mean in means), default=0.0)
@@ -129,9 +133,8 @@ def draw_curves(grids: Grids, path: Path) -> Path:
                 area = np.mean(areas(grids, dataset, label))
                 display.plot(ax, name=f"{label}: {area:.3f}", color=colour)
             ax.set_title(dataset.removeprefix("uci/"))
-            ax.legend(fontsize=9, title="area (Table 6)", title_fontsize=9)
-            ax.set_xlabel("accuracy α")
-            ax.set_ylabel("share of the grid ≥ α")
-        for ax in panels[len(datasets) :]:
-            ax.set_axis_off()
+            ax.legend(fontsize=8, title="area (Table 6)", title_fontsize=8)
+            ax.set(xlabel="accuracy α", ylabel="P(α)")
+        for ax in panels.flat:
+            ax.set_visible(ax.has_data())
     return path

@@ -23,39 +23,46 @@ CIFAR10 = (
 
 
 def class_names(dataset: str, classes: Sequence[str]) -> list[str]:
-    """Return the names of classes that a results file numbers."""
+    """Return names for the class numbers of a results file."""
     if dataset == "cifar10":
         return [CIFAR10[int(number)] for number in classes]
     return list(classes)
 
 
 def confusion_sections(rows: Sequence[Any], printed: Mapping[str, Any]) -> list[str]:
-    """Write each confusion matrix that was kept, once for each fit.
+    """Write the confusion matrices that were kept, each the mean over the seeds.
 
     ``printed`` has the ``percent`` of a printed matrix and what its cell has as
     ``source`` and ``normalize``, or is empty.
     """
     parts = []
-    for row, record in kept_confusions(rows):
-        names = class_names(row.cell.dataset, record["confusion"]["classes"])
-        ours = record["confusion"]["percent"]
+    for row, records in kept_confusions(rows):
+        names = class_names(row.cell.dataset, records[0]["confusion"]["classes"])
+        ours = mean_percent(records)
         theirs = printed["percent"] if is_printed(row.cell, printed) else None
         parts.append(f"## Confusion matrix in %: {row.label}")
-        if theirs is not None:
-            parts.append(_distance_line(ours, theirs))
+        lines = [f"Mean of {len(records)} seeds."] if len(records) > 1 else []
+        lines += [] if theirs is None else [_distance_line(ours, theirs)]
+        parts += [" ".join(lines)] if lines else []
         heads = ("true \\ predicted", *(name.split()[0] for name in names))
         parts.append(markdown_table(heads, _lines(names, ours, theirs)))
     return parts
 
 
-def kept_confusions(rows: Sequence[Any]) -> Iterator[tuple[Any, dict]]:
-    """Yield row and record of each fit whose confusion matrix was kept."""
+def kept_confusions(rows: Sequence[Any]) -> Iterator[tuple[Any, list[dict]]]:
+    """Yield a row and its records with a confusion matrix, once for the same fits."""
     seen = set()
     for row in rows:
-        for record in row.records:
-            if "confusion" in record and record["curve"] not in seen:
-                seen.add(record["curve"])
-                yield row, record
+        records = [record for record in row.records if "confusion" in record]
+        fits = tuple(record["curve"] for record in records)
+        if fits and fits not in seen:
+            seen.add(fits)
+            yield row, records
+
+
+def mean_percent(records: Sequence[dict]) -> np.ndarray:
+    """Return the mean over records of their confusion matrices, in per cent."""
+    return np.mean([record["confusion"]["percent"] for record in records], axis=0)
 
 
 def is_printed(cell: Any, printed: Mapping[str, Any]) -> bool:
@@ -64,7 +71,7 @@ def is_printed(cell: Any, printed: Mapping[str, Any]) -> bool:
     return bool(printed) and all(getattr(cell, k) == printed[k] for k in keys)
 
 
-def _distance_line(ours: Sequence, theirs: Sequence) -> str:
+def _distance_line(ours: np.ndarray, theirs: Sequence) -> str:
     difference = np.abs(np.subtract(ours, theirs))
     return (
         "Ours, and in brackets what the paper prints: the difference is "
@@ -72,7 +79,7 @@ def _distance_line(ours: Sequence, theirs: Sequence) -> str:
     )
 
 
-def _lines(names: Sequence[str], ours: Sequence, theirs: Sequence | None) -> list:
+def _lines(names: Sequence[str], ours: np.ndarray, theirs: Sequence | None) -> list:
     """Write a matrix, with printed numbers in brackets."""
     lines = []
     for i, name in enumerate(names):

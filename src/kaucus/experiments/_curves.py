@@ -71,7 +71,7 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
 def fit_and_predict(
     estimator: Any, split: Split, **fit_options: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Fit and predict once; return the predictions and what it took."""
+    """Fit and predict once; return the predictions, and time and memory."""
     with peak_memory() as memory:
         train = (split.X_train, split.y_train)
         _, fit_seconds = timed(estimator.fit, *train, **fit_options)
@@ -105,7 +105,7 @@ def confusion_percent(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, Any]:
 
 
 def _parts(estimator: Any) -> tuple[Any, Any]:
-    """Return what comes before the model, or None, and the model."""
+    """Return the transformers before the model, or None, and the model."""
     if isinstance(estimator, Pipeline):
         return estimator[:-1], estimator[-1]
     return None, estimator

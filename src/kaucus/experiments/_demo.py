@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation import COLOURS, format_seconds
 from kaucus.experiments._data import Split, load_split
 from kaucus.experiments._figures import figure_file
 from kaucus.experiments._measure import best_of
@@ -31,7 +31,7 @@ HEADERS = (
 )
 SETTINGS = {"kernel": "rbf", "gamma": "scale", "C": 10.0}
 SETTINGS_TEXT = "kernel='rbf', gamma='scale', C=10 for all; times: best of 3 runs"
-_BLUE, _ORANGE = "#0072B2", "#D55E00"
+_BLUE, _ORANGE = COLOURS[:2]
 
 
 class ModelResult(NamedTuple):
@@ -170,7 +170,7 @@ def _draw_moons(figure: Any) -> None:
 
 
 def _colour_map() -> Any:
-    """Blue to orange by way of white, pale enough for points on top."""
+    """Return a pale colour map from blue over white to orange."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("moons", ["#6BAED6", "#FFFFFF", "#F2A26B"])

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from kaucus.contract import require
+from kaucus.evaluation import COLOURS
 from kaucus.experiments._registry import METRICS
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import Figure
 
-# Dark enough on white, and apart for colour-blind readers (Okabe and Ito).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 STYLE = {
     "font.size": 12,
     "axes.titlesize": 13,
@@ -33,11 +32,6 @@ SMALL = {"font.size": 10, "axes.titlesize": 12, "axes.labelsize": 10}
 _IN_ONE_COLUMN = 5
 
 
-def require_matplotlib() -> None:
-    """Raise a :class:`MissingPackageError` with the remedy if it is not installed."""
-    require("matplotlib", "plot")
-
-
 @contextmanager
 def figure_file(
     path: str | Path, width: float = 7.0, height: float = 4.5, **style: Any
@@ -53,7 +47,7 @@ def figure_file(
     **style
         Settings of matplotlib that differ from ``STYLE``.
     """
-    require_matplotlib()
+    require("matplotlib", "plot")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -186,7 +180,8 @@ def draw_history(
         axes.grid(alpha=0.25)
         shown = [row.records[0]["n_train"] for of in histories.values() for row in of]
         sizes = [f"{n:,}" for n in dict.fromkeys(shown)]
-        _draw_legend(axes, figure, f"{' and '.join(sizes)} rows")
+        many = {"fontsize": 10} if len(histories) >= _IN_ONE_COLUMN else {}
+        _draw_legend(axes, figure, f"{' and '.join(sizes)} rows", **many)
     return path
 
 
@@ -227,7 +222,7 @@ def _scale_axes(axes, figure: Figure) -> None:
 
 
 def _log_ticks(axis, low: float, high: float) -> None:
-    """Label the fewer numbers of a decade, the more decades there are."""
+    """Set ticks of a logarithmic axis, fewer in a decade where decades are many."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     decades = math.log10(high / low)

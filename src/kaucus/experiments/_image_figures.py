@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import clustering_accuracy
-from kaucus.experiments._confusion import class_names
+from kaucus.evaluation import COLOURS, clustering_accuracy
+from kaucus.experiments._confusion import class_names, mean_percent
 from kaucus.experiments._data import load_split
-from kaucus.experiments._figures import COLOURS, SMALL, figure_file, selected
+from kaucus.experiments._figures import SMALL, figure_file, selected
 from kaucus.experiments._registry import build_method
 from kaucus.experiments._report import Row
 from kaucus.experiments._spec import Cell, Figure
@@ -18,8 +18,8 @@ from kaucus.experiments._spec import Cell, Figure
 _ACROSS = 17
 # Height and width of one of them with its text and margin, in pixels.
 _FRAME = (37, 31)
-# Side of a panel of points, in inches.
-_PANEL = 2.4
+# Side of a panel of points, in inches, and data sets side by side.
+_PANEL, _SETS_ACROSS = 2.4, 3
 _POINTS = {"font.size": 9, "axes.titlesize": 9}
 _DPI = {"figure.dpi": 120}
 
@@ -35,7 +35,7 @@ def draw_misread(
     predicted = np.asarray(row.records[0]["predictions"])
     wrong = np.flatnonzero(predicted != split.y_test)
     n_down = -(-len(wrong) // _ACROSS)
-    size = (0.55 * _ACROSS, 0.72 * n_down + 0.7)
+    size = (0.55 * _ACROSS, 0.66 * n_down + 0.4)
     with figure_file(path, *size, **SMALL, **_DPI) as canvas:
         axes = canvas.add_subplot()  # one for all: hundreds of them take minutes
         axes.imshow(_side_by_side(split.X_test[wrong]), cmap="gray_r")
@@ -62,17 +62,16 @@ def _side_by_side(images: np.ndarray) -> np.ndarray:
 def draw_confusion(
     figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
 ) -> Path | None:
-    """Draw the confusion matrix of the last selected cell that has one."""
+    """Draw the confusion matrix, mean over seeds, of the last cell that has one."""
     row = _last_with("confusion", figure, rows)
     if row is None:
         return None
-    confusion = row.records[0]["confusion"]
-    names = class_names(row.cell.dataset, confusion["classes"])
+    names = class_names(row.cell.dataset, row.records[0]["confusion"]["classes"])
     with figure_file(path, 7.5, 6.5, **SMALL, **_DPI) as canvas:
         from sklearn.metrics import ConfusionMatrixDisplay
 
         axes = canvas.add_subplot()
-        shares = np.asarray(confusion["percent"])
+        shares = mean_percent(row.records)
         ConfusionMatrixDisplay(shares, display_labels=names).plot(
             ax=axes,
             cmap="Blues",
@@ -82,7 +81,8 @@ def draw_confusion(
             xticks_rotation=45 if max(map(len, names)) > 3 else 0,
         )
         axes.set(xlabel="predicted class", ylabel="true class")
-        axes.set_title(figure.title, loc="left")
+        n = len(row.records)
+        axes.set_title(figure.title + f", mean of {n} seeds" * (n > 1), loc="left")
     return path
 
 
@@ -95,11 +95,11 @@ def _last_with(key: str, figure: Figure, rows: Sequence[Row]) -> Row | None:
 def draw_points(
     figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
 ) -> Path | None:
-    """Draw the data sets of two features, one column of panels for each.
+    """Draw the data sets of two features, one panel or two for each.
 
-    With ``by = "dataset"`` there is one row of panels: the classes. Otherwise there
-    are two: the clusters of k-means, which is the linear kernel's run of the least
-    objective, and those of the kernel whose best run agrees best with the classes.
+    With ``by = "dataset"`` one panel: the classes. Otherwise two, one above the other:
+    the clusters of k-means, which is the linear kernel's run of the least objective,
+    and those of the kernel whose best run agrees best with the classes.
     """
     chosen: dict[str, list[Row]] = {}
     for row in selected(figure, rows):
@@ -107,12 +107,17 @@ def draw_points(
             chosen.setdefault(row.cell.dataset, []).append(row)
     if not chosen:
         return None
-    n_down = 1 if figure.by == "dataset" else 2
-    size = (_PANEL * len(chosen), _PANEL * n_down + 0.4)
-    with figure_file(path, *size, **_POINTS) as canvas:
-        panels = canvas.subplots(n_down, len(chosen), squeeze=False)
-        for column, of_set in enumerate(chosen.values()):
-            _draw_column(panels[:, column], figure, of_set, data_home)
+    n_panels = 1 if figure.by == "dataset" else 2
+    across = min(_SETS_ACROSS, len(chosen))
+    down = n_panels * -(-len(chosen) // across)
+    with figure_file(path, _PANEL * across, _PANEL * down + 0.4, **_POINTS) as canvas:
+        panels = canvas.subplots(down, across, squeeze=False)
+        for k, of_set in enumerate(chosen.values()):
+            top = k // across * n_panels
+            own = panels[top : top + n_panels, k % across]
+            _draw_column(own, figure, of_set, data_home)
+        for panel in panels.flat:
+            panel.set_visible(panel.has_data())
         canvas.suptitle(figure.title, x=0.01, ha="left")
     return path
 
@@ -137,7 +142,7 @@ def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
 
 
 def _pair_of_runs(rows: list[Row]) -> dict[str, Row]:
-    """Return the cell of k-means and that of the best kernel, by what to call them."""
+    """Return the cells of k-means and of the best kernel, by their names."""
     found = {}
     for row in rows:
         if _choice(row) == ("linear", "objective"):

@@ -49,25 +49,20 @@ def fourier_classifier(
 def patch_classifier(
     n_representatives: int,
     patch_size: int = 25,
-    voting: str = "majority",
-    fourier: bool = False,
     sides: tuple[int, int] = SIDES,
     **options: Any,
 ) -> Any:
-    """Return the vote of all patches (Sec. 4), or of their spectra."""
-    spectrum = FourierFeatures((patch_size, patch_size), fft="2d", power=1.0)
-    features = spectrum if fourier else UnitNormalizer()
+    """Return the vote of all patches (Sec. 4)."""
     return PatchVotingClassifier(
-        make_pipeline(features, digit_classifier(n_representatives, **options)),
+        pixel_classifier(n_representatives, **options),
         patch_size=patch_size,
         image_shape=sides,
-        voting=voting,
     )
 
 
 def digit_classifier(
     n_representatives: int, fit_on: str = "representatives", C: float = 1e6
-) -> Any:
+) -> KMeansKernelClassifier:
     """Return the classifier alone, for features of unit norm.
 
     ⟨x, x'⟩⁴, ε = 10⁻⁶, k-means by angle from random rows.
@@ -106,7 +101,7 @@ class PrintedHybrid(LSSVMClassifier):
 
 
 class _FittedRows(BaseEstimator):
-    """Base of clusterings that know the rows of ``fit`` and no others."""
+    """Base of clusterings that predict the rows of ``fit`` alone."""
 
     labels_: np.ndarray
 

@@ -148,7 +148,7 @@ def _sum_up(found: Sequence[Comparison]) -> tuple[str, str, str]:
 
 
 def _spread(found: Sequence[Comparison]) -> str:
-    """Write how far seeds are apart, on average of the numbers that have several."""
+    """Write the standard deviation over seeds, mean over numbers that have several."""
     spreads = [stdev(one.values) for one in found if len(one.values) > 1]
     return f"; seeds by ± {fmean(spreads):.{found[0].digits}f}" if spreads else ""
 
@@ -165,8 +165,9 @@ def _confusion(paper: Paper, outcome: Outcome) -> list[tuple[list[float], float]
     printed = paper.printed["confusion"]
     found = [
         record["confusion"]["percent"]
-        for row, record in kept_confusions(summarise(outcome))
+        for row, records in kept_confusions(summarise(outcome))
         if is_printed(row.cell, printed)
+        for record in records
     ]
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""A model of pictures, drawn: filters, responses of a picture, hardest pictures."""
+"""Figure of a model of pictures: filters, responses of a picture, hardest pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,7 +72,7 @@ def draw_picture_model(
 
 
 def hardest(model: PatchKernelClassifier, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the numbers of the pictures, those of the least probable class first."""
+    """Return the numbers of the pictures, least probable true class first."""
     column = np.searchsorted(model.classes_, y)
     p = np.asarray(model.predict_proba(X))
     return np.argsort(p[np.arange(len(y)), column], kind="stable")

@@ -80,7 +80,7 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {"svm-grid": measure_grid}
 
 
 def look_up(name: str, table: Mapping[str, Any], kind: str = "Method") -> Any:
-    """Return what a name stands for, or raise a ValueError that lists the names."""
+    """Return the entry of a name, or raise a ValueError that lists the names."""
     if name not in table:
         raise ValueError(
             f"{kind} {name!r} is not known; use one of {', '.join(sorted(table))}."

@@ -169,14 +169,15 @@ def _row(jobs: list, label: str, outcome: Outcome) -> Row:
 
 
 def _differing(cell: Cell, cells: Sequence[Cell]) -> str:
-    """List the fields and parameters in which cells of the same label differ."""
+    """List the parameters of a cell in which cells of the same label differ."""
     rivals = [other for other in cells if other.label == cell.label]
     keys = ["normalize", "dtype", "sample"]
     keys += sorted({key for rival in rivals for key in rival.params})
     parts = [
-        f"{key}={cell.value_of(key)}"
+        f"{key}={value}"
         for key in keys
-        if any(rival.value_of(key) != cell.value_of(key) for rival in rivals)
+        if (value := cell.value_of(key)) is not None
+        and any(rival.value_of(key) != value for rival in rivals)
     ]
     return f" ({', '.join(parts)})" if parts else ""
 
@@ -231,7 +232,8 @@ def _machine_lines(outcome: Outcome) -> str:
 def _machine_line(machine: dict[str, Any]) -> str:
     """Describe one machine."""
     versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
-    hardware = f"{machine['cpu']}, {machine['cores']} cores"
+    cores = machine["cores"]
+    hardware = f"{machine['cpu']}, {cores} core{'s' if cores != 1 else ''}"
     memory = f"{format_bytes(machine['memory'])}, GPU: {machine['gpu'] or 'none used'}"
     system = f"{machine['platform']}, Python {machine['python']}"
     return f"{hardware}, {memory}; {system}, {versions}"

@@ -111,8 +111,9 @@ def _draw_figures(figures, rows, output: Path, lines: list[str], home) -> list[P
         target = output / f"{figure.name}.png"
         try:
             path = FIGURES[figure.kind](figure, rows, target, home)
-        except MissingPackageError as error:
-            lines.append(f"figure {figure.name} not drawn: {error}")
+        except (MissingPackageError, FileNotFoundError) as error:
+            why = " ".join(str(error).split())
+            lines.append(f"figure {figure.name} not drawn: {why}")
             continue
         if path is None:  # an image of an earlier run would not fit this table
             target.unlink(missing_ok=True)

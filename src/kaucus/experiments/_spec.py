@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from kaucus.experiments._expand import expand_cells
@@ -94,10 +93,10 @@ class Figure:
     """File name without its ending."""
     title: str
     """Text above the figure."""
-    x: str
-    """Field or parameter on the horizontal axis."""
-    x_label: str
-    """Text below that axis."""
+    x: str = "at_step"
+    """Field or parameter on the horizontal axis of a curve."""
+    x_label: str = "step"
+    """Text below that axis, also of a history."""
     by: str = "method"
     """Field or parameter that tells one curve from the next."""
     select: Mapping[str, Any] = field(default_factory=dict)
@@ -227,13 +226,6 @@ def load_paper(name: str) -> Paper:
     return parse_paper(text, name=name, file=f"{name}.toml")
 
 
-def load_paper_file(path: str | Path) -> Paper:
-    """Load a paper from a TOML file of one's own."""
-    path = Path(path)
-    text = path.read_text(encoding="utf-8")
-    return parse_paper(text, name=path.stem, file=str(path))
-
-
 def parse_paper(text: str, *, name: str, file: str) -> Paper:
     """Turn TOML text into a :class:`Paper`.
 
@@ -288,7 +280,8 @@ def _cell(table: dict[str, Any], where: str) -> Cell:
 
 def _figure(table: dict[str, Any], where: str) -> Figure:
     """Check one ``[[figure]]``."""
-    check_table(table, _FIGURE_TYPES, required_fields(Figure), where)
+    of_curves = () if "kind" in table else ("x", "x_label")
+    check_table(table, _FIGURE_TYPES, (*required_fields(Figure), *of_curves), where)
     check_choices(table, _CHOICES, where)
     return Figure(**table)
 

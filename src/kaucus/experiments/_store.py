@@ -77,7 +77,7 @@ class ResultStore:
 
 
 def _one_line_each(records: dict[str, dict]) -> str:
-    """Write records as JSON, one a line: easy to compare, and no line for a number."""
+    """Write records as JSON, one a line."""
     lines = [
         f"{json.dumps(key)}: {json.dumps(record, ensure_ascii=False)}"
         for key, record in records.items()

@@ -1,6 +1,6 @@
-"""Pictures in, features of their patches out: pure functions on arrays.
+"""Features of pictures from responses to patches: pure functions on arrays.
 
-Knows patches, filters and cells; not estimators, labels or kernels.
+Patches, filters and cells; no estimators, labels or kernels.
 """
 
 from kaucus.pictures._filters import (

@@ -37,7 +37,7 @@ _SMALLEST, _LARGEST = 1e-18, 1e18
 
 
 class PixelRange(NamedTuple):
-    """The range of the pixels; pictures are taken less its middle, over its length."""
+    """Smallest and largest pixel, by which pictures are scaled to [−½, ½]."""
 
     low: float
     high: float
@@ -72,7 +72,7 @@ class FilterBank(NamedTuple):
 
 
 def pixel_range(X: Array) -> PixelRange:
-    """Return the range of the pixels, or raise where it cannot be scaled by."""
+    """Return the range of the pixels, or raise if it is zero or too large."""
     xp = array_namespace(X)
     found = PixelRange(float(xp.min(X)), float(xp.max(X)))
     if found.length <= 0:
@@ -190,7 +190,7 @@ def make_filters(
 
 
 def with_mirrored(bank: FilterBank) -> FilterBank:
-    """Return filters, each followed by its mirror image; half of them are new."""
+    """Return the first half of the filters, each followed by its mirror image."""
     half = bank.part(slice(0, max(bank.filters.shape[0] // 2, 1)))
     pairs = np.stack([half.filters, half.filters[:, :, :, ::-1]], axis=1)
     shape = (-1, *bank.filters.shape[1:])

@@ -39,7 +39,7 @@ PRECISIONS = ("auto", "float64", "float32", "float16")
 
 
 class PictureFeatures(NamedTuple):
-    """How pictures become features, but for the filters."""
+    """Parameters of the features of pictures, without the filters."""
 
     shape: tuple[int, int, int]
     """(channels, height, width)."""
@@ -73,7 +73,7 @@ def resolve_precision(precision: str, like: Array) -> str:
 
 
 def cell_windows(length: int, n_cells: int) -> list[slice]:
-    """Return windows that overlap by about a half, the same from left and right.
+    """Return windows that overlap by about a half, symmetric from left to right.
 
     >>> cell_windows(27, 3)
     [slice(0, 13, None), slice(7, 20, None), slice(14, 27, None)]
@@ -156,7 +156,7 @@ def responses_of(X: Array, how: PictureFeatures, bank: FilterBank) -> Array:
 
 
 class _Work(NamedTuple):
-    """Arrays for the features of a block, where the pictures are."""
+    """Filters, biases and weights of cells on the device of the pictures."""
 
     how: PictureFeatures
     filters: Array
@@ -180,7 +180,7 @@ class _Work(NamedTuple):
         )
 
     def bytes_per_picture(self) -> int:
-        """Return what the responses of a picture take, with two temporaries."""
+        """Return the bytes of a picture's responses, with two temporaries."""
         size = np.dtype(self.how.precision).itemsize
         m, d = self.filters.shape[0], math.prod(self.filters.shape[1:])
         return self.weights.shape[1] * (3 * size * m + 12 * d)

@@ -306,7 +306,7 @@ def sizes_of(patch_sizes) -> list:
 
 
 def check_pictures(X: Array, shape, patch_sizes, n_cells: int) -> None:
-    """Check that there are pictures enough, large enough for patches and cells."""
+    """Check that there are two pictures or more, large enough for patches and cells."""
     if X.shape[0] < 2:
         raise ValueError(
             f"X has {X.shape[0]} picture (n_samples = 1); a dictionary of patches and "

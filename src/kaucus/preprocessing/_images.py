@@ -1,4 +1,4 @@
-"""Rows that are flattened images: their shape, and what all transformers share.
+"""Shapes of flattened images, and the base class of their transformers.
 
 ``image_shape`` names the axes in the order of the flattened row, the last one running
 fastest, so that ``row.reshape(image_shape)`` is the image. The last two axes are

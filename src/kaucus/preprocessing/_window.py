@@ -14,7 +14,7 @@ from kaucus.preprocessing._images import (
 
 
 class GaussianWindow(ExportsONNX, OneToOneFeatureMixin, ImageTransformer):
-    """Multiply each image by a Gaussian in its middle.
+    """Multiply each image by a Gaussian window around its middle.
 
     Pixel (i, j) of each channel of height H and width W is multiplied by
 
