@@ -13,7 +13,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from kaucus import KernelKMeans, KMeansKernelClassifier, SphericalKMeans
-from kaucus.distributed import DaskRows
+from kaucus.distributed import DaskRows, rows_of
 from tests.distributed.test_fits import assert_same_model, chunked
 
 GIVEN = {
@@ -117,6 +117,24 @@ def test_sums_do_not_depend_on_the_number_of_workers(client, data):
     with_one = SphericalKMeans(20, **options).fit(rows.persist())
     client.cluster.scale(2)
     assert_array_equal(with_one.cluster_centers_, with_two.cluster_centers_)
+
+
+def place_of(block):
+    return block.rows.sum(), distributed.get_worker().address
+
+
+def test_partitions_of_one_worker_are_shared_out(client, data):
+    """Dask looks for idle workers once a second, and a pass is shorter than that."""
+    client.wait_for_workers(2)
+    one = next(iter(client.scheduler_info()["workers"]))
+    rows = client.persist(chunked(data[0], 8), workers=[one])
+    distributed.wait(rows)
+    source = rows_of(rows, (np.float64,), memory_budget=None, device=None, name="Model")
+    for held in (source, source.holding(data[1])):
+        sums, places = zip(*held.map(place_of, label="place"), strict=True)
+        assert list(places) == list(source.homes)
+        assert sorted(map(places.count, set(places))) == [4, 4]
+        assert_allclose(sums, [part.sum() for part in np.split(data[0], 8)])
 
 
 def test_rows_that_are_sent_anew_in_every_pass_are_told(client, data):

@@ -1,5 +1,7 @@
 """Rows in Dask partitions: taken by number, summed in a tree of fixed order."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -88,16 +90,17 @@ def test_precision_stays_and_whole_numbers_become_floats(X):
     assert rows_from(dd.from_pandas(mixed, npartitions=1)).dtype == np.float64
 
 
-@pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 30])
-@pytest.mark.parametrize("in_flight", [1, 3, 1000])
-def test_the_tree_does_not_depend_on_who_computes(n_leaves, in_flight):
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 30, 70])
+@pytest.mark.parametrize("n_bytes", [0, 100])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_the_tree_does_not_depend_on_who_computes(n_leaves, n_bytes, n_threads):
     """The same order of addition for any number of workers and waves."""
     leaves = [delayed(Total)(1, str(k)) for k in range(n_leaves)]
-    few = Workforce(1, 100 * 9, 0)
-    expected = reduce_tree(leaves, "sum", n_bytes=0, force=few).history
-    many = Workforce(in_flight, 100 * 9, 0)
-    found = reduce_tree(leaves, "sum", n_bytes=100, force=many)
-    assert found.history == expected
+    many, few = Workforce(1000, 100 * 9, 0), Workforce(n_threads, 100 * 9, 0)
+    expected = reduce_tree(leaves, "sum", n_bytes=n_bytes, force=many)
+    found = reduce_tree(leaves, "sum", n_bytes=n_bytes, force=few)
+    assert found.history == expected.history
+    assert re.findall(r"\d+", found.history) == [str(k) for k in range(n_leaves)]
     assert found.value == n_leaves
 
 
