@@ -1,26 +1,29 @@
 """`KMeansKernelClassifier` on Dask clusters, beside one process and the Bayes error.
 
     python -m benchmarks cluster [--quick] [--sizes N ...] [--workers W ...]
-                                 [--parts fit growth workers kills covtype gpu]
+                                 [--parts fit growth workers kills covtype gpu overhead]
 
 The largest of `--sizes` is for `fit`, `workers` and `gpu`, all are for `growth`, which
 takes the largest from `fit` where both are asked for. Rows are written to the folder of
 temporary files, about 160 bytes each.
 """
 
-import contextlib
-import logging
 import os
-import resource
 import signal
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks._cluster_data import bayes_error, test_rows, write_files
+from benchmarks._cluster_overhead import measure_overhead, overhead_table
+from benchmarks._local_cluster import (
+    local_cluster,
+    peak_of_process,
+    peak_of_workers,
+    quiet,
+)
 from benchmarks._runner import Content, Settings, Step, Table, ratio, skipped_row
 from benchmarks.kmeans_kernel import fitted_exponent
 from kaucus.backend import format_bytes
@@ -38,7 +41,7 @@ ABOUT = (
     "comes after the rows are in the workers' memory; reading them is told apart. "
     "Memory: the largest resident set of a worker, or of the process."
 )
-PARTS = ("fit", "growth", "workers", "kills", "covtype", "gpu")
+PARTS = ("fit", "growth", "workers", "kills", "covtype", "gpu", "overhead")
 SIZES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)
 QUICK_SIZES = (50_000, 100_000, 200_000)
 WORKERS = (1, 2, 4, 8, 16)
@@ -52,11 +55,6 @@ MODEL = {
     "kmeans_params": {"max_iter": 10, "tol": 1e-3},
 }
 WORKER_MEMORY = "3GiB"
-# Dask's own setting gives every array of more than 128 KiB back to the system at once.
-KEEP_MEMORY = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-}
 N_TEST = 200_000
 DASK = ("dask.dataframe", "distributed", "pyarrow", "sklearn", "kaucus.estimators")
 
@@ -79,6 +77,10 @@ def steps(settings: Settings) -> list[Step]:
         found.append(_process_step("workers", n, max(workers)))
     if "gpu" in parts:
         found.append(_cluster_step("workers", n, 1, device=settings.device or "cuda"))
+    if "overhead" in parts:
+        for w in settings.workers or (8,):
+            head, label = {"workers": w}, f"{w} workers that wait"
+            found.append(Step("overhead", label, fit_waiting, (w,), head, DASK))
     if "kills" in parts:
         n_kills = 3 if settings.quick else N_KILLS
         head = {"what": "kills"}
@@ -202,6 +204,14 @@ def kill_workers(n_kills: int) -> dict:
     return {"kills": n_kills, "rows": KILL_ROWS, "difference": max(differences)}
 
 
+def fit_waiting(n_workers: int) -> dict:
+    """Measure what a fit costs beside the work on its rows, of ten steps of k-means."""
+    options = {**MODEL, "kmeans_params": {"max_iter": 10, "tol": 1e-9}}
+    with quiet():
+        cluster = local_cluster(n_workers, "2GiB")
+        return measure_overhead(cluster, options, 10 * n_workers)
+
+
 def fit_covtype(data_home, n_rows: int | None) -> dict:
     """Fit the cover types from Parquet on a cluster, and from memory in one process."""
     import dask.dataframe as dd
@@ -239,57 +249,6 @@ def fit_covtype(data_home, n_rows: int | None) -> dict:
     }
 
 
-# ---- clusters and their memory -------------------------------------------------------
-
-
-@contextlib.contextmanager
-def local_cluster(n_workers: int, memory: str):
-    """Context manager: a cluster of processes with one thread each, and its client."""
-    import dask
-
-    from distributed import Client, LocalCluster
-
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    options = {"threads_per_worker": 1, "memory_limit": memory, "processes": True}
-    with (
-        dask.config.set(KEEP_MEMORY),
-        LocalCluster(n_workers=n_workers, dashboard_address=":0", **options) as cluster,
-        Client(cluster) as client,
-    ):
-        client.run(_import_kaucus)
-        yield client
-
-
-def _import_kaucus() -> None:
-    import kaucus.distributed
-    import kaucus.estimators
-
-    assert kaucus.distributed.__name__ < kaucus.estimators.__name__
-
-
-def peak_of_process() -> int:
-    """Return the largest resident set that this process has had, in bytes."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def peak_of_workers() -> int | None:
-    """Return the largest resident set of a worker, None without a cluster."""
-    from distributed import default_client
-
-    try:
-        return max(default_client().run(peak_of_process).values())
-    except ValueError:
-        return None
-
-
-@contextlib.contextmanager
-def quiet():
-    """Context manager without warnings: k-means is stopped after ten steps."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 # ---- tables and the figure -----------------------------------------------------------
 
 HEADERS = [
@@ -325,6 +284,8 @@ def tables(content: Content) -> list[Table]:
         found.append(Table("A worker killed at random moments", headers, [cells]))
     for record in content.get("covtype", []):
         found.append(_covtype_table(record))
+    if content.get("overhead"):
+        found.append(overhead_table(content["overhead"]))
     return found
 
 

@@ -47,6 +47,12 @@ def test_steps_follow_the_options():
         bench.steps(Settings(parts=["other"]))
 
 
+WAITED = {"workers": 8, "partitions": 80} | {
+    f"{name}_seconds": 1.0
+    for name in ("work", "fit", "start", "step", "equations", "end")
+}
+
+
 def test_tables_have_a_value_for_every_column():
     head = {"rows": 10, "workers": 2, "how": "Dask", "device": None}
     times = {f"{name}_seconds": 1.0 for name in ("read", "fit", "predict", "one")}
@@ -56,9 +62,10 @@ def test_tables_have_a_value_for_every_column():
         "fit": [record, {**head, "skipped": "no dask"}],
         "kills": [{"kills": 2, "rows": 10, "difference": 1e-12}],
         "covtype": [record],
+        "overhead": [WAITED, {"workers": 4, "skipped": "no dask"}],
     }
     found = bench.tables(content)
-    assert len(found) == 3
+    assert len(found) == 4
     with_growth = bench.tables({**content, "growth": [{**record, "rows": 5}]})
     assert [row[0] for row in with_growth[1].rows] == ["5", "10", "10"]
     for table in found:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -13,7 +14,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from kaucus import KernelKMeans, KMeansKernelClassifier, SphericalKMeans
-from kaucus.distributed import DaskRows
+from kaucus.distributed import DaskRows, rows_of
 from tests.distributed.test_fits import assert_same_model, chunked
 
 GIVEN = {
@@ -70,6 +71,23 @@ def test_the_current_client_is_used_and_the_model_is_that_of_numpy(
     assert {"look-at-rows", "assign-rows", "add-normal-equations"} <= names
 
 
+def place_of(block):
+    return block.rows.sum(), distributed.get_worker().address
+
+
+def test_partitions_of_one_worker_are_shared_out(client, data):
+    """Dask looks for idle workers once a second, and a pass is shorter than that."""
+    one = next(iter(client.scheduler_info()["workers"]))
+    rows = client.persist(chunked(data[0], 8), workers=[one])
+    distributed.wait(rows)
+    source = rows_of(rows, (np.float64,), memory_budget=None, device=None, name="Model")
+    for held in (source, source.holding(data[1])):
+        sums, places = zip(*held.map(place_of, label="place"), strict=True)
+        assert list(places) == list(source.homes)
+        assert sorted(map(places.count, set(places))) == [4, 4]
+        assert_allclose(sums, [part.sum() for part in np.split(data[0], 8)])
+
+
 @pytest.fixture
 def passes(client, monkeypatch):
     """Kill a worker between two steps of k-means; return the names of the passes."""
@@ -117,6 +135,30 @@ def test_sums_do_not_depend_on_the_number_of_workers(client, data):
     with_one = SphericalKMeans(20, **options).fit(rows.persist())
     client.cluster.scale(2)
     assert_array_equal(with_one.cluster_centers_, with_two.cluster_centers_)
+
+
+def test_ctrl_c_ends_a_fit_and_the_cluster_goes_on(client, data, expected, monkeypatch):
+    """The signal comes while workers compute and the client waits for them."""
+    reduce, passes = DaskRows.reduce, []
+
+    def with_a_signal(self, *args, label, **options):
+        passes.append(label)
+        if passes.count("assign-rows") == 2:
+            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return reduce(self, *args, label=label, **options)
+
+    X, y = data
+    rows = chunked(X, 6).persist()
+    long = GIVEN | {"kmeans_params": {"tol": 1e-12, "max_iter": 300}}
+    model = KMeansKernelClassifier(40, **long)
+    with monkeypatch.context() as patch:
+        patch.setattr(DaskRows, "reduce", with_a_signal)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(rows, y)
+    assert not hasattr(model, "dual_coef_")
+    assert "add-normal-equations" not in passes
+    again = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, y)
+    assert_same_model(again, expected)
 
 
 def test_rows_that_are_sent_anew_in_every_pass_are_told(client, data):

@@ -1,5 +1,7 @@
 """Rows in Dask partitions: taken by number, summed in a tree of fixed order."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -79,6 +81,41 @@ def test_every_kind_of_collection_is_read(X, scheduler, kind):
     assert abs(longest[1]).max() == abs(X).max()
 
 
+def test_each_partition_is_computed_on_the_device_of_its_worker(X, monkeypatch):
+    """torch on the CPU stands in for a GPU; rows that are taken stay on the host."""
+    torch = pytest.importorskip("torch")
+    asked = []
+
+    def to_device(rows, device):
+        asked.append(device)
+        return torch.from_numpy(rows)
+
+    def sum_on_device(block, factor):
+        assert isinstance(block.rows, torch.Tensor)
+        return Total(factor * block.rows.sum(axis=0).numpy(), "")
+
+    monkeypatch.setattr("kaucus.distributed._input.to_device", to_device)
+    rows = rows_from(da.from_array(X, chunks=(10, 3)), device="cuda")
+    with dask.config.set(scheduler="synchronous"):
+        total = rows.reduce(sum_on_device, 2.0, label="sum")
+        assert_array_equal(take_rows(rows, np.arange(5)), X[:5])
+    assert_allclose(total.value, 2 * X.sum(axis=0))
+    assert asked == ["cuda"] * 5
+
+
+def test_no_cluster_is_started(X, monkeypatch):
+    """Without a client, the work is that of Dask's local scheduler."""
+    distributed = pytest.importorskip("distributed")
+
+    def must_not_run(*args, **options):
+        raise AssertionError("it was started")
+
+    for kind in (distributed.Client, distributed.LocalCluster):
+        monkeypatch.setattr(kind, "__init__", must_not_run)
+    rows = rows_from(da.from_array(X, chunks=(10, 3)))
+    assert_allclose(rows.reduce(sum_of, 1.0, label="sum").value, X.sum(axis=0))
+
+
 def test_precision_stays_and_whole_numbers_become_floats(X):
     single = da.from_array(X.astype(np.float32), chunks=(10, 3))
     assert rows_from(single).dtype == np.float32
@@ -88,16 +125,17 @@ def test_precision_stays_and_whole_numbers_become_floats(X):
     assert rows_from(dd.from_pandas(mixed, npartitions=1)).dtype == np.float64
 
 
-@pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 30])
-@pytest.mark.parametrize("in_flight", [1, 3, 1000])
-def test_the_tree_does_not_depend_on_who_computes(n_leaves, in_flight):
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 30, 70])
+@pytest.mark.parametrize("n_bytes", [0, 100])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_the_tree_does_not_depend_on_who_computes(n_leaves, n_bytes, n_threads):
     """The same order of addition for any number of workers and waves."""
     leaves = [delayed(Total)(1, str(k)) for k in range(n_leaves)]
-    few = Workforce(1, 100 * 9, 0)
-    expected = reduce_tree(leaves, "sum", n_bytes=0, force=few).history
-    many = Workforce(in_flight, 100 * 9, 0)
-    found = reduce_tree(leaves, "sum", n_bytes=100, force=many)
-    assert found.history == expected
+    many, few = Workforce(1000, 100 * 9, 0), Workforce(n_threads, 100 * 9, 0)
+    expected = reduce_tree(leaves, "sum", n_bytes=n_bytes, force=many)
+    found = reduce_tree(leaves, "sum", n_bytes=n_bytes, force=few)
+    assert found.history == expected.history
+    assert re.findall(r"\d+", found.history) == [str(k) for k in range(n_leaves)]
     assert found.value == n_leaves
 
 

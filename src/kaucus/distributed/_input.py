@@ -20,6 +20,7 @@ from kaucus.backend import (
     to_device,
     warn_user,
 )
+from kaucus.distributed._homes import at_home, even_homes, here
 from kaucus.distributed._rows import DaskRows
 from kaucus.distributed._tasks import compute, current_client, tasks, workforce
 
@@ -81,26 +82,30 @@ def rows_of(
     force = workforce(memory_budget)
     dtype, d = _dtype_of(X, types), int(X.shape[1])
     _check_partition_sizes(X, dtype, d, force.task_bytes)
-    given = partitions_of(X)
-    seen = [(part,) for part in given]
-    looks = compute(tasks(_look_at_partition, "look-at-rows", seen))
+    given, homes = partitions_of(X), None
+    seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
+    looks, places = [look for look, _ in seen], [place for _, place in seen]
     check_looks(looks, "partition", list(getattr(X, "columns", range(d))), name)
-    sizes = np.array([look.n_rows for look in looks])
-    _check_room(int(sizes.max(initial=0)), dtype, d, force.task_bytes)
-    if reads_often:
-        _warn_if_read_again(X, int(sizes.sum()) * d * dtype.itemsize, force.memory)
+    sizes = [look.n_rows for look in looks]
+    _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
+    if reads_often and not _is_in_memory(X):
+        _warn_of_reading_again(sum(sizes) * d * dtype.itemsize, force.memory)
+    elif reads_often and force.threads:
+        homes = even_homes(places, sizes, force.threads)
+        given = at_home(given, places, homes)
     like = np.zeros((1, d), dtype)
     place = None
     if device not in (None, "cpu"):
         place = functools.partial(to_device, device=device)
     return DaskRows(
         like=like,
-        held=[Held(int(n)) for n in sizes],
+        held=[Held(n) for n in sizes],
         longest=longest_rows(looks, like),
         budget=force.task_bytes,
         place=place,
         partitions=given,
         force=force,
+        homes=homes,
     )
 
 
@@ -112,8 +117,9 @@ def values_of(y: Any) -> np.ndarray:
     return np.concatenate([part for part in parts if len(part)] or parts[:1])
 
 
-def _look_at_partition(partition: Any) -> Look:
-    return look_at(as_matrix(partition))
+def _look_at_partition(partition: Any) -> tuple[Look, str | None]:
+    """Return what is to be known of a partition, and the worker that has it."""
+    return look_at(as_matrix(partition)), here()
 
 
 # ---- checks, the cheapest first ------------------------------------------------------
@@ -181,9 +187,9 @@ def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
     )
 
 
-def _warn_if_read_again(X: Any, n_bytes: int, memory: int) -> None:
-    """Warn where rows that would fit into memory are read or made in every pass."""
-    if 2 * n_bytes > memory or _is_in_memory(X):
+def _warn_of_reading_again(n_bytes: int, memory: int) -> None:
+    """Warn of rows that are read or made in every pass, where they would fit."""
+    if 2 * n_bytes > memory:
         return
     warn_user(
         f"X is not in memory: it is read, made or sent anew in every pass over it, of "

@@ -1,11 +1,10 @@
 """Rows in the partitions of a Dask collection."""
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
 
 from kaucus.backend import Handling, Held, RowSource, as_matrix
 from kaucus.distributed._tasks import (
@@ -29,10 +28,13 @@ class DaskRows(RowSource):
         Each a NumPy array, a CSR matrix or a pandas frame.
     force : Workforce
         Who runs the tasks.
+    homes : sequence of str, default=None
+        The worker that works on each partition, as long as it is there; None: any.
     """
 
     partitions: Sequence[Delayed]
     force: Workforce
+    homes: Sequence[str] | None = None
     _beside: Sequence[Delayed] | None = field(default=None, repr=False)
     """What is held beside each partition, sent there once."""
 
@@ -41,11 +43,8 @@ class DaskRows(RowSource):
 
         It stays part of Dask's graph: what a lost worker had is made again.
         """
-        name = f"rows-to-use-{uuid.uuid4().hex}"
-        nodes = [
-            delayed(one, name=(name, p), pure=False, traverse=False)
-            for p, one in enumerate(held)
-        ]
+        given = [(own.n_rows, *own.vectors) for own in held]
+        nodes = tasks(_hold, "rows-to-use", given, self.homes)
         return replace(self, held=held, _beside=persist(nodes))
 
     def each(
@@ -72,7 +71,7 @@ class DaskRows(RowSource):
         common = arguments[0] if shared else None
         work = shared_argument(_Work(function, self.handling, common), label)
         own = [None] * len(parts) if shared else arguments
-        beside = self.held if self._beside is None else self._beside
+        beside = [None] * len(self.held) if self._beside is None else self._beside
         return tasks(
             _on_partition,
             label,
@@ -80,6 +79,7 @@ class DaskRows(RowSource):
                 (work, self.partitions[p], beside[p], argument)
                 for p, argument in zip(parts, own, strict=True)
             ],
+            None if self.homes is None else [self.homes[p] for p in parts],
         )
 
 
@@ -92,10 +92,15 @@ class _Work(NamedTuple):
     """Arguments of every call; None: each has its own."""
 
 
-def _on_partition(work: _Work, partition: Any, held: Held, argument: Any) -> Any:
+def _hold(n_rows: int, *vectors: Any) -> Held:
+    return Held(n_rows, vectors)
+
+
+def _on_partition(work: _Work, partition: Any, held: Held | None, argument: Any) -> Any:
     """Return a function of a partition's rows: the task."""
     function, handling, common = work
     shared = common is not None
     with alone_on_its_core():
         rows, given = as_matrix(partition), common if shared else argument
+        held = Held(rows.shape[0]) if held is None else held
         return handling.call(function, rows, held, given, shared=shared)

@@ -7,6 +7,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     HostRows,
+    RowSource,
     array_namespace,
     as_like,
     astype,
@@ -119,7 +120,10 @@ class KernelInputMixin(ChecksParameters):
         )
         check_kernel_values(kernel, X)
         # A function of the user's: does it return a matrix?
-        some = take_rows(X, np.arange(min(X.shape[0], 3)))
+        if isinstance(X, RowSource):
+            some = X.longest  # known already
+        else:
+            some = take_rows(X, np.arange(min(X.shape[0], 3)))
         kernel(some[:2, :], some)
         return kernel
 

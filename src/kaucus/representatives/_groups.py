@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kaucus.backend import RowSource
-from kaucus.representatives._geometry import Centers
+from kaucus.backend import RowSource, dense_rows, to_numpy
+from kaucus.representatives._geometry import Centers, make_centers, prepare_rows
 from kaucus.representatives._lloyd import (
     KMeansProblem,
     KMeansResult,
@@ -23,7 +23,7 @@ from kaucus.representatives._parts import (
     spreads,
     with_groups,
 )
-from kaucus.representatives._seeding import clearly_less
+from kaucus.representatives._seeding import clearly_less, random_seeds
 
 
 def kmeans_of_groups(
@@ -82,11 +82,12 @@ def kmeans_of_groups(
     starts = [rng.spawn(n_init) for rng in rngs]
     best: list[KMeansResult] = []
     for start in range(n_init):
-        steps: dict[int | None, Steps] = {}
-        for g, problem in enumerate(problems):
-            n, rng = len(groups[g]), starts[g][start]
-            first = first_centers(problem, init, n, X, rng)
-            steps[g] = lloyd_steps(problem, first, max_iter, tol, None, None)
+        own_rngs = [generators[start] for generators in starts]
+        firsts = _first_centers(X, groups, problems, init, own_rngs)
+        steps: dict[int | None, Steps] = {
+            g: lloyd_steps(problems[g], firsts[g], max_iter, tol, None, None)
+            for g in every
+        }
         tell = callback if start == n_init - 1 else None
         found = _in_step(rows_of, steps, metric, tell)
         best = [
@@ -94,6 +95,25 @@ def kmeans_of_groups(
             for old, new in zip(best or [None] * len(found), found, strict=True)
         ]
     return best
+
+
+def _first_centers(
+    X: RowSource, groups, problems: list[KMeansProblem], init: str, rngs
+) -> list[Centers]:
+    """Return where each group begins; random rows of all groups are read at once."""
+    each = list(zip(problems, groups, rngs, strict=True))
+    if init != "random":
+        return [first_centers(p, init, len(own), X, rng) for p, own, rng in each]
+    chosen = [own[_random_rows(p, len(own), rng)] for p, own, rng in each]
+    metric, edges = problems[0].metric, np.cumsum([len(some) for some in chosen])
+    rows = prepare_rows(dense_rows(X, np.concatenate(chosen)), metric)
+    return [make_centers(own, metric) for own in np.split(rows, edges[:-1])]
+
+
+def _random_rows(problem: KMeansProblem, n: int, rng) -> np.ndarray:
+    """Return the numbers of random rows, of n, one for each centre."""
+    weight = np.ones(n) if problem.weight is None else to_numpy(problem.weight)
+    return random_seeds(n, problem.n_clusters, weight, rng)
 
 
 def _in_step(
