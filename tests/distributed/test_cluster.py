@@ -88,6 +88,25 @@ def test_partitions_of_one_worker_are_shared_out(client, data):
         assert_allclose(sums, [part.sum() for part in np.split(data[0], 8)])
 
 
+def copied_partitions(dask_scheduler):
+    return [key for key in dask_scheduler.tasks if "move-rows" in str(key)]
+
+
+def test_a_fitted_model_keeps_no_copies_of_partitions(client, data, expected):
+    one = next(iter(client.scheduler_info()["workers"]))
+    rows = client.persist(chunked(data[0], 8), workers=[one])
+    distributed.wait(rows)
+    model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, data[1])
+    assert_same_model(model, expected)
+    assert "move-rows" in client.run_on_scheduler(task_names)
+    end = time.monotonic() + 10
+    while client.run_on_scheduler(copied_partitions):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    found = model.predict_set(data[0][:20])  # reads the rows again
+    assert_array_equal(found, expected.predict_set(data[0][:20]))
+
+
 @pytest.fixture
 def passes(client, monkeypatch):
     """Kill a worker between two steps of k-means; return the names of the passes."""

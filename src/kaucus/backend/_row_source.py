@@ -130,6 +130,10 @@ class RowSource(abc.ABC):
             changes=(*self.changes, function),
         )
 
+    def at_rest(self) -> "RowSource":
+        """Return the same rows without what was made of them for one fit."""
+        return self
+
     def take(self, numbers: np.ndarray) -> Any:
         """Return the rows with the given numbers, in their order."""
         numbers = np.asarray(numbers)

@@ -20,7 +20,7 @@ from kaucus.backend import (
     to_device,
     warn_user,
 )
-from kaucus.distributed._homes import at_home, even_homes, here
+from kaucus.distributed._homes import here
 from kaucus.distributed._rows import DaskRows
 from kaucus.distributed._tasks import compute, current_client, tasks, workforce
 
@@ -82,22 +82,20 @@ def rows_of(
     force = workforce(memory_budget)
     dtype, d = _dtype_of(X, types), int(X.shape[1])
     _check_partition_sizes(X, dtype, d, force.task_bytes)
-    given, homes = partitions_of(X), None
+    given = partitions_of(X)
     seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
     looks, places = [look for look, _ in seen], [place for _, place in seen]
     check_looks(looks, "partition", list(getattr(X, "columns", range(d))), name)
     sizes = [look.n_rows for look in looks]
     _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
-    if reads_often and not _is_in_memory(X):
+    in_memory = reads_often and _is_in_memory(X)
+    if reads_often and not in_memory:
         _warn_of_reading_again(sum(sizes) * d * dtype.itemsize, force.memory)
-    elif reads_often and force.threads:
-        homes = even_homes(places, sizes, force.threads)
-        given = at_home(given, places, homes)
     like = np.zeros((1, d), dtype)
     place = None
     if device not in (None, "cpu"):
         place = functools.partial(to_device, device=device)
-    return DaskRows(
+    rows = DaskRows(
         like=like,
         held=[Held(n) for n in sizes],
         longest=longest_rows(looks, like),
@@ -105,8 +103,10 @@ def rows_of(
         place=place,
         partitions=given,
         force=force,
-        homes=homes,
     )
+    if in_memory and force.threads:
+        return rows.shared_out(places, force.threads)
+    return rows
 
 
 def values_of(y: Any) -> np.ndarray:

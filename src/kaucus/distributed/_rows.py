@@ -1,12 +1,13 @@
 """Rows in the partitions of a Dask collection."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dask.delayed import Delayed
 
 from kaucus.backend import Handling, Held, RowSource, as_matrix
+from kaucus.distributed._homes import at_home, even_homes
 from kaucus.distributed._tasks import (
     Workforce,
     alone_on_its_core,
@@ -35,8 +36,26 @@ class DaskRows(RowSource):
     partitions: Sequence[Delayed]
     force: Workforce
     homes: Sequence[str] | None = None
+    _given: Sequence[Delayed] | None = field(default=None, repr=False)
+    """The partitions before some were copied to their homes; None: none was."""
     _beside: Sequence[Delayed] | None = field(default=None, repr=False)
     """What is held beside each partition, sent there once."""
+
+    def shared_out(
+        self, places: Sequence[str], threads: Mapping[str, int]
+    ) -> "DaskRows":
+        """Return the rows with as many for each thread of each worker.
+
+        ``places`` are the workers that have the partitions; a few are copied to others.
+        """
+        homes = even_homes(places, self.sizes.tolist(), threads)
+        copied = at_home(self.partitions, places, homes)
+        return replace(self, partitions=copied, homes=homes, _given=self.partitions)
+
+    def at_rest(self) -> "DaskRows":
+        """Return the rows without the copies on other workers."""
+        given = self.partitions if self._given is None else self._given
+        return replace(self, partitions=given, homes=None, _given=None)
 
     def with_held(self, held: Sequence[Held]) -> "DaskRows":
         """Return the rows with something else beside them, which goes to the workers.

@@ -122,8 +122,9 @@ class KnowsLeftOut:
                 f"more than {format_bytes(_MOST_KEPT)} of them in memory",
             )
         elif model.solution.info.solver in ("normal_equations", "sketched_cg"):
+            rows = X.at_rest() if isinstance(X, RowSource) else X
             training = Training(
-                targets.values, problem.fit_weight, problem.weight, model.C, X
+                targets.values, problem.fit_weight, problem.weight, model.C, rows
             )
             self._remember(training)
         elif problem.weight is None and model.representatives.points.shape[0] == n:

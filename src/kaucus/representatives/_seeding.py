@@ -47,6 +47,8 @@ def random_seeds(
     (Andrecut 2020, Sec. 5, step 2.) Where there are too few of them, others follow.
     """
     order = rng.permutation(n_rows)
+    if np.all(weight > 0):  # no look at millions of them in random order
+        return order[:n_clusters]
     return order[np.argsort(weight[order] <= 0, kind="stable")][:n_clusters]
 
 
