@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,14 @@ def namespace(name):
     if name == "array_api_strict":
         return pytest.importorskip("array_api_strict")
     return importlib.import_module(f"array_api_compat.{name}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c():
+    """Take Ctrl-C, which tests send: a program in a shell's background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(params=NAMESPACES)
