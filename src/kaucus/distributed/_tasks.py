@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dask
-from dask.task_spec import Task, TaskRef
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import Task, TaskRef
 
 from kaucus.backend import (
     FAN_IN,
