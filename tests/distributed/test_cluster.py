@@ -71,6 +71,21 @@ def test_the_current_client_is_used_and_the_model_is_that_of_numpy(
     assert {"look-at-rows", "assign-rows", "add-normal-equations"} <= names
 
 
+@pytest.mark.parametrize("n_workers", [1, 3, 7])
+def test_any_number_of_workers_gives_the_model_of_numpy(data, expected, n_workers):
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False}
+    X, y = data
+    with (
+        distributed.LocalCluster(**options, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        rows, labels = chunked(X, 9).persist(), chunked(y, 9).persist()
+        distributed.wait([rows, labels])
+        model = KMeansKernelClassifier(40, **GIVEN, refine=30).fit(rows, labels)
+        assert len(client.scheduler_info()["workers"]) == n_workers
+    assert_same_model(model, expected)
+
+
 def place_of(block):
     return block.rows.sum(), distributed.get_worker().address
 
