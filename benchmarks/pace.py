@@ -41,6 +41,7 @@ GROWTH = ("kaucus", "kaucus, no metric", "HistGradientBoosting")
 WHOLE_TABLES = {"adult": "develop", "protein": "judge"}
 WHOLE = ("kaucus", "HistGradientBoosting", "LightGBM", "CatBoost", "RandomForest")
 _TREES = (30, 100, 300, 1000)
+_SECONDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 _LOOKS = (("o-", "#1f6f8b"), ("s--", "#c8553d"), ("^:", "#588157"))
 SETTINGS = {
     "kaucus": ("fast", "balanced"),
@@ -288,6 +289,10 @@ def _draw_curves(content: Content, folder: Path) -> list[Path]:
             errors = [r["error"] for r in some]
             axes.plot(times, errors, style, color=colour, label=contender, ms=5)
         axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        ticks = [s for s in _SECONDS if low <= s <= high]
+        axes.set_xticks(ticks, [f"{s:g}" for s in ticks])
+        axes.minorticks_off()
         axes.set_title(name, fontsize=10)
         axes.set_xlabel("seconds of the fit")
         axes.grid(alpha=0.25)
