@@ -67,13 +67,13 @@ def _moved(
     A way is a factor of gamma, and 1 for the next larger C, −1 for the next smaller.
     The first move of every way is tried at the same time.
     """
-    possible = [way for way in ways if _neighbour(search, now, way) is not None]
-    tried = search.judged(_neighbour(search, now, way) for way in possible)
-    if not tried:
+    jobs = {way: _neighbour(search, now, way) for way in ways}
+    jobs = {way: job for way, job in jobs.items() if job is not None}
+    if not jobs:
         return now
-    way, new = min(
-        zip(possible, tried, strict=True), key=lambda pair: pair[1].judged.loss
-    )
+    tried = dict(zip(jobs, search.judged(jobs.values()), strict=True))
+    way = min(tried, key=lambda way: tried[way].judged.loss)
+    new = tried[way]
     for _ in range(_MOST_MOVES - 1):
         if not _clearly_falls(new, now):
             return now
@@ -85,6 +85,7 @@ def _moved(
 
 
 def _clearly_falls(new: Candidate, old: Candidate) -> bool:
+    """Tell whether the loss is less by more than the error of the judgement."""
     return new.judged.loss < (1 - _LEAST_FALL) * old.judged.loss
 
 
