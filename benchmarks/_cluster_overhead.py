@@ -7,11 +7,11 @@ representatives (not for rows: there are few).
 """
 
 import time
-from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from benchmarks._local_cluster import passes_since
 from benchmarks._runner import Table, skipped_row
 
 # Rows of a partition, and the fits of which the quickest counts.
@@ -30,13 +30,6 @@ HEADERS = [
     "beside that of the equations, s",
     "after them, s",
 ]
-
-
-class Span(NamedTuple):
-    """First start and last end of the tasks of a pass, in seconds since the fit."""
-
-    start: float
-    end: float
 
 
 def measure_overhead(cluster: Any, options: dict, n_parts: int) -> dict:
@@ -81,24 +74,13 @@ def measure_overhead(cluster: Any, options: dict, n_parts: int) -> dict:
 
 
 def _fit(client: Any, options: dict, rows, labels):
-    """Return the seconds of a fit, and the spans of its passes by their names."""
+    """Return the seconds of a fit, and its passes by their names."""
     from kaucus import KMeansKernelClassifier
 
     start = time.time()
     KMeansKernelClassifier(**options).fit(rows, labels)
-    seconds, times = time.time() - start, defaultdict(list)
-    for task in client.get_task_stream(start=start):
-        if isinstance(task["key"], tuple):
-            times[task["key"][0]] += [
-                (own["start"] - start, own["stop"] - start)
-                for own in task["startstops"]
-                if own["action"] == "compute"
-            ]
-    passes = defaultdict(list)
-    for name, own in times.items():
-        span = Span(min(t[0] for t in own), max(t[1] for t in own))
-        passes[name.rpartition("-")[0]].append(span)
-    return seconds, {label: sorted(spans) for label, spans in passes.items()}
+    seconds = time.time() - start
+    return seconds, passes_since(client, start)
 
 
 def _wait_in_tasks() -> None:

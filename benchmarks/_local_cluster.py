@@ -4,6 +4,8 @@ import contextlib
 import logging
 import resource
 import warnings
+from collections import defaultdict
+from typing import Any, NamedTuple
 
 # Dask's own setting gives every array of more than 128 KiB back to the system at once.
 KEEP_MEMORY = {
@@ -13,8 +15,11 @@ KEEP_MEMORY = {
 
 
 @contextlib.contextmanager
-def local_cluster(n_workers: int, memory: str):
-    """Context manager: a cluster of processes with one thread each, and its client."""
+def local_cluster(n_workers: int, memory: str, device: str | None = None):
+    """Context manager: a cluster of processes with one thread each, and its client.
+
+    Workers and client have imported what they need, and know their ``device``.
+    """
     import dask
 
     from distributed import Client, LocalCluster
@@ -26,15 +31,54 @@ def local_cluster(n_workers: int, memory: str):
         LocalCluster(n_workers=n_workers, dashboard_address=":0", **options) as cluster,
         Client(cluster) as client,
     ):
-        client.run(_import_kaucus)
+        client.run(_prepare, device)
+        _prepare(device)
         yield client
 
 
-def _import_kaucus() -> None:
+def _prepare(device: str | None) -> None:
+    """Import kaucus; multiply on the device, which takes seconds the first time."""
     import kaucus.distributed
     import kaucus.estimators
 
     assert kaucus.distributed.__name__ < kaucus.estimators.__name__
+    if device is not None:
+        import torch
+
+        ones = torch.ones((2, 2), device=device)
+        assert float((ones @ ones).sum()) == 8.0
+
+
+class Pass(NamedTuple):
+    """The tasks of one pass over the partitions, in seconds since some moment."""
+
+    start: float
+    """Of the first of them."""
+    end: float
+    """Of the last."""
+    work: float
+    """Of all of them together."""
+
+
+def passes_since(client: Any, start: float) -> dict[str, list[Pass]]:
+    """Return the passes over partitions since a moment of ``time.time``, by name.
+
+    ``client.get_task_stream(count=1)`` must have been called before that moment.
+    """
+    times = defaultdict(list)
+    for task in client.get_task_stream(start=start):
+        if isinstance(task["key"], tuple):
+            times[task["key"][0]] += [
+                (own["start"] - start, own["stop"] - start)
+                for own in task["startstops"]
+                if own["action"] == "compute"
+            ]
+    passes = defaultdict(list)
+    for name, own in times.items():
+        starts, ends = zip(*own, strict=True)
+        work = sum(ends) - sum(starts)
+        passes[name.rpartition("-")[0]].append(Pass(min(starts), max(ends), work))
+    return {label: sorted(found) for label, found in passes.items()}
 
 
 def peak_of_process() -> int:

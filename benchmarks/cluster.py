@@ -12,6 +12,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from benchmarks._cluster_data import bayes_error, test_rows, write_files
 from benchmarks._cluster_overhead import measure_overhead, overhead_table
 from benchmarks._local_cluster import (
     local_cluster,
+    passes_since,
     peak_of_process,
     peak_of_workers,
     quiet,
@@ -123,7 +125,8 @@ def fit_on_cluster(n: int, of: int, n_workers: int, device: str | None) -> dict:
     from distributed import wait
 
     files = write_files(data_folder(), of).parquet
-    with local_cluster(n_workers, WORKER_MEMORY if device is None else "64GiB"):
+    memory = WORKER_MEMORY if device is None else "64GiB"
+    with local_cluster(n_workers, memory, device) as client:
         frame = dd.read_parquet(files[: -(-len(files) * n // of)])
         rows, labels = frame.drop(columns="label"), frame["label"]
 
@@ -133,7 +136,21 @@ def fit_on_cluster(n: int, of: int, n_workers: int, device: str | None) -> dict:
             return kept
 
         (rows, labels), read_seconds = timed(read)
-        return {"read_seconds": read_seconds, **_fit(rows, labels, device=device)}
+        client.get_task_stream(count=1)  # from now on
+        start = time.time()
+        found = _fit(rows, labels, device=device)
+        passes = passes_since(client, start)
+        fitting = {
+            label: [own for own in passes[label] if own.start < found["fit_seconds"]]
+            for label in passes
+        }
+    work = sum(own.work for label in fitting for own in fitting[label])
+    return {
+        "read_seconds": read_seconds,
+        **found,
+        "work_seconds": work / n_workers,
+        "passes": fitting,
+    }
 
 
 def fit_in_process(n: int, n_threads: int) -> dict:
@@ -259,6 +276,7 @@ HEADERS = [
     "fit",
     "predict",
     "speed, first = 1",
+    "workers busy %",
     "test error %",
     "Bayes error %",
     "memory of each",
@@ -311,12 +329,20 @@ def _rows(records: list[dict]) -> list[list[str]]:
                 *head,
                 *(format_seconds(t) for t in times),
                 ratio(first.get("fit_seconds"), record["fit_seconds"]),
+                _busy(record),
                 f"{record['error_percent']:.2f}",
                 f"{record['bayes_percent']:.2f}",
                 format_bytes(record["memory"]),
             ]
         )
     return rows
+
+
+def _busy(record: dict) -> str:
+    """Return the share of a fit in which a worker is at work, in percent."""
+    if "work_seconds" not in record:
+        return ""
+    return f"{100 * record['work_seconds'] / record['fit_seconds']:.0f}"
 
 
 def _covtype_table(record: dict) -> Table:
