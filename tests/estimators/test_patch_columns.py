@@ -121,13 +121,13 @@ def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
         def __init__(self, kernel, n_rows):
             self.kernel, self.n_rows = kernel, n_rows
 
-        def __call__(self, X, Y=None):
+        def __call__(self, X, Y=None, **memory):
             if Y is not None:
                 self.n_rows -= X.shape[0]
             if self.n_rows < 0:
                 self.n_rows = np.inf
                 raise KeyboardInterrupt
-            return self.kernel(X, Y)
+            return self.kernel(X, Y, **memory)
 
         def __getattr__(self, name):
             return getattr(self.kernel, name)

@@ -157,3 +157,12 @@ def test_the_shift_saves_the_work_of_differences(xp, rng, monkeypatch):
     X = array(xp, rng.normal(size=(50, 3)) + 1e6)
     all_distances(X, X)
     assert counts == [50]  # the diagonal
+
+
+def test_threads_change_no_bit_of_the_norms(rng, monkeypatch):
+    X = rng.normal(size=(100, 7)).astype(np.float32)
+    expected = squared_norms(X)
+    monkeypatch.setattr(distances, "_CHUNK", 70)
+    for workers in (1, 4):
+        monkeypatch.setattr(distances, "n_workers", lambda X, w=workers: w)
+        assert same_bits(squared_norms(X), expected)

@@ -217,6 +217,17 @@ def test_threads_change_no_bit(dtype, rng, case, monkeypatch):
     assert same_bits(results[2], results[0])
 
 
+@each_kernel
+def test_memory_that_is_given_holds_the_same_matrix(dtype, rng, case, monkeypatch):
+    X, Y = rng.normal(size=(60, 5)).astype(dtype), rng.normal(size=(40, 5))
+    Y = Y.astype(dtype)
+    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: (16, 32))
+    expected, memory = case.kernel(X, Y), np.full((60, 40), np.nan, dtype)
+    got = case.kernel(X, Y, out=memory)
+    assert got is memory
+    assert same_bits(got, expected)
+
+
 def test_kernels_use_the_threads_that_blas_would():
     with threadpool_limits(1, user_api="blas"):
         assert Gaussian().n_workers(np.zeros((1, 1))) == 1

@@ -184,20 +184,42 @@ def test_memory_for_the_scores_only_saves_time(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@given(seed=st.integers(0, 1000), n_moved=st.integers(0, 7))
-def test_only_moved_centres_need_new_scores(metric, seed, n_moved):
+@given(
+    seed=st.integers(0, 1000),
+    steps=st.lists(st.integers(0, 7), min_size=1, max_size=6),
+)
+def test_only_moved_centres_need_new_scores(metric, seed, steps):
     rng = rng_of(seed)
     rows = prepare_rows(rng.normal(size=(40, 3)), metric)
-    before = prepare_rows(rng.normal(size=(7, 3)), metric)
-    after = before.copy()
-    moved = np.sort(rng.permutation(7)[:n_moved])
-    after[moved] = prepare_rows(rng.normal(size=(n_moved, 3)), metric)
+    centres = prepare_rows(rng.normal(size=(7, 3)), metric)
     assigner = Assigner(rows, 7, budget=10**6)
-    assigner.assign(make_centers(before, metric))
-    step = assigner.assign(make_centers(after, metric), moved)
-    fresh = Assigner(rows, 7, budget=10**6).assign(make_centers(after, metric))
-    assert_array_equal(step.labels, fresh.labels)
-    assert_allclose(step.scores, fresh.scores, atol=1e-12)
+    assigner.assign(make_centers(centres, metric))
+    for n_moved in steps:  # of seven: few, many and then few again
+        centres = centres.copy()
+        moved = np.sort(rng.permutation(7)[:n_moved])
+        centres[moved] = prepare_rows(rng.normal(size=(n_moved, 3)), metric)
+        step = assigner.assign(make_centers(centres, metric), moved)
+        fresh = Assigner(rows, 7, budget=10**6).assign(make_centers(centres, metric))
+        assert_array_equal(step.labels, fresh.labels)
+        assert_allclose(step.scores, fresh.scores, atol=1e-12)
+
+
+def test_scores_are_kept_from_the_first_step_in_which_few_centres_move(rng):
+    X = rng.normal(size=(50, 3))
+    centers, scored = make_centers(X[:10], "euclidean"), []
+    assigner = Assigner(X, 10, budget=10**6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            _assign,
+            "block_scores",
+            lambda X, centers, *out: (
+                scored.append(len(centers.values)) or block_scores(X, centers, *out)
+            ),
+        )
+        for n_moved in (None, 6, 5, 5, 0, 1, 10, 2):
+            moved = None if n_moved is None else np.arange(n_moved)
+            assigner.assign(centers, moved)
+    assert scored == [10, 10, 10, 5, 1, 10, 10]
 
 
 def cut_to_tf32(X):

@@ -189,12 +189,12 @@ def test_nothing_that_is_passed_is_changed():
 class Impatient(Gaussian):
     """Interrupts when it is called for the n-th time with two sets of rows."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X, Y=None, **memory):
         if Y is not None:
             CALLS.append(1)
             if len(CALLS) == STOP_AT[0]:
                 raise KeyboardInterrupt
-        return super().__call__(X, Y)
+        return super().__call__(X, Y, **memory)
 
 
 CALLS, STOP_AT = [], [0]
@@ -280,12 +280,12 @@ def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
 class StopsAtHeldOut(Gaussian):
     """Interrupts when it is called for the n-th time with rows held out."""
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X, Y=None, **memory):
         if Y is not None and np.isin(X[:, 0], HELD_OUT).all():
             CALLS.append(1)
             if len(CALLS) == STOP_AT[0]:
                 raise KeyboardInterrupt
-        return super().__call__(X, Y)
+        return super().__call__(X, Y, **memory)
 
 
 HELD_OUT = []

@@ -6,11 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus.backend import Scratch, to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
-from kaucus.solvers import _low_rank, solve_on_representatives
+from kaucus.solvers import _equations, _low_rank, solve_on_representatives
 from kaucus.solvers._equations import NormalEquations, RowData
-from tests.arrays import array, assert_close
+from tests.arrays import array, assert_close, same_bits
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
 from tests.solvers.problems import problem, weights
@@ -192,10 +192,10 @@ def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
     seen = []
 
     class Impatient(Gaussian):
-        def __call__(self, X, Y=None):
+        def __call__(self, X, Y=None, **memory):
             if len(seen) == 3:
                 raise KeyboardInterrupt
-            return super().__call__(X, Y)
+            return super().__call__(X, Y, **memory)
 
     solution = solve_on_representatives(
         Impatient(gamma=0.5),
@@ -279,3 +279,22 @@ def test_float32_rows_on_float64_points_are_widened_block_by_block(rng, monkeypa
     )
     assert_close(got.dual_coef, wide.dual_coef, rtol=1e-9)
     assert_close(got.loo_decision, wide.loo_decision, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_are_the_same_in_any_memory_and_for_any_number_of_threads(
+    rng, monkeypatch, weighted
+):
+    X, Y = rng.normal(size=(90, 5)).astype(np.float32), rng.normal(size=(90, 1))
+    Z, weight = X[:11], rng.uniform(0.5, 2, size=90) if weighted else None
+    shift, rows = rng.normal(size=11), slice(10, 80)
+    data, scratch = RowData(KERNEL, X, Y, weight, None), Scratch()
+    expected = KERNEL(X[rows], Z) - shift.astype(np.float32)
+    if weight is not None:
+        expected *= np.sqrt(weight[rows])[:, None].astype(np.float32)
+    monkeypatch.setattr(_equations, "_COLUMN_BYTES", 8 * 4 * 11)
+    for workers in (1, 3):
+        monkeypatch.setattr(_equations, "n_workers", lambda K, w=workers: w)
+        for memory in (None, scratch, scratch):
+            K = data.columns(X[rows], rows, Z, shift, memory)
+            assert same_bits(K, expected)

@@ -40,13 +40,13 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
             "classifier needs classes: whole numbers, texts or booleans. Use "
             "a regressor for numbers that are measured, or turn them into classes."
         )
-    classes, indices = np.unique(y, return_inverse=True)
+    classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at "
             "least two classes. Check how the training rows were chosen."
         )
-    return classes, indices
+    return classes, np.searchsorted(classes, y)  # no sort of millions of rows
 
 
 def check_known_labels(y, classes, known) -> tuple[np.ndarray, np.ndarray]:

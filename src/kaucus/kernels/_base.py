@@ -74,7 +74,9 @@ class Kernel(ABC):
     """A method ``(out, X, Y)`` that writes a block into a tensor, for kernels that can
     do so without a copy."""
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+    def __call__(
+        self, X: Array, Y: Array | None = None, *, out: Array | None = None
+    ) -> Array:
         """Return the kernel matrix of the rows of ``X`` and ``Y``.
 
         Parameters
@@ -82,6 +84,10 @@ class Kernel(ABC):
         X : array, CSR matrix or HostRows of shape (n, d)
         Y : array, CSR matrix or HostRows of shape (m, d), default=None
             None means ``X``: half of the work, and an exactly symmetric matrix.
+        out : array of shape (n, m), default=None
+            Memory for the result, in its precision, which need not be used. Large
+            matrices one after the other are quicker in the same memory: the first use
+            of each new page takes the system's time.
 
         Returns
         -------
@@ -92,8 +98,9 @@ class Kernel(ABC):
         tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, X))
         if isinstance(pairs, PreparedPairs) and fits_into(pairs.shape, tile):
             return self._one_tile(pairs, symmetric=Y is None)
-        xp = array_namespace(X)
-        out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
+        if out is None:
+            xp = array_namespace(X)
+            out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
         pairs.fill(out, tile, symmetric=Y is None)
         return out
 

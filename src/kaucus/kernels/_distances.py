@@ -28,9 +28,11 @@ from kaucus.backend import (
     astype,
     device_of,
     dtype_name,
+    for_each_block,
     get_entries,
     is_numpy,
     is_sparse,
+    n_workers,
     product,
     product_epsilon,
     row_blocks,
@@ -95,8 +97,12 @@ def squared_norms(X: Array) -> Array:
     xp = array_namespace(X)
     bytes_per_row = 8 * max(X.shape[1], 1)
     norms = xp.empty(X.shape[0], dtype=xp.float64, device=device_of(X))
-    for s in row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK):
+
+    def square(s: slice) -> None:
         norms[s] = xp.sum(astype(X[s, :], "float64") ** 2, axis=1)
+
+    strips = list(row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK))
+    for_each_block(square, strips, workers=min(n_workers(X), len(strips)))
     return norms
 
 

@@ -27,10 +27,10 @@ from kaucus.backend import (
     count_labels,
     dense_rows,
     device_of,
+    for_each_block,
     is_numpy,
     is_sparse,
     itemsize,
-    map_blocks,
     n_workers,
     on_gpu,
     product_into,
@@ -44,8 +44,14 @@ from kaucus.backend import (
 from kaucus.kernels import inner_products, squared_norms
 from kaucus.representatives._geometry import Centers
 
-# High enough for an efficient product, low enough for many blocks per thread.
-_BLOCK_ROWS = 1024
+# High enough for an efficient product. Of many rows, blocks are as high as they may be
+# to stay in cache: sixteen threads that come for Python's lock at each kilobyte of work
+# wait for each other.
+_BLOCK_ROWS, _BLOCK_ENTRIES, _MANY_BLOCKS = 1024, 2**21, 128
+# Turns of each thread, and blocks of a turn at most: Python hands out turns one by one.
+_TURNS, _MOST_BLOCKS = 8, 64
+# Up to so many columns, one more costs less than a pass over the scores.
+_FEW_COLUMNS = 256
 _SUM_ROWS = 2048
 # A GPU wants few and large blocks: scores of one, and rows of one sum.
 _BLOCK_ENTRIES_GPU = 2**30
@@ -148,10 +154,11 @@ class Assigner:
         worth_it = n_scores > 0 and n_scores >= _MANY_SCORES
         self._rough = worth_it and rough_error(self._like) > 0
         fits = n * n_clusters * itemsize(X) <= budget
-        keep = n_rows is None and fits and not self._rough
-        self._scores = self._empty((n, n_clusters)) if keep else None
+        self._keeps = n_rows is None and fits and not self._rough
+        self._scores: Array | None = None
+        self._up_to_date = False  # the scores are those of the last centres
         entries = min(_BLOCK_ENTRIES_GPU, budget // (4 * itemsize(X)))
-        height = max(entries // n_clusters, 1) if gpu else _BLOCK_ROWS
+        height = max(entries // n_clusters, 1) if gpu else _height(n, n_clusters)
         self._blocks = list(row_blocks(n, 1, height))
         self._norms = self._xp.sqrt(squared_norms(X)) if self._rough else None
 
@@ -180,33 +187,50 @@ class Assigner:
             self._assign_roughly(centers, labels, best)
             return Assignment(labels, best)
 
-        scratch = Scratch()
+        kept, moved = self._scores_to_keep(moved)
+        scratch, workers = Scratch(), n_workers(self._X)
 
-        def best_of(rows: slice) -> tuple[Array, Array]:
-            return best_one(self._block_scores(rows, centers, moved, scratch))
+        def find_best(blocks: list[slice]) -> None:
+            for rows in blocks:
+                scores = self._block_scores(rows, centers, kept, moved, scratch)
+                best[rows], labels[rows] = best_one(scores)
 
-        found = map_blocks(best_of, self._blocks, workers=n_workers(self._X))
-        for rows, pair in zip(self._blocks, found, strict=True):
-            best[rows], labels[rows] = pair
+        each = max(min(len(self._blocks) // (_TURNS * workers), _MOST_BLOCKS), 1)
+        starts = range(0, len(self._blocks), each)
+        turns = [self._blocks[start : start + each] for start in starts]
+        for_each_block(find_best, turns, workers=workers)
+        self._up_to_date = kept is not None
         return Assignment(labels, best)
 
+    def _scores_to_keep(self, moved: Array | None) -> tuple[Array | None, Array | None]:
+        """Return memory for all scores, and which centres need new ones (None: all).
+
+        No memory as long as most centres move: then none of the scores is used again,
+        and those of a block stay in cache.
+        """
+        up_to_date, self._up_to_date = self._up_to_date, False
+        if not self._keeps or moved is None or 2 * moved.shape[0] > self._n_clusters:
+            return None, None
+        if self._scores is None:
+            self._scores = self._empty((self._X.shape[0], self._n_clusters))
+        return self._scores, moved if up_to_date else None
+
     def _block_scores(
-        self, rows: slice, centers: Centers, moved, scratch: Scratch
+        self, rows: slice, centers: Centers, kept, moved, scratch: Scratch
     ) -> Array:
         X = self._X[rows, :]
-        in_place = is_numpy(X)
-        if self._scores is None:
+        if kept is None:
             shape = X.shape[0], centers.values.shape[0]
-            out = scratch.empty(shape, X.dtype) if in_place else None
+            out = scratch.empty(shape, X.dtype) if is_numpy(X) else None
             return block_scores(X, centers, out)
-        kept = self._scores[rows, :]
-        if moved is None or 2 * moved.shape[0] > kept.shape[1]:
-            if in_place:
-                block_scores(X, centers, kept)
-            else:
-                kept[:, :] = block_scores(X, centers)
-        elif moved.shape[0]:
-            set_columns(kept, moved, block_scores(X, some_centers(centers, moved)))
+        kept = kept[rows, :]
+        if moved is not None:
+            if moved.shape[0]:
+                set_columns(kept, moved, block_scores(X, some_centers(centers, moved)))
+        elif is_numpy(X):
+            block_scores(X, centers, kept)
+        else:
+            kept[:, :] = block_scores(X, centers)
         return kept
 
     def _assign_roughly(self, centers: Centers, labels: Array, best: Array) -> None:
@@ -270,6 +294,12 @@ class Assigner:
         return sums, changed
 
 
+def _height(n_rows: int, n_clusters: int) -> int:
+    """Return the rows of a block on the host."""
+    most = max(_BLOCK_ENTRIES // n_clusters, _BLOCK_ROWS)
+    return min(max(n_rows // _MANY_BLOCKS, _BLOCK_ROWS), most)
+
+
 def some_centers(centers: Centers, which: Array) -> Centers:
     """Return the centres with the given numbers."""
     offsets = centers.offsets
@@ -286,7 +316,11 @@ def block_scores(X: Array, centers: Centers, out: Array | None = None) -> Array:
     """
     if out is None:
         return _with_offsets(inner_products(X, centers.values), centers)
-    return _with_offsets(product_into(out, X, centers.values), centers)
+    if centers.offsets is None or X.shape[1] > _FEW_COLUMNS:
+        return _with_offsets(product_into(out, X, centers.values), centers)
+    left = np.concatenate([X, np.ones((X.shape[0], 1), X.dtype)], axis=1)
+    right = np.concatenate([centers.values, centers.offsets[:, None]], axis=1)
+    return product_into(out, left, right)
 
 
 def _with_offsets(products: Array, centers: Centers) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from kaucus.backend import (
     Array,
     RowSource,
+    Scratch,
     array_namespace,
     as_like,
     astype,
@@ -181,9 +182,10 @@ def sum_equations(
         return parts if total is None else total, False
     total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
     rows_of = stream_blocks(data.X, blocks)
+    scratch = Scratch() if kept is None else None
     for rows in blocks:
         try:
-            K = data.columns(next(rows_of), rows, Z, shift)
+            K = data.columns(next(rows_of), rows, Z, shift, scratch)
         except KeyboardInterrupt:
             if total.weight == 0:
                 raise

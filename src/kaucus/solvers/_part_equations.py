@@ -10,6 +10,7 @@ from kaucus.backend import (
     Array,
     Block,
     RowSource,
+    Scratch,
     add_cross_gram,
     as_like,
     astype,
@@ -77,8 +78,9 @@ def add_part(block: Block, kernel: Kernel, Z: Array, shift: Array) -> NormalEqua
     """Return the normal equations of the rows of a part."""
     data, (Z, shift) = _part_data(block, kernel, Z, shift)
     total = NormalEquations.zeros(Z.shape[0], data.Y)
+    scratch = Scratch()
     for rows in _blocks(block, Z.shape[0], Z):
-        K = data.columns(data.X[rows, :], rows, Z, shift)
+        K = data.columns(data.X[rows, :], rows, Z, shift, scratch)
         total.add(K, data.targets(rows))
     return total.on_host()
 
