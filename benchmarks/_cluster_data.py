@@ -5,6 +5,7 @@ is 1, where f is a smooth function of five of the columns. The best possible cla
 errs with probability E min(p, 1 − p), which is known as well as f is.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,11 +77,16 @@ def write_files(folder: Path, n_rows: int) -> RowFiles:
     labels = np.lib.format.open_memmap(
         files.labels, "w+", dtype=np.int8, shape=(n_rows,)
     )
-    for k, start in enumerate(starts):
+
+    def write_part(k: int) -> None:
+        start = starts[k]
         X, y = make_part(k, min(each, n_rows - start))
         rows[start : start + len(X)], labels[start : start + len(X)] = X, y
         columns = {f"x{j}": X[:, j] for j in range(N_COLUMNS)} | {"label": y}
         pyarrow.parquet.write_table(pyarrow.table(columns), files.parquet[k])
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write_part, range(len(starts))))
     rows.flush()
     labels.flush()
     (folder / "complete").touch()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from kaucus.backend import (
+    _random,
+    draw_some,
     dtype_name,
     generator_from,
     random_normal,
@@ -83,3 +85,24 @@ def test_a_random_state_advances():
 def test_what_cannot_seed_is_named(wrong):
     with pytest.raises(ValueError, match=r"cannot seed a generator; pass None, an int"):
         generator_from(wrong)
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+@pytest.mark.parametrize("size", [0, 3, 50, 80])
+def test_rows_are_drawn_once_each(monkeypatch, many, size):
+    monkeypatch.setattr(_random, "_MANY_ROWS", many)
+    rows = np.arange(50) * 7
+    numbers = draw_some(np.random.default_rng(0), 50, size)
+    chosen = draw_some(np.random.default_rng(0), rows, size)
+    np.testing.assert_array_equal(chosen, rows[numbers])
+    assert len(set(numbers.tolist())) == len(numbers) == min(size, 50)
+    assert np.isin(chosen, rows).all()
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+def test_each_row_is_as_likely_as_any_other_in_each_place(monkeypatch, many):
+    monkeypatch.setattr(_random, "_MANY_ROWS", many)
+    rng = np.random.default_rng(0)
+    drawn = np.array([draw_some(rng, 20, 3) for _ in range(4000)])
+    for place in drawn.T:  # 200 of each row are expected, give or take 14
+        assert np.abs(np.bincount(place, minlength=20) - 200).max() < 60

@@ -112,7 +112,12 @@ from kaucus.backend._precision import (
     wide_product,
     working_types,
 )
-from kaucus.backend._random import generator_from, random_normal, random_rows
+from kaucus.backend._random import (
+    draw_some,
+    generator_from,
+    random_normal,
+    random_rows,
+)
 from kaucus.backend._row_source import (
     FAN_IN,
     BatchRows,

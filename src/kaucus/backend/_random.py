@@ -8,6 +8,9 @@ import numpy as np
 
 from kaucus.backend._namespace import Array, as_like, dtype_name
 
+# See draw_some.
+_MANY_ROWS = 2**20
+
 
 def generator_from(random_state: object) -> np.random.Generator:
     """Turn scikit-learn's ``random_state`` into a ``Generator``.
@@ -41,4 +44,20 @@ def random_normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array)
 
 def random_rows(rng: np.random.Generator, n_rows: int, size: int, like: Array):
     """Draw ``size`` different row numbers out of ``n_rows``, in random order."""
-    return as_like(rng.permutation(n_rows)[:size], like)
+    return as_like(draw_some(rng, n_rows, size), like)
+
+
+def draw_some(
+    rng: np.random.Generator, rows: int | np.ndarray, size: int
+) -> np.ndarray:
+    """Draw ``size`` different rows in random order; all where there are fewer.
+
+    ``rows`` are their numbers, or how many there are. Millions are not put in order as
+    a whole: that takes longer than a pass over them on a cluster.
+    """
+    n = rows if isinstance(rows, int) else len(rows)
+    if n > _MANY_ROWS and size < n:
+        some = rng.choice(n, size, replace=False)
+    else:
+        some = rng.permutation(n)[:size]
+    return some if isinstance(rows, int) else rows[some]

@@ -64,7 +64,7 @@ class DaskRows(RowSource):
         """
         given = [(own.n_rows, *own.vectors) for own in held]
         nodes = tasks(_hold, "rows-to-use", given, self.homes)
-        return replace(self, held=held, _beside=persist(nodes))
+        return replace(self, held=held, _beside=persist(nodes, wait=False))
 
     def each(
         self,

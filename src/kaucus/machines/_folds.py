@@ -18,6 +18,7 @@ from kaucus.backend import (
     as_like,
     astype,
     dense_rows,
+    draw_some,
     to_numpy,
 )
 from kaucus.kernels import Kernel, RowMap, resolve_gamma
@@ -153,7 +154,7 @@ def make_folds(
     problem: Problem, Y: np.ndarray, n_rows: int, cv: int | None, rng
 ) -> list[Fold]:
     """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help."""
-    some = rng.permutation(problem.present())[:n_rows]
+    some = draw_some(rng, problem.present(), n_rows)
     if cv is None:
         parts = np.array_split(some, 3 if len(some) >= _VERY_FEW else 4)
         judges = parts[:1] if len(some) >= _FEW_ROWS else parts

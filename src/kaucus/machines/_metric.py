@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.backend import one_blas_thread
+from kaucus.backend import draw_some, one_blas_thread
 from kaucus.kernels import Kernel, RowMap
 from kaucus.machines._folds import make_fold
 from kaucus.machines._gradients import composed_weights, gradient_product
@@ -128,7 +128,8 @@ def _relearned(search: MetricSearch, best: Candidate) -> FoundMetric:
     n_rows = max(2 * _LAST_COLUMNS, search.options.max_samples)
     d = problem.rows.shape[1]
     most = int(search.budget / 2 / 8 / (4 * d + 4 * _LAST_COLUMNS))
-    some = search.rng.permutation(problem.present())[: max(min(n_rows, most), 20)]
+    size = max(min(n_rows, most), 20)
+    some = draw_some(search.rng, problem.present(), size)
     rows, Y, weight, *_ = make_fold(problem, search.Y, some, some[:0])
     for step in best.path:
         if step is None:

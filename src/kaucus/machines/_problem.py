@@ -14,6 +14,7 @@ from kaucus.backend import (
     astype,
     concat_rows,
     dense_rows,
+    draw_some,
     dtype_name,
     is_numpy,
     itemsize,
@@ -146,7 +147,7 @@ def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
         # the others. On MNIST with 100 of them a class the log-loss of 10,000 test
         # digits was 0.21 by them, 0.113 by 2,000 training rows that only
         # representatives spoke for; the least possible was 0.110.
-        some = rng.permutation(problem.n)[:UNSEEN_ROWS]
+        some = draw_some(rng, problem.n, UNSEEN_ROWS)
         unseen = values_of(model, problem, some, plan)
         model = model._replace(unseen=unseen)
     return model

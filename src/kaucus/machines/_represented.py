@@ -25,6 +25,7 @@ from kaucus.backend import (
     as_like,
     astype,
     dense_rows,
+    draw_some,
     dtype_name,
     epsilon,
     products_in,
@@ -132,7 +133,7 @@ def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
         return NO_ROWS
     weight = problem.weight
     present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
-    return rng.permutation(present)[: growth.n_held_out]
+    return draw_some(rng, present, growth.n_held_out)
 
 
 def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
@@ -233,9 +234,11 @@ class _Fit(NamedTuple):
         """Draw the rows whose leave-one-out values are wanted."""
         if not (self.plan.calibrates or self.plan.moves_intercept):
             return NO_ROWS
+        if not len(held):
+            return draw_some(self.rng, self.problem.n, UNSEEN_ROWS)
         others = np.ones(self.problem.n, dtype=bool)  # no sorting of millions
         others[held] = False
-        return self.rng.permutation(np.flatnonzero(others))[:UNSEEN_ROWS]
+        return draw_some(self.rng, np.flatnonzero(others), UNSEEN_ROWS)
 
     def grown_columns(
         self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array

@@ -10,7 +10,7 @@ bound is smooth and can be taken back.
 import numpy as np
 import scipy.sparse
 
-from kaucus.backend import Array, is_sparse, take_rows, to_numpy
+from kaucus.backend import Array, draw_some, is_sparse, take_rows, to_numpy
 from kaucus.kernels import RowMap
 
 BOUND = 3.0
@@ -40,7 +40,7 @@ def scale_maps(
     """
     present = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
     if len(present) > _ROWS:
-        present = np.sort(rng.permutation(present)[:_ROWS])
+        present = np.sort(draw_some(rng, present, _ROWS))
     some = take_rows(rows, present)
     if is_sparse(some):
         standard = _of_sparse(some)

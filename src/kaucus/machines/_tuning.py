@@ -21,6 +21,7 @@ import numpy as np
 from kaucus.backend import (
     as_like,
     dense_rows,
+    draw_some,
     release_freed_memory,
     take_rows,
     warn_user,
@@ -187,6 +188,8 @@ def choose_kernel(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tun
         release_freed_memory()
         kernel = MappedKernel(found.kernel, found.row_map)
         return Tuning(kernel, found.C, found.results)
+    if len(plan.Cs) == 1 and [len(path) for path in plan.kernels] == [1]:
+        return Tuning(plan.kernels[0][0], float(plan.Cs[0]), join_tables([]))
     Y, loss = problem.targets.search(problem.fit_weight)
     with errors_at(max(plan.Cs)):
         found = tune(
@@ -240,15 +243,13 @@ def tune(
         Where it is short, fewer rows and columns are looked at.
     """
     kernels = [kernel for path in paths for kernel in path]
-    if len(kernels) == 1 and len(Cs) == 1:
-        return Tuning(kernels[0], float(Cs[0]), join_tables([]))
     present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
     size = next(size for size in _SIZES if len(present) < size.below)
     n_rows, n_columns = affordable_search(
         size.rows, size.columns, rows.shape[1], Y.shape[1], memory_budget
     )
     size = size._replace(rows=n_rows, columns=n_columns)
-    some = rng.permutation(present)[: size.rows]
+    some = draw_some(rng, present, size.rows)
     Z = dense_rows(rows, some[: size.columns])
     part = take_rows(rows, some)
 

@@ -112,7 +112,7 @@ def _first_centers(
 
 def _random_rows(problem: KMeansProblem, n: int, rng) -> np.ndarray:
     """Return the numbers of random rows, of n, one for each centre."""
-    weight = np.ones(n) if problem.weight is None else to_numpy(problem.weight)
+    weight = None if problem.weight is None else to_numpy(problem.weight)
     return random_seeds(n, problem.n_clusters, weight, rng)
 
 

@@ -13,6 +13,7 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     device_of,
+    draw_some,
     is_sparse,
     take_rows,
     to_numpy,
@@ -40,15 +41,16 @@ def clearly_less(inertia: float, best: float) -> bool:
 
 
 def random_seeds(
-    n_rows: int, n_clusters: int, weight: np.ndarray, rng: np.random.Generator
+    n_rows: int, n_clusters: int, weight: np.ndarray | None, rng: np.random.Generator
 ) -> np.ndarray:
     """Choose different rows of positive weight, each as likely as any other.
 
     (Andrecut 2020, Sec. 5, step 2.) Where there are too few of them, others follow.
+    A weight of None is one of 1 for each row.
     """
+    if weight is None or np.all(weight > 0):
+        return draw_some(rng, n_rows, n_clusters)
     order = rng.permutation(n_rows)
-    if np.all(weight > 0):  # no look at millions of them in random order
-        return order[:n_clusters]
     return order[np.argsort(weight[order] <= 0, kind="stable")][:n_clusters]
 
 

@@ -24,6 +24,7 @@ from kaucus.backend import (
     Array,
     RowSource,
     as_like,
+    draw_some,
     itemsize,
     resolve_budget,
     row_blocks,
@@ -98,7 +99,7 @@ def rows_near_boundary(
     present = np.arange(X.shape[0])
     if sample_weight is not None:
         present = np.flatnonzero(sample_weight)
-    some = np.sort(rng.permutation(present)[:n_rough])
+    some = np.sort(draw_some(rng, present, n_rough))
     weight = None if sample_weight is None else as_like(sample_weight[some], Y)
     rough = solve_on_representatives(
         kernel,

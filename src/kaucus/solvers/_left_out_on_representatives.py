@@ -26,6 +26,7 @@ from kaucus.backend import (
     astype,
     cho_solve,
     cholesky_with_jitter,
+    draw_some,
     epsilon,
     few_threads_for,
     is_numpy,
@@ -206,7 +207,7 @@ def _rows_to_leave_out(data: RowData, rng):
     if not isinstance(data.X, RowSource):
         parts = (None if v is None else astype(v, "float64") for v in data[2:])
         return data.X, *parts, None
-    numbers = np.sort(rng.permutation(data.X.shape[0])[:_SOURCE_ROWS])
+    numbers = np.sort(draw_some(rng, data.X.shape[0], _SOURCE_ROWS))
     X, Y, weight, share = data.some(numbers)
     return as_like(X, Y), Y, weight, share, numbers
 
