@@ -7,12 +7,10 @@ import warnings
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-# Dask's own settings give every array of more than 128 KiB back to the system at once,
-# and let a worker whose core is slow keep its tasks for a second.
-SETTINGS = {
+# Dask's own setting gives every array of more than 128 KiB back to the system at once.
+KEEP_MEMORY = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-    "distributed.scheduler.work-stealing-interval": "100ms",
 }
 
 
@@ -29,7 +27,7 @@ def local_cluster(n_workers: int, memory: str, device: str | None = None):
     logging.getLogger("distributed").setLevel(logging.ERROR)
     options = {"threads_per_worker": 1, "memory_limit": memory, "processes": True}
     with (
-        dask.config.set(SETTINGS),
+        dask.config.set(KEEP_MEMORY),
         LocalCluster(n_workers=n_workers, dashboard_address=":0", **options) as cluster,
         Client(cluster) as client,
     ):

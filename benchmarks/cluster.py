@@ -41,7 +41,8 @@ ABOUT = (
     "3 GiB each, and keep freed memory (docs/guide/scaling.md); one process reads the "
     "same rows from a memory map, with as many BLAS threads. The time of a fit is what "
     "comes after the rows are in the workers' memory; reading them is told apart. "
-    "Memory: the largest resident set of a worker, or of the process."
+    "Busy: the share of it in which a worker is at a task. Memory: the largest "
+    "resident set of a worker, or of the process."
 )
 PARTS = ("fit", "growth", "workers", "kills", "covtype", "gpu", "overhead")
 SIZES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks._local_cluster import passes_since
 from benchmarks._runner import Settings
 
 from benchmarks import _cluster_data as data
@@ -47,6 +48,30 @@ def test_steps_follow_the_options():
         bench.steps(Settings(parts=["other"]))
 
 
+class Stream:
+    """A client that has seen tasks of two passes, and one that is no partition's."""
+
+    def get_task_stream(self, start):
+        def task(key, *times):
+            own = [
+                {"action": action, "start": start + a, "stop": start + b}
+                for action, a, b in times
+            ]
+            return {"key": key, "startstops": own}
+
+        return [
+            task(("assign-rows-b", 0), ("compute", 7, 8)),
+            task(("assign-rows-a", 0), ("transfer", 0, 1), ("compute", 1, 3)),
+            task(("assign-rows-a", 1), ("compute", 2, 6)),
+            task("look-c", ("compute", 0, 9)),
+        ]
+
+
+def test_a_pass_is_from_its_first_task_to_its_last():
+    found = passes_since(Stream(), 100.0)
+    assert found == {"assign-rows": [(1.0, 6.0, 6.0), (7.0, 8.0, 1.0)]}
+
+
 WAITED = {"workers": 8, "partitions": 80} | {
     f"{name}_seconds": 1.0
     for name in ("work", "fit", "start", "step", "equations", "end")
@@ -58,15 +83,18 @@ def test_tables_have_a_value_for_every_column():
     times = {f"{name}_seconds": 1.0 for name in ("read", "fit", "predict", "one")}
     errors = {"error_percent": 9.0, "bayes_percent": 8.0, "one_error_percent": 9.0}
     record = {**head, **times, **errors, "memory": 10**9}
+    busy = {**record, "work_seconds": 0.5, "fit_seconds": 2.0}
     content = {
-        "fit": [record, {**head, "skipped": "no dask"}],
+        "fit": [record, {**head, "skipped": "no dask"}, busy],
         "kills": [{"kills": 2, "rows": 10, "difference": 1e-12}],
         "covtype": [record],
         "overhead": [WAITED, {"workers": 4, "skipped": "no dask"}],
     }
     found = bench.tables(content)
     assert len(found) == 4
+    share = found[0].headers.index("workers busy %")
+    assert [row[share] for row in found[0].rows][::2] == ["", "25"]
     with_growth = bench.tables({**content, "growth": [{**record, "rows": 5}]})
-    assert [row[0] for row in with_growth[1].rows] == ["5", "10", "10"]
+    assert [row[0] for row in with_growth[1].rows] == ["5", "10", "10", "10"]
     for table in found:
         assert all(len(row) == len(table.headers) for row in table.rows)
