@@ -76,16 +76,16 @@ def test_held_out_values_are_those_of_a_fit_without_the_rows(
 
 
 def test_the_preconditioner_saves_steps():
-    _, K, Y = problem(n=150)
+    _, K, Y = problem(n=110)
     steps = []
-    for rank in (0, 10, 40, 150):
+    for rank in (0, 10, 40, 110):
         F = low_rank_factor(K, rank) if rank else None
         result = solve_ls_svm_cg(lambda V: K @ V, Y, C=1e2, low_rank_factor=F, tol=1e-8)
         assert result.info.converged
         steps.append(result.info.n_iter)
     assert steps == sorted(steps, reverse=True)
     assert steps[-1] <= 4
-    assert steps[0] > 2 * steps[2]
+    assert steps[0] > 3 * steps[2]
 
 
 def test_the_preconditioner_serves_the_held_out_problem_too():

@@ -45,11 +45,9 @@ from kaucus.kernels import inner_products, squared_norms
 from kaucus.representatives._geometry import Centers
 
 # High enough for an efficient product. Of many rows, blocks are as high as they may be
-# to stay in cache: sixteen threads that come for Python's lock at each kilobyte of work
+# to stay in cache: sixteen threads that come for Python's lock after every 1,024 rows
 # wait for each other.
 _BLOCK_ROWS, _BLOCK_ENTRIES, _MANY_BLOCKS = 1024, 2**21, 128
-# Turns of each thread, and blocks of a turn at most: Python hands out turns one by one.
-_TURNS, _MOST_BLOCKS = 8, 64
 # Up to so many columns, one more costs less than a pass over the scores.
 _FEW_COLUMNS = 256
 _SUM_ROWS = 2048
@@ -188,17 +186,13 @@ class Assigner:
             return Assignment(labels, best)
 
         kept, moved = self._scores_to_keep(moved)
-        scratch, workers = Scratch(), n_workers(self._X)
+        scratch = Scratch()
 
-        def find_best(blocks: list[slice]) -> None:
-            for rows in blocks:
-                scores = self._block_scores(rows, centers, kept, moved, scratch)
-                best[rows], labels[rows] = best_one(scores)
+        def find_best(rows: slice) -> None:
+            scores = self._block_scores(rows, centers, kept, moved, scratch)
+            best[rows], labels[rows] = best_one(scores)
 
-        each = max(min(len(self._blocks) // (_TURNS * workers), _MOST_BLOCKS), 1)
-        starts = range(0, len(self._blocks), each)
-        turns = [self._blocks[start : start + each] for start in starts]
-        for_each_block(find_best, turns, workers=workers)
+        for_each_block(find_best, self._blocks, workers=n_workers(self._X))
         self._up_to_date = kept is not None
         return Assignment(labels, best)
 
