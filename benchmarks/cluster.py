@@ -145,13 +145,7 @@ def fit_on_cluster(n: int, of: int, n_workers: int, device: str | None) -> dict:
             label: [own for own in passes[label] if own.start < found["fit_seconds"]]
             for label in passes
         }
-    work = sum(own.work for label in fitting for own in fitting[label])
-    return {
-        "read_seconds": read_seconds,
-        **found,
-        "work_seconds": work / n_workers,
-        "passes": fitting,
-    }
+    return {"read_seconds": read_seconds, **found, "passes": fitting}
 
 
 def fit_in_process(n: int, n_threads: int) -> dict:
@@ -341,9 +335,10 @@ def _rows(records: list[dict]) -> list[list[str]]:
 
 def _busy(record: dict) -> str:
     """Return the share of a fit in which a worker is at work, in percent."""
-    if "work_seconds" not in record:
+    if "passes" not in record:
         return ""
-    return f"{100 * record['work_seconds'] / record['fit_seconds']:.0f}"
+    work = sum(own[2] for passes in record["passes"].values() for own in passes)
+    return f"{100 * work / record['workers'] / record['fit_seconds']:.0f}"
 
 
 def _covtype_table(record: dict) -> Table:

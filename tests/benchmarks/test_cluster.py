@@ -83,7 +83,8 @@ def test_tables_have_a_value_for_every_column():
     times = {f"{name}_seconds": 1.0 for name in ("read", "fit", "predict", "one")}
     errors = {"error_percent": 9.0, "bayes_percent": 8.0, "one_error_percent": 9.0}
     record = {**head, **times, **errors, "memory": 10**9}
-    busy = {**record, "work_seconds": 0.5, "fit_seconds": 2.0}
+    passes = {"look": [(0.0, 0.5, 0.25)], "assign": [(0.5, 1.0, 0.5), (1, 2, 0.25)]}
+    busy = {**record, "passes": passes, "fit_seconds": 2.0}
     content = {
         "fit": [record, {**head, "skipped": "no dask"}, busy],
         "kills": [{"kills": 2, "rows": 10, "difference": 1e-12}],
