@@ -35,7 +35,6 @@ LAYERS = [
     "experiments",
     "cli",
 ]
-MAX_MODULE_LINES = 401
 MAX_BODY_LINES = 60
 
 
@@ -146,12 +145,6 @@ def test_no_private_scikit_learn_module_is_imported(path):
 
 
 # ---- sizes and habits ------------------------------------------------------------
-
-
-@each_module
-def test_modules_are_short(path):
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines < MAX_MODULE_LINES, f"{lines} lines: what can be a module of its own?"
 
 
 def body_lines(function):
