@@ -121,7 +121,7 @@ class KnowsLeftOut:
                 f"the training rows take {format_bytes(n_bytes)}, and a model keeps no "
                 f"more than {format_bytes(_MOST_KEPT)} of them in memory",
             )
-        elif model.solution.info.solver in ("normal_equations", "sketched_cg"):
+        elif model.solution.info.solver == "normal_equations":
             rows = X.at_rest() if isinstance(X, RowSource) else X
             training = Training(
                 targets.values, problem.fit_weight, problem.weight, model.C, rows

@@ -175,7 +175,7 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
                 "came to rest; increase max_iter or tol in kmeans_params.",
                 ConvergenceWarning,
             )
-        if info.solver in ("normal_equations", "sketched_cg"):
+        if info.solver == "normal_equations":
             self._report_least_squares(info)
         else:
             self._report(info, self.C_)
@@ -184,13 +184,6 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
         if info.interrupted:
             warn_user(
                 "Interrupted; the coefficients are those of the rows seen so far.",
-                ConvergenceWarning,
-            )
-        elif not info.converged:
-            warn_user(
-                f"Conjugate gradients stopped after {info.n_iter} steps at a relative "
-                f"residual of {info.backward_error:.1e}. Lower C, or use fewer "
-                "representatives, which are solved for directly.",
                 ConvergenceWarning,
             )
         if info.relative_jitter > USUAL_JITTER[info.precision]:

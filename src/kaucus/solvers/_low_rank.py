@@ -20,7 +20,6 @@ from kaucus.backend import (
     array_namespace,
     as_like,
     astype,
-    dtype_name,
     few_threads_for,
     format_bytes,
     gram_bytes,
@@ -40,7 +39,6 @@ from kaucus.solvers._equations import (
 )
 from kaucus.solvers._part_equations import sum_parts
 from kaucus.solvers._result import LSSVMSolution
-from kaucus.solvers._sketched import choose_sketched, solve_sketched
 
 # Blocks of K_nm: high enough that adding a Gram matrix costs little beside making it.
 _BLOCK_BYTES = 1024 * 2**20
@@ -95,18 +93,12 @@ def solve_on_representatives(
     Notes
     -----
     n m d + n m²/2 multiplications, and m³/6 for the solution. An interrupt solves with
-    the rows seen so far, and says so in ``info``. Where m is so large that iterating
-    clearly costs less than n m²/2, :mod:`kaucus.solvers._sketched` does.
+    the rows seen so far, and says so in ``info``.
     """
     budget = resolve_budget(memory_budget, Y)
     # The targets of a row source are beside its rows.
     blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
     data = RowData(kernel, X, Y, sample_weight, left_out)
-    if choose_sketched(data, Z, budget):
-        data = data._replace(X=astype(X, dtype_name(Z)))
-        return solve_sketched(
-            data, Z, C=C, loo_rows=loo_rows, budget=budget, callback=callback
-        )
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀

@@ -12,8 +12,8 @@ class SolveInfo(NamedTuple):
     """How a system was solved; an estimator shows it, and warns where it must."""
 
     solver: str
-    """What ran: ``"cholesky"``, ``"cg"``, ``"eigh"``, ``"normal_equations"``,
-    ``"sketched_cg"`` or a randomized solver."""
+    """What ran: ``"cholesky"``, ``"cg"``, ``"eigh"``, ``"normal_equations"``
+    or a randomized solver."""
     precision: str = "float64"
     """Of the factorisation: ``"float64"``, or ``"mixed"`` (float32, refined)."""
     n_iter: int = 0
