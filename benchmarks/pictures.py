@@ -121,7 +121,6 @@ def cifar_ways(sizes: Sizes) -> dict[str, dict]:
     many, three = _filters(12_288, sizes), {"patch_sizes": (4, 6, 9)}
     half, quarter = _filters(6144, sizes), _filters(3072, sizes)
     grids = {"pooling": (2, 3, 4), "combine": "mean"}
-    rows = {"mirror": "rows"}
     fewer = {"n_representatives": sizes.representatives}
     return {
         "three sizes, Gaussian of the sum": {"n_filters": many, **three, **AUTO},
@@ -135,18 +134,6 @@ def cifar_ways(sizes: Sizes) -> dict[str, dict]:
             **three,
             **AUTO,
             **grids,
-        },
-        "100,000 rows with mirrors, three sizes, sum": {
-            **{"n_filters": many},
-            **three,
-            **AUTO,
-            **rows,
-        },
-        "100,000 rows with mirrors, three sizes, mean": {
-            **{"n_filters": many, "combine": "mean"},
-            **three,
-            **AUTO,
-            **rows,
         },
         "hard rows as representatives, three sizes": {
             **{"n_filters": quarter},

@@ -67,7 +67,7 @@ def assert_same_fit(weighted, repeated, X_test):
     [
         (PatchKernelClassifier, {}),
         (PatchKernelClassifier, {"class_weight": "balanced"}),
-        (PatchKernelClassifier, {"mirror": "rows", "threshold": "auto"}),
+        (PatchKernelClassifier, {"mirror": True, "threshold": "auto"}),
         (PatchKernelRegressor, {}),
         (PatchKernelRegressor, {"patch_sizes": (3, 4), "combine": "mean"}),
     ],

@@ -12,9 +12,7 @@ from kaucus.pictures import (
     draw_patches,
     features_of,
     make_filters,
-    mirrored_features,
     pixel_range,
-    with_mirrored,
 )
 from kaucus.pictures._filters import CONTRAST, normalised, whitening_of
 
@@ -153,17 +151,6 @@ def test_of_large_pictures_few_are_read_for_patches(rng, monkeypatch):
 def test_pixels_that_are_all_equal_are_refused():
     with pytest.raises(ValueError, match="All pixels of X are 7: pictures that are"):
         pixel_range(np.full((4, 9), 7.0))
-
-
-def test_features_of_mirror_images_are_those_of_pairs_exchanged(xp, rng):
-    X = pictures(rng)
-    bank, how = with_mirrored(bank_of(X, rng)), how_of(X, precision="float64")
-    flipped = X.reshape(-1, *SHAPE)[:, :, :, ::-1].reshape(X.shape)
-    of = [
-        features_of(array(xp, Z), how, bank, N_CELLS, budget=2**20)
-        for Z in (X, flipped)
-    ]
-    assert_close(mirrored_features(of[0], N_CELLS), of[1], rtol=1e-9, atol=1e-12)
 
 
 def test_the_range_of_pixels_is_found(xp, rng):

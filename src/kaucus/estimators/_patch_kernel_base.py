@@ -53,7 +53,6 @@ from kaucus.pictures import (
     PRECISIONS,
     FilterBank,
     resolve_precision,
-    with_mirrored,
 )
 from kaucus.preprocessing import PatchDictionary
 from kaucus.solvers import SolveInfo
@@ -87,10 +86,8 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         and ``verbose=1`` tell.
     gamma : float or "auto"
         Width of the kernel, for features whose mean squared norm is one.
-    mirror : bool, "rows" or "auto"
-        True pools a picture and its mirror image together; ``"rows"`` fits mirror
-        images as rows of their own, at the price of two kernel matrices, with half of
-        the filters mirror images of the others; ``"auto"`` chooses True or False.
+    mirror : bool or "auto"
+        Whether a picture and its mirror image are pooled together.
     threshold : float or "auto"
         Responses of a smaller size count as zero.
     pooling : int, tuple of int or "auto"
@@ -126,8 +123,8 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         The gamma in use.
     C_ : float
         The C in use.
-    mirror_ : bool or "rows"
-        How mirror images are used.
+    mirror_ : bool
+        Whether mirror images are pooled.
     threshold_ : float
         The threshold in use.
     pooling_ : int or tuple of int
@@ -149,7 +146,7 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         "n_filters": count() | AUTO,
         "gamma": POSITIVE | AUTO,
         "C": POSITIVE | AUTO,
-        "mirror": BOOLEAN | one_of("rows", "auto"),
+        "mirror": BOOLEAN | one_of("auto"),
         "threshold": NOT_NEGATIVE | AUTO,
         "pooling": count() | GRIDS | AUTO,
         "power": POSITIVE | AUTO,
@@ -200,8 +197,6 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         self.image_shape_ = dictionary.image_shape_
         pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
         banks = [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
-        if isinstance(self.mirror, str) and self.mirror == "rows":
-            banks = [with_mirrored(bank) for bank in banks]
         return PicturePlan(
             dictionary.image_shape_,
             dictionary.pixel_range_,

@@ -36,18 +36,6 @@ class Moments(NamedTuple):
         """Return both for some filters, in the order of their features."""
         return tuple(part[:, :, which].reshape(-1) for part in self)  # type: ignore
 
-    def with_mirror_images(self, n_cells: int) -> "Moments":
-        """Return the moments of pictures and mirror images, for filters in pairs."""
-        shape = self.mean.shape
-        apart = (n_cells, n_cells, 2, -1, 2)
-        mean, inverse = (part.reshape(apart) for part in self)
-        other = np.flip(mean, axis=(1, 4))
-        variance = np.where(inverse > 0, inverse, np.inf) ** -2.0
-        variance = (variance + np.flip(variance, axis=(1, 4))) / 2
-        variance += ((mean - other) / 2) ** 2
-        inverse = np.where(variance > 0, variance, np.inf) ** -0.5
-        return Moments(((mean + other) / 2).reshape(shape), inverse.reshape(shape))
-
 
 class FilterGroup(NamedTuple):
     """Filters of one size, pooled over one grid of cells."""
@@ -105,24 +93,15 @@ def filter_blocks(
     most = _FEATURE_BYTES_GPU if on_gpu(like) else _FEATURE_BYTES_CPU
     one = n_rows * feature_bytes(group.n_cells, 1, how)
     height = max(min(most, budget // 2) // one, 1)
-    unit = 1 + how.paired  # pairs are not torn apart
-    n_units = group.n_filters // unit
-    n_blocks = min(-(-group.n_filters // height), n_units)
-    edges = [unit * (n_units * k // n_blocks) for k in range(n_blocks + 1)]
+    n, n_blocks = group.n_filters, -(-group.n_filters // height)
+    edges = [n * k // n_blocks for k in range(n_blocks + 1)]
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def moments_of(
-    phi: Array,
-    n_cells: int,
-    *,
-    paired: bool = False,
-    sample_weight: np.ndarray | None = None,
+    phi: Array, n_cells: int, sample_weight: np.ndarray | None = None
 ) -> Moments:
-    """Return the moments of features, (n, cells · 2 · m), summed in float64.
-
-    With filters in pairs, those of pictures and mirror images.
-    """
+    """Return the moments of features, (n, cells · 2 · m), summed in float64."""
     xp, n = array_namespace(phi), phi.shape[0]
     weight, total = sample_weight, n
     if weight is not None:
@@ -140,9 +119,8 @@ def moments_of(
     inverse = np.where(constant, 0.0, np.where(constant, 1.0, variance) ** -0.5)
     shape = (n_cells**2, 2, -1)
     mean = (mean + to_numpy(first)[0]).reshape(shape)
-    found = Moments(mean, inverse.reshape(shape))
-    found = found.with_mirror_images(n_cells) if paired else found
-    return Moments(*(part.astype(np.float32) for part in found))
+    inverse = inverse.reshape(shape)
+    return Moments(mean.astype(np.float32), inverse.astype(np.float32))
 
 
 def standardise(phi: Array, mean: np.ndarray, inverse: np.ndarray) -> Array:

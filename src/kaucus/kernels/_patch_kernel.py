@@ -5,11 +5,7 @@ deviation, and σ² the mean of ‖φ‖²,
 
     k(x, y) = mean over parts of exp(−γ ‖φ(x) − φ(y)‖² / (2 σ²)),
 
-where a part is some sizes of patches and grids of cells. With filters in pairs, the
-mean is also over ‖φ(x) − φ(y)‖ and ‖φ(x) − φ(ȳ)‖ with the mirror image ȳ of y. As then
-k(x̄, ȳ) = k(x, y) before that mean, a least-squares SVM with it is that of all pictures
-and all mirror images as rows of their own, of half the size, and its leave-one-out
-leaves out a picture with its mirror image.
+where a part is some sizes of patches and grids of cells.
 
 The inner products are sums over filters: features of a block of filters are made,
 multiplied, and forgotten. So n pictures take n² numbers, whatever the number of
@@ -50,12 +46,7 @@ from kaucus.kernels._patch_features import (
     moments_of,
     standardise,
 )
-from kaucus.pictures import (
-    PictureFeatures,
-    feature_bytes,
-    features_of,
-    mirrored_features,
-)
+from kaucus.pictures import PictureFeatures, feature_bytes, features_of
 
 # Multiplications of one product: a fraction of a second; and rows of a panel at most,
 # of whose square on the diagonal a half is computed in vain.
@@ -96,16 +87,13 @@ class PatchKernel(UnitDiagonalKernel):
             return self.of_features(X, blocks)
         K = None
         for part in self.parts:
-            matrices, _ = learn_distances(X, self.how, part, budget)
-            K = self.add_part(K, matrices)
+            D, _ = learn_distances(X, self.how, part, budget)
+            K = self.add_part(K, D)
         return self._as_precise_as(X, K)
 
-    def add_part(self, K: Array | None, matrices: list[Array]) -> Array:
-        """Return K and the Gaussians of the distances of one part."""
-        while matrices:
-            n_all = len(self.parts) * (1 + self.how.paired)
-            K = add_gaussian(K, matrices.pop(0), self.gamma, n_all)
-        return K
+    def add_part(self, K: Array | None, D: Array) -> Array:
+        """Add the Gaussian of the distances of one part to K; overwrites both."""
+        return add_gaussian(K, D, self.gamma, len(self.parts))
 
     def blocks_of(self, Y: Array, part: Part, budget: int, n_rows: int) -> Iterator:
         """Yield the blocks of standardised features of pictures, one at a time.
@@ -123,8 +111,7 @@ class PatchKernel(UnitDiagonalKernel):
         """Return k(X, Y), given the blocks of features of Y for each part."""
         budget, K = resolve_budget(self.memory_budget, X), None
         for part, of_part in zip(self.parts, blocks, strict=True):
-            matrices = _cross_distances(X, self.how, part, of_part, budget)
-            K = self.add_part(K, matrices)
+            K = self.add_part(K, _cross_distances(X, self.how, part, of_part, budget))
         return self._as_precise_as(X, K)
 
     def feature_bytes(self, n_rows: int) -> int:
@@ -143,16 +130,7 @@ class PatchKernel(UnitDiagonalKernel):
     def diag(self, X: Array) -> Array:
         xp, name = array_namespace(X), dtype_name(X)
         dtype = "float64" if name == "float64" else self.how.dtype
-        one = xp.ones(X.shape[0], dtype=getattr(xp, dtype), device=device_of(X))
-        if not self.how.paired:
-            return one
-        budget, to_mirror = resolve_budget(self.memory_budget, X), 0.0
-        for part in self.parts:
-            D = 0.0
-            for k, _, phi in self.blocks_of(X, part, budget, 2 * X.shape[0]):
-                D = D + feature_norms(phi - mirrored_features(phi, part[k].n_cells))
-            to_mirror = to_mirror + xp.exp(-self.gamma / 2 / _total(part) * D)
-        return (one + astype(to_mirror / len(self.parts), dtype)) / 2
+        return xp.ones(X.shape[0], dtype=getattr(xp, dtype), device=device_of(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +200,7 @@ def learn_distances(
     keep: FeatureBlocks | None = None,
     tell: Callable[[int, int], object] | None = None,
     sample_weight: np.ndarray | None = None,
-) -> tuple[list[Array], Part]:
+) -> tuple[Array, Part]:
     """Return squared distances of pictures over σ², (n, n), and moments of features.
 
     Parameters
@@ -242,16 +220,15 @@ def learn_distances(
 
     Returns
     -------
-    matrices : list of one or two arrays of shape (n, n)
-        Between pictures, exactly symmetric with a diagonal of zeros; for filters in
-        pairs, between pictures and mirror images too.
+    D : array of shape (n, n)
+        Exactly symmetric with a diagonal of zeros.
     part : tuple of FilterGroup
         With moments.
     """
     xp, n = array_namespace(X), X.shape[0]
     place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
-    grams = [xp.zeros((n, n), **place) for _ in range(1 + how.paired)]
-    rest = max(budget - len(grams) * n * n * itemsize(grams[0]), 1)
+    gram = xp.zeros((n, n), **place)
+    rest = max(budget - n * n * itemsize(gram), 1)
     learned, n_done = [], 0
     blocks = [filter_blocks(group, how, n, rest, X) for group in part]
     n_all = n * sum(map(len, blocks))
@@ -267,15 +244,14 @@ def learn_distances(
             phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
             n_done += n
             if group.moments is None:
-                options = {"paired": how.paired, "sample_weight": sample_weight}
-                found.append(moments_of(phi, cells, **options))
+                found.append(moments_of(phi, cells, sample_weight))
                 moments = found[-1].of_filters(slice(None))
             else:
                 moments = group.moments.of_filters(which)
             phi = standardise(phi, *moments)
-            _add_lower(grams[0], phi, phi)
-            if how.paired:
-                _add_lower(grams[1], phi, mirrored_features(phi, group.n_cells))
+            for rows in _panels(n, n, phi.shape[1], phi):  # the lower triangle
+                left = slice(0, rows.stop)
+                add_product(gram[rows, left], phi[rows, :], phi[left, :])
             if keep is not None:
                 keep.append((k, which, phi))
         if found:
@@ -284,19 +260,17 @@ def learn_distances(
             )
             group = group._replace(moments=Moments(*joined))
         learned.append(group)
-    squares, total = diagonal(grams[0]), _total(learned)
-    matrices = [_distances_of_gram(G, squares, total) for G in grams]
+    D = _distances_of_gram(gram, diagonal(gram), _total(learned))
     # Exactly: not even rounding is left of the distance of a picture to itself.
-    matrices[0] = add_to_diagonal(matrices[0], -diagonal(matrices[0]))
-    return matrices, tuple(learned)
+    return add_to_diagonal(D, -diagonal(D)), tuple(learned)
 
 
 def _cross_distances(
     X: Array, how: PictureFeatures, part: Part, blocks: Iterable, budget: int
-) -> list[Array]:
+) -> Array:
     """Return squared distances over σ² to pictures given by their features, (n, m)."""
     xp, n = array_namespace(X), X.shape[0]
-    grams, x_squares, y_squares = [], 0.0, 0.0
+    gram, x_squares, y_squares = None, 0.0, 0.0
     for k, which, psi in blocks:
         group = part[k]
         assert group.moments is not None
@@ -306,28 +280,17 @@ def _cross_distances(
         phi = standardise(phi, *group.moments.of_filters(which))
         x_squares = x_squares + feature_norms(phi)
         y_squares = y_squares + feature_norms(psi)
-        if not grams:
+        if gram is None:
             place = {"dtype": phi.dtype, "device": device_of(phi)}
-            shape = (n, psi.shape[0])
-            grams = [xp.zeros(shape, **place) for _ in range(1 + how.paired)]
+            gram = xp.zeros((n, psi.shape[0]), **place)
         for rows in _panels(n, psi.shape[0], phi.shape[1], phi):
-            add_product(grams[0][rows, :], phi[rows, :], psi)
-            if how.paired:
-                other = mirrored_features(phi[rows, :], group.n_cells)
-                add_product(grams[1][rows, :], other, psi)
-    return [_of_products(G, x_squares, y_squares, _total(part)) for G in grams]
+            add_product(gram[rows, :], phi[rows, :], psi)
+    return _of_products(gram, x_squares, y_squares, _total(part))
 
 
 def _total(part) -> float:
     """Return σ², the number of features that vary; at least 1."""
     return max(float(sum(np.count_nonzero(g.moments.inverse) for g in part)), 1.0)
-
-
-def _add_lower(G: Array, phi: Array, psi: Array) -> None:
-    """Add φ ψᵀ, which is symmetric, to the lower triangle of G, panel by panel."""
-    for rows in _panels(G.shape[0], G.shape[0], phi.shape[1], phi):
-        left = slice(0, rows.stop)
-        add_product(G[rows, left], phi[rows, :], psi[left, :])
 
 
 def _panels(n: int, m: int, depth: int, like: Array) -> list[slice]:

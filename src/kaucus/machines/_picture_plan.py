@@ -43,9 +43,8 @@ def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
         plan.pixels,
         float(chosen["threshold"]),
         float(chosen["power"]),
-        chosen["mirror"] is True,
+        bool(chosen["mirror"]),
         plan.precision,
-        paired=chosen["mirror"] == "rows",
     )
 
 

@@ -6,7 +6,6 @@ that are known to be good come first, and give way only to what is better by twi
 standard error of the difference.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -94,8 +93,7 @@ class Judge:
             how = features_for(self.plan, trial)
             parts = make_parts(banks, trial["cells"], self.plan.combine)
             options = {"budget": self.budget, "sample_weight": weight}
-            found = [learn_distances(X, how, part, **options)[0] for part in parts]
-            D = list(itertools.chain.from_iterable(found))
+            D = [learn_distances(X, how, part, **options)[0] for part in parts]
             tell()
             found = self._losses(D, [(gamma, C) for C in Cs], trial)
             return min(found, key=lambda losses: np.average(losses, weights=weight))

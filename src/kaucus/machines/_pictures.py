@@ -97,8 +97,7 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
     order, budget, parts = judge.order, judge.budget, kernel.parts
     rows = rows_in_order(judge.X, order)
     # Distances of all parts at once, if there is room; else each a second time.
-    n_matrices = len(parts) * (1 + kernel.how.paired)
-    together = _ENTRY_CPU * len(order) ** 2 * n_matrices <= budget
+    together = _ENTRY_CPU * len(order) ** 2 * len(parts) <= budget
     n_seen = len(order) if together else judge.many
     seen = rows if together else take_rows(judge.X, order[:n_seen])
     weight = of_rows(judge.problem.fit_weight, order)
@@ -112,16 +111,16 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
         learn_distances(seen, kernel.how, part, budget, of_part, tell, seen_weight)
         for part, of_part in zip(parts, keep, strict=True)
     ]
-    gamma, C = judge.width([D for matrices, _ in found for D in matrices])
+    gamma, C = judge.width([D for D, _ in found])
     kernel, K, learned = replace(kernel, gamma=gamma), None, []
     for part in parts:
-        matrices, with_moments = found.pop(0)
+        D, with_moments = found.pop(0)
         if not together:
-            del matrices
-            matrices, with_moments = learn_distances(
+            del D
+            D, with_moments = learn_distances(
                 rows, kernel.how, part, budget, tell=tell, sample_weight=weight
             )
-        K = kernel.add_part(K, matrices)
+        K = kernel.add_part(K, D)
         learned.append(with_moments)
     n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
     Y = as_like(judge.targets.columns()[order], K)
@@ -244,7 +243,7 @@ def _learn_kernel(kernel: PatchKernel, judge: Judge, rows: np.ndarray):
     Z, weight = take_rows(judge.X, rows), of_rows(judge.problem.fit_weight, rows)
     options = {"budget": judge.budget, "sample_weight": weight}
     found = [learn_distances(Z, kernel.how, part, **options) for part in kernel.parts]
-    gamma, C = judge.width([D for matrices, _ in found for D in matrices])
+    gamma, C = judge.width([D for D, _ in found])
     learned = tuple(part for _, part in found)
     return replace(kernel, parts=learned, gamma=gamma), C
 

@@ -9,7 +9,6 @@ from kaucus.pictures._filters import (
     draw_patches,
     make_filters,
     pixel_range,
-    with_mirrored,
 )
 from kaucus.pictures._responses import (
     PRECISIONS,
@@ -17,7 +16,6 @@ from kaucus.pictures._responses import (
     cell_windows,
     feature_bytes,
     features_of,
-    mirrored_features,
     n_positions,
     resolve_precision,
     responses_of,

@@ -189,14 +189,6 @@ def make_filters(
     return FilterBank(filters.astype(np.float32), bias.astype(np.float32))
 
 
-def with_mirrored(bank: FilterBank) -> FilterBank:
-    """Return the first half of the filters, each followed by its mirror image."""
-    half = bank.part(slice(0, max(bank.filters.shape[0] // 2, 1)))
-    pairs = np.stack([half.filters, half.filters[:, :, :, ::-1]], axis=1)
-    shape = (-1, *bank.filters.shape[1:])
-    return FilterBank(pairs.reshape(shape), np.repeat(half.bias, 2))
-
-
 def unit_rows(X: np.ndarray) -> np.ndarray:
     """Return rows of norm one; rows of zeros as they are."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)

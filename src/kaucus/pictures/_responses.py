@@ -50,8 +50,6 @@ class PictureFeatures(NamedTuple):
     """Whether the means of a picture and of its mirror image are averaged."""
     precision: str
     """Of the responses: "float64", "float32" or "float16"."""
-    paired: bool = False
-    """Whether each filter is followed by its mirror image (:func:`with_mirrored`)."""
 
     @property
     def dtype(self) -> str:
@@ -235,17 +233,6 @@ def _on_other_side(pooled: Array) -> Array:
     xp, n_cells = array_namespace(pooled), math.isqrt(pooled.shape[1])
     apart = xp.reshape(pooled, (pooled.shape[0], n_cells, n_cells, -1))
     return xp.reshape(xp.flip(apart, axis=2), pooled.shape)
-
-
-def mirrored_features(phi: Array, n_cells: int) -> Array:
-    """Return the features of the mirror images, given those of pictures.
-
-    For filters in pairs: a mirror image has the response to a filter where the picture
-    has it to the filter's mirror image, on the other side.
-    """
-    xp, n = array_namespace(phi), phi.shape[0]
-    apart = xp.reshape(phi, (n, n_cells, n_cells, 2, -1, 2))
-    return xp.reshape(xp.flip(apart, axis=(2, 5)), phi.shape)
 
 
 def feature_bytes(n_cells: int, n_filters: int, how: PictureFeatures) -> int:
