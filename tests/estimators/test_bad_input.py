@@ -223,8 +223,6 @@ BAD_PARAMETERS = [
     *[("n_runs", value, COUNT) for value in (0, -1, 1.5, None)],
     *[("warm_start", value, "must be True or False") for value in (1, "yes", None)],
     ("callback", 3, "must be a function of step and state"),
-    ("checkpoint", 3, "must be the path of a file"),
-    ("checkpoint", "no-such-folder/state.npz", "in a folder that does not exist"),
     *[("degree", value, COUNT) for value in (0, -1, 1.5, "a", None)],
     *[("coef0", value, "must be a finite number") for value in (np.nan, "a", None)],
     *[("n_clusters", value, COUNT) for value in (0, -1, 1.5, None)],

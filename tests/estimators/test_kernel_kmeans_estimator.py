@@ -291,18 +291,6 @@ def test_too_few_different_rows_warn():
         fitted(np.repeat([[0.0, 1.0], [2.0, 3.0]], 5, axis=0))
 
 
-def test_an_interrupt_keeps_the_best_so_far(X, monkeypatch):
-    def interrupted(*args, **options):
-        options["callback"] = None
-        results = kernel_kmeans(*args, **(options | {"max_iter": 2}))
-        return [r._replace(interrupted=True, converged=False) for r in results]
-
-    monkeypatch.setattr(module, "kernel_kmeans", interrupted)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after"):
-        model = fitted(X)
-    assert_array_equal(np.shape(model.predict(X)), (200,))
-
-
 # ---- the published numbers ---------------------------------------------------------
 
 SIGMA_1 = {"rbf": 0.5, "exponential": 0.5, "cauchy": 1.0}

@@ -258,20 +258,6 @@ def test_too_few_steps_of_k_means_are_told():
         )
 
 
-def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
-    real = base.solve_on_representatives
-
-    def cut_short(*args, **kwargs):
-        solution = real(*args, **kwargs)
-        info = solution.info._replace(interrupted=True, converged=False)
-        return solution._replace(info=info)
-
-    monkeypatch.setattr(base, "solve_on_representatives", cut_short)
-    with pytest.warns(ConvergenceWarning, match="rows seen so far"):
-        m = model().fit(DIGITS[:300], LABELS[:300])
-    assert m.score(DIGITS[:300], LABELS[:300]) > 0.8
-
-
 @pytest.mark.parametrize("precision", [None, "float32"])
 def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision):
     real = base.solve_on_representatives

@@ -5,11 +5,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from kaucus import KMeansKernelClassifier
-from kaucus.kernels import KernelOperator
 from kaucus.machines import _represented
 from kaucus.solvers import solve_on_representatives
 
@@ -167,22 +165,3 @@ def test_a_stream_takes_all_rows():
     m.partial_fit(DIGITS[700:1300], LABELS[700:1300])
     assert m.fit_rows_ is None
     assert m.representative_weights_.sum() == pytest.approx(1300)
-
-
-def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
-    matmul, calls = KernelOperator.matmul, []
-
-    def interrupt_once(self, V):
-        calls.append(1)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return matmul(self, V)
-
-    monkeypatch.setattr(KernelOperator, "matmul", interrupt_once)
-    with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        m = model(refine=60).fit(DIGITS[TRAIN], LABELS[TRAIN])
-    assert m.solve_info_.interrupted
-    assert m.refine_ is None
-    assert len(m.hard_rows_) == 0
-    assert m.score(DIGITS[TEST], LABELS[TEST]) > 0.8
-    assert m.predict_proba(DIGITS[:5]).shape == (5, 10)

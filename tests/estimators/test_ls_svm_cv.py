@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from kaucus import (
@@ -164,25 +164,6 @@ def test_of_many_rows_of_every_kind(kind, monkeypatch):
     assert model.best_score_ == pytest.approx(plain.best_score_, abs=0.01)
     expected = plain.decision_function(X)
     assert_allclose(model.decision_function(rows), expected, atol=1e-3)
-
-
-def test_ctrl_c_keeps_the_best_exact_model_of_many_rows(monkeypatch):
-    from kaucus.solvers import _loo_search
-
-    X, y = make_moons(240, noise=0.2, random_state=0)
-    monkeypatch.setattr(_loo_search, "_FEW_ROWS", 100)
-    solve, calls = _loo_search.solve_ls_svm, []
-
-    def second_is_interrupted(*args, **kwargs):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return solve(*args, **kwargs)
-
-    monkeypatch.setattr(_loo_search, "solve_ls_svm", second_is_interrupted)
-    with pytest.warns(ConvergenceWarning, match="pairs of gamma and C; the model with"):
-        model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
-    assert model.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("cls", [LSSVMClassifierCV, LSSVMRegressorCV])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
 from kaucus.machines import (
@@ -316,30 +315,6 @@ def test_a_device_computes_and_gives_numpy_back(digits):
     assert isinstance(values, np.ndarray)
     assert isinstance(model.X_fit_, np.ndarray)
     assert_allclose(values, expected, atol=1e-3)
-
-
-# ---- Ctrl-C --------------------------------------------------------------------------
-
-
-def test_ctrl_c_among_representatives_keeps_the_pictures_so_far(digits, monkeypatch):
-    X, y, X_test, y_test = digits
-    from kaucus.solvers import _growing
-
-    calls = []
-    plain = _growing.more_columns
-
-    def interrupted(*args):
-        calls.append(1)
-        if len(calls) > 1:
-            raise KeyboardInterrupt
-        return plain(*args)
-
-    monkeypatch.setattr(_growing, "more_columns", interrupted)
-    model = PatchKernelClassifier(**FIXED, n_representatives=80)
-    with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        model.fit(X, y)
-    assert len(model.X_fit_) == len(model.dual_coef_) < 80
-    assert model.score(X_test, y_test) > 0.7
 
 
 # ---- what is refused -----------------------------------------------------------------

@@ -305,26 +305,6 @@ def test_tol_ends_early_with_a_higher_objective():
     assert early.converged
 
 
-def test_an_interrupt_keeps_what_was_found(monkeypatch):
-    gram = make_gram(Gaussian(0.3), blobs(n=400))
-    first = start(400, 6)
-    three = cluster(gram, 6, init=first, max_iter=3)
-    calls = []
-    original = _kernel_kmeans._propose
-
-    def impatient(problem, run):
-        calls.append(1)
-        if len(calls) > 3:
-            raise KeyboardInterrupt
-        return original(problem, run)
-
-    monkeypatch.setattr(_kernel_kmeans, "_propose", impatient)
-    result = cluster(gram, 6, init=first)
-    assert result.interrupted
-    assert not result.converged
-    assert_array_equal(result.labels, three.labels)
-
-
 def test_a_callback_sees_the_steps_and_may_end_them():
     seen = []
 

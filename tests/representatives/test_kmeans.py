@@ -13,7 +13,6 @@ from tests.reference.kmeans import euclidean_lloyd, spherical_lloyd
 from kaucus.backend import to_numpy
 from kaucus.representatives import (
     _assign,
-    _lloyd,
     best_start,
     kmeans,
 )
@@ -391,61 +390,6 @@ def test_more_starts_are_never_worse():
     one = kmeans(X, 9, init="random", n_init=1, rng=rng_of(4))
     ten = kmeans(X, 9, init="random", n_init=10, rng=rng_of(4))
     assert ten.inertia <= one.inertia
-
-
-def test_ctrl_c_keeps_the_centres_so_far():
-    X = blobs()
-
-    def callback(step, _):
-        if step == 2:
-            raise KeyboardInterrupt
-
-    after_a_step = kmeans(X, 5, init=X[:5], rng=rng_of(), callback=callback)
-    assert (after_a_step.interrupted, after_a_step.n_iter) == (True, 2)
-    # Inside a step: the result of the step before is returned.
-    calls = []
-    original = _assign.Assigner.assign
-
-    def interrupted(self, *args):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return original(self, *args)
-
-    _assign.Assigner.assign = interrupted
-    try:
-        result = kmeans(X, 5, init=X[:5], rng=rng_of())
-    finally:
-        _assign.Assigner.assign = original
-    one_step = kmeans(X, 5, init=X[:5], rng=rng_of(), max_iter=1)
-    assert result.interrupted
-    assert_array_equal(result.centers, one_step.centers)
-
-
-def test_ctrl_c_in_a_later_start_is_told_whichever_start_is_best(monkeypatch):
-    X, calls = blobs(), []
-    whole = kmeans(X, 5, init="random", n_init=1, rng=rng_of())
-    real = _lloyd._moved_centers
-
-    def interrupted(*args):
-        calls.append(1)
-        if len(calls) > whole.n_iter:  # in the first step of the second start
-            raise KeyboardInterrupt
-        return real(*args)
-
-    monkeypatch.setattr(_lloyd, "_moved_centers", interrupted)
-    result = kmeans(X, 5, init="random", n_init=4, rng=rng_of())
-    assert result.interrupted
-    assert_array_equal(result.centers, whole.centers)
-
-
-def test_ctrl_c_before_rows_are_assigned_is_raised(monkeypatch):
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_lloyd, "first_centers", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        kmeans(blobs(), 5, rng=rng_of())
 
 
 def test_the_callers_arrays_are_not_changed():

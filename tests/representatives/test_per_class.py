@@ -207,9 +207,9 @@ def test_an_interrupt_ends_every_class_and_is_raised(monkeypatch, threads):
     real = _per_class.kmeans
 
     def impatient(*args, **kwargs):
-        on_main = threading.current_thread() is threading.main_thread()
-        result = real(*args, **kwargs)
-        return result._replace(interrupted=True) if on_main else result
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
 
     class Interrupted(_per_class.ThreadPoolExecutor):
         def submit(self, function, *args):

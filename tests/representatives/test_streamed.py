@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from tests.arrays import array, assert_close
 
 from kaucus.backend import HostRows, to_numpy
-from kaucus.representatives import _assign, _lloyd, _seeding, _streamed, kmeans
+from kaucus.representatives import _assign, _lloyd, _seeding, kmeans
 
 METRICS = ["cosine", "euclidean"]
 
@@ -100,26 +100,6 @@ def test_seeds_of_many_rows_are_chosen_among_some(monkeypatch):
     assert seen == [30]
     best = kmeans(X, 5, metric="euclidean", n_init=10, rng=rng_of())
     assert found.inertia < 3 * best.inertia
-
-
-def test_an_interrupt_keeps_the_centres_so_far(monkeypatch):
-    X = blobs()
-    assign = _streamed.StreamedAssigner.assign
-    calls = []
-
-    def interrupted(self, centers, moved=None):
-        calls.append(centers)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return assign(self, centers)
-
-    monkeypatch.setattr(_streamed.StreamedAssigner, "assign", interrupted)
-    found = streamed_kmeans(
-        X, 5, like=X[:1], metric="euclidean", init=X[:5], rng=rng_of()
-    )
-    assert found.interrupted
-    assert found.n_iter == 1
-    assert_array_equal(found.centers, calls[1].values)
 
 
 def test_a_callback_ends_it():

@@ -186,45 +186,6 @@ def test_nothing_that_is_passed_is_changed():
         np.testing.assert_array_equal(value, old)
 
 
-class Impatient(Gaussian):
-    """Interrupts when it is called for the n-th time with two sets of rows."""
-
-    def __call__(self, X, Y=None, **memory):
-        if Y is not None:
-            CALLS.append(1)
-            if len(CALLS) == STOP_AT[0]:
-                raise KeyboardInterrupt
-        return super().__call__(X, Y, **memory)
-
-
-CALLS, STOP_AT = [], [0]
-
-
-@pytest.mark.parametrize("stop_at", [1, 4, 6, 7, 8, 12])
-def test_an_interrupt_keeps_what_is_there(monkeypatch, stop_at):
-    p, Z = problem(n=50), problem(n=5, seed=7).X
-    CALLS.clear()
-    STOP_AT[0] = stop_at
-    block = 10 * _grown_columns.bytes_per_row(11, Z)
-    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
-
-    def run():
-        return solve_with_hard_rows(
-            Impatient(gamma=0.5), p.X, p.Y, Z, (6,), residual_hardness, C=1.0
-        )
-
-    if stop_at == 1:
-        with pytest.raises(KeyboardInterrupt):
-            run()
-        return
-    grown = run()
-    assert grown.solution.info.interrupted
-    seen = 10 * (stop_at - 1) if stop_at <= 5 else 50
-    first = solve_on_representatives(KERNEL, p.X[:seen], p.Y[:seen], Z, C=1.0)
-    assert len(grown.rows) == 0
-    assert_close(grown.solution.dual_coef, first.dual_coef, rtol=1e-6, atol=1e-9)
-
-
 def test_progress_counts_every_row_by_its_work():
     p, seen = problem(n=50), []
     grow(p, p.X[:5], (5,), callback=lambda done, n: seen.append((done, n)))
@@ -273,46 +234,6 @@ def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     assert grown.scores == [-3.0, -1.0, last]
     assert len(grown.rows) == (5 if last < -1.0 else 15)
     once = solve_on_representatives(KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0)
-    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
-    assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
-
-
-class StopsAtHeldOut(Gaussian):
-    """Interrupts when it is called for the n-th time with rows held out."""
-
-    def __call__(self, X, Y=None, **memory):
-        if Y is not None and np.isin(X[:, 0], HELD_OUT).all():
-            CALLS.append(1)
-            if len(CALLS) == STOP_AT[0]:
-                raise KeyboardInterrupt
-        return super().__call__(X, Y, **memory)
-
-
-HELD_OUT = []
-
-
-@pytest.mark.parametrize("n_joined", [0, 10, 20])
-def test_an_interrupt_while_held_out_rows_join_keeps_the_model(monkeypatch, n_joined):
-    """All columns, of the rows fitted and of those held out that had joined."""
-    p, Z = problem(n=95), problem(n=5, seed=7).X
-    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
-    CALLS.clear()
-    HELD_OUT[:] = p.X[70:, 0]
-    STOP_AT[0] = 3 + n_joined // 10 + 1  # after three blocks that are judged
-    block = 10 * _grown_columns.bytes_per_row(11, Z)
-    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
-    grown = solve_with_hard_rows(
-        StopsAtHeldOut(gamma=0.5),
-        *(fitted.X, fitted.Y, Z, (6,), residual_hardness),
-        C=1.0,
-        judge=judge(p, slice(70, None)),
-    )
-    assert grown.solution.info.interrupted
-    assert not grown.solution.info.converged
-    assert len(grown.rows) == 6
-    seen = slice(0, 70 + n_joined)
-    points = np.r_[Z, p.X[grown.rows]]
-    once = solve_on_representatives(KERNEL, p.X[seen], p.Y[seen], points, C=1.0)
     assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 

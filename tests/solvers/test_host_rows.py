@@ -144,20 +144,6 @@ def test_a_start_and_rows_that_are_watched(like):
     assert len(errors[0]) > 1
 
 
-def test_a_fit_goes_on_from_its_checkpoint(like, tmp_path):
-    X, Y = problem()
-    _, away = both(X, like)
-    options = {"solver": "matching_pursuit", "block_size": 16, "tol": 1e-9}
-    whole = fit(away, as_like(Y, like), max_iter=8, **options)
-    options["checkpoint"] = tmp_path / "state"
-    fit(away, as_like(Y, like), max_iter=5, **options)
-    resumed = fit(away, as_like(Y, like), max_iter=8, **options)
-    assert_same(resumed, whole, 1e-12)
-    changed = HostRows(X + 1, away.like, away.buffer_bytes)
-    with pytest.raises(ValueError, match="X differ"):
-        fit(changed, as_like(Y, like), max_iter=9, **options)
-
-
 @pytest.mark.parametrize(
     "kernel",
     [

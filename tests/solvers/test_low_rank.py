@@ -183,34 +183,6 @@ def test_matrices_that_do_not_fit_are_refused_with_a_remedy():
         )
 
 
-def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
-    p = problem(n=50)
-    Z = p.X[:5]
-    monkeypatch.setattr(
-        _low_rank, "_BLOCK_BYTES", 10 * _low_rank.bytes_per_row(len(Z), Z)
-    )
-    seen = []
-
-    class Impatient(Gaussian):
-        def __call__(self, X, Y=None, **memory):
-            if len(seen) == 3:
-                raise KeyboardInterrupt
-            return super().__call__(X, Y, **memory)
-
-    solution = solve_on_representatives(
-        Impatient(gamma=0.5),
-        p.X,
-        p.Y,
-        Z,
-        C=1.0,
-        callback=lambda done, total: seen.append((done, total)),
-    )
-    assert seen == [(10, 50), (20, 50), (30, 50)]
-    assert solution.info.interrupted
-    first = solve_on_representatives(KERNEL, p.X[:30], p.Y[:30], Z, C=1.0)
-    assert_close(solution.dual_coef, first.dual_coef, rtol=1e-9, atol=1e-12)
-
-
 def test_the_mean_has_more_digits_than_a_long_float32_sum(xp, rng):
     """Its square is taken off the Gram matrix, which would not be definite without."""
     n, m = 100_000, 8

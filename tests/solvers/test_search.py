@@ -155,25 +155,6 @@ def test_of_many_rows_that_repeat_each_other_eigenvalues_help(many_rows, monkeyp
     assert found.solution.info.jitter == 0
 
 
-def test_ctrl_c_is_raised_in_the_screen_and_keeps_the_best_exact_model(many_rows):
-    *_, search = many_rows
-
-    def after(n):
-        calls = iter(range(10**6))
-
-        def wait(n_done, n_all):
-            if next(calls) == n:
-                raise KeyboardInterrupt
-
-        return wait
-
-    with pytest.raises(KeyboardInterrupt):
-        search(wait=after(20))
-    found = search(wait=after(len(WIDTHS) * len(MANY_CS) + 2))
-    assert found.solution.info.interrupted
-    assert found.n_columns.max() == 160
-
-
 def test_too_little_memory_is_told_before_any_work(problem):
     X, Y = problem
 

@@ -89,6 +89,7 @@ from kaucus.backend._namespace import (
     label_array,
     not_negative,
     on_gpu,
+    owned,
     place_of,
     rows_in_order,
     set_columns,

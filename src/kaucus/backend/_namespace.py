@@ -321,6 +321,13 @@ def concat_rows(X: Array, Y: Array) -> Array:
     return array_namespace(X, Y).concat([X, Y], axis=0)
 
 
+def owned(X: Array) -> Array:
+    """Return a copy of an array or CSR matrix; rows in parts as they are."""
+    if isinstance(X, HostRows | RowSource):
+        return X
+    return X.copy() if is_sparse(X) else array_namespace(X).asarray(X, copy=True)
+
+
 def _csr(X: Array) -> Array:
     return scipy.sparse.csr_array(X)
 

@@ -4,23 +4,10 @@ Kernels and partitions keep their own arrays, which are small, with NumPy, and c
 to where they are asked; labels stay NumPy arrays as well. All other arrays of a fitted
 estimator follow X, and so do results of methods of each row (:func:`rowwise`).
 
-Ctrl-C during ``fit``, of every estimator and transformer of this package, is answered
-within about a second, in one of two ways:
-
-- *A usable model is kept*, ``fit`` returns, and a ``ConvergenceWarning`` says what was
-  kept. So do the iterative solvers after their first step, k-means and kernel k-means
-  after the first assignment, least squares of many rows after the first block of rows,
-  and a search by leave-one-out after the first C.
-- *The estimator is not fitted*, also if it was before, and ``KeyboardInterrupt``
-  reaches the caller. So everywhere else. docs/guide/interrupts.md has a table.
-
-``partial_fit`` that is interrupted keeps a model in the same way, or leaves the one
-from before the call, and raises. An error in either leaves everything as it was.
-
-How it is kept: the functions of the core return what they have, with
-``interrupted=True``, or raise; an estimator tells of the first by a warning, and
-:class:`FollowsX` takes care of the second. What is long and compiled is cut, or runs
-in a thread (:func:`kaucus.backend.interruptible`).
+An error or Ctrl-C during ``fit`` or ``partial_fit`` reaches the caller, and leaves the
+estimator as it was before the call. What is long and compiled is cut, or runs in a
+thread (:func:`kaucus.backend.interruptible`), so that Ctrl-C is answered within about a
+second.
 """
 
 import functools
@@ -73,8 +60,7 @@ class FollowsX(LinksToDocs):
         complete_docstring(cls)
         for name in ("fit", "fit_transform", "partial_fit"):
             if name in vars(cls):
-                anew = name != "partial_fit"
-                setattr(cls, name, _whole(vars(cls)[name], begins_anew=anew))
+                setattr(cls, name, _whole(vars(cls)[name]))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -126,8 +112,11 @@ class FollowsX(LinksToDocs):
         super().__setstate__(state)  # type: ignore[misc]
 
 
-def _whole(method: Any, *, begins_anew: bool) -> Any:
-    """Return the method, with what it changed undone where it ends by an exception."""
+def _whole(method: Any) -> Any:
+    """Return the method, restoring the estimator's state if it raises.
+
+    What an exception has as ``kept`` stays: the iterate of an interrupted solver.
+    """
 
     @functools.wraps(method)
     def wrapped(self, *args, **kwargs):
@@ -138,17 +127,11 @@ def _whole(method: Any, *, begins_anew: bool) -> Any:
         try:
             return method(self, *args, **kwargs)
         except BaseException as error:
-            forget = begins_anew and not isinstance(error, Exception)
             # One assignment: a second Ctrl-C finds the one state or the other.
-            self.__dict__ = _unfitted(before) if forget else before
+            self.__dict__ = {**before, **getattr(error, "kept", {})}
             raise
 
     return wrapped
-
-
-def _unfitted(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state without what scikit-learn knows a fitted estimator by."""
-    return {name: value for name, value in state.items() if not name.endswith("_")}
 
 
 def fitted_attributes(estimator: FollowsX) -> list[tuple[str, Any]]:

@@ -14,7 +14,9 @@ from kaucus.backend import (
     astype,
     dtype_name,
     generator_from,
+    owned,
     products_in,
+    to_numpy,
     warn_user,
 )
 from kaucus.contract import ExportsONNX, FollowsX
@@ -27,7 +29,14 @@ from kaucus.estimators._parameters import POSITIVE, count, one_of
 from kaucus.estimators._progress import step_reporter
 from kaucus.estimators._ranges import check_coefficients
 from kaucus.kernels import kernel_expansion
-from kaucus.solvers import FitResult, LSSVMSolution, SolveInfo, fit_ls_svm
+from kaucus.solvers import (
+    FitResult,
+    Interrupted,
+    LSSVMSolution,
+    SolveInfo,
+    Start,
+    fit_ls_svm,
+)
 
 # Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
@@ -94,6 +103,11 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
                 )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
+        except Interrupted as stop:
+            warm = getattr(self, "warm_start", False)
+            if warm and stop.best is not None:  # for the next fit
+                stop.kept = {"_iterate": Start(*map(to_numpy, stop.best))}
+            raise
         if self.verbose:
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
@@ -117,9 +131,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
                 "which is slower. Take out repeated rows, or lower C.",
                 LinAlgWarning,
             )
-        if info.interrupted:
-            warn_user(_what_is_kept(info, C), ConvergenceWarning)
-        elif not info.converged and info.stop != "callback":
+        if not info.converged and info.stop != "callback":
             warn_user(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e} (tol={self.tol:g}). Increase "
@@ -129,10 +141,11 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
 
     def _store(self, X, solution: LSSVMSolution) -> None:
         check_coefficients(solution.dual_coef, self.kernel)
+        vars(self).pop("_iterate", None)
         self.dual_coef_ = as_like(solution.dual_coef, X)
         self.intercept_ = as_like(solution.intercept, X)
         if not self._precomputed:
-            self.X_fit_ = X
+            self.X_fit_ = owned(X)
 
     def _support_rows(self):
         """Return the rows whose kernel columns the model is made of."""
@@ -165,19 +178,6 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
                 memory_budget=self.memory_budget,
             )
         return sums + as_like(self.intercept_, rows)[None, :]
-
-
-def _what_is_kept(info: SolveInfo, C: float) -> str:
-    """Tell what is left of a fit after Ctrl-C."""
-    if info.solver in ("eigh", "cholesky"):  # of a search; one fit is not cut short
-        return (
-            f"Interrupted after {info.n_iter} pairs of gamma and C; the model with the "
-            f"best of them is kept, C={C:g}."
-        )
-    return (
-        f"Interrupted after {info.n_iter} steps; the best coefficients so far are kept "
-        f"(relative residual {info.backward_error:.1e})."
-    )
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:

@@ -1,7 +1,6 @@
 """What estimators share that can be fitted by random blocks of the kernel matrix."""
 
 import math
-import os
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +17,6 @@ from kaucus.estimators._parameters import (
     POSITIVE,
     Constraint,
     count,
-    instance_of,
     one_of,
 )
 from kaucus.kernels import kernel_diagonal
@@ -59,18 +57,14 @@ class BlockwiseFit:
         Runs of a randomized solver with different blocks, in parallel, whose weights
         are averaged.
     warm_start : bool
-        Whether a fit on the same rows begins with the coefficients of the last one.
-        For ``"kaczmarz"``, ``"matching_pursuit"``, ``"kaczmarz_mp"`` and
-        ``"block_descent"``; others begin anew.
+        Whether a fit on the same rows begins with the coefficients of the last one, or
+        with the best ones of a fit that Ctrl-C ended. For ``"kaczmarz"``,
+        ``"matching_pursuit"``, ``"kaczmarz_mp"`` and ``"block_descent"``; others begin
+        anew.
     callback : callable
         ``callback(step, state)`` after each step of an iterative solver; ``state`` has
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
         ``intercept``. A true result ends the fit, and what was learned is kept.
-    checkpoint : path
-        File in which a solver by random blocks keeps its state every few steps. A later
-        fit of the same data with the same parameters goes on from it, also towards
-        another ``tol`` or ``max_iter``. Needs a whole number as ``random_state``, and
-        one of those solvers by name.
     memory_budget : int or str
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -102,38 +96,7 @@ class BlockwiseFit:
         "n_runs": count(),
         "warm_start": BOOLEAN,
         "callback": Constraint(callable, "a function of step and state") | NONE,
-        "checkpoint": instance_of(str | os.PathLike, "the path of a file") | NONE,
     }
-
-    def _check_combinations(self) -> None:
-        super()._check_combinations()
-        if self.checkpoint is not None:
-            self._check_checkpoint()
-
-    def _check_checkpoint(self) -> None:
-        """Check what a fit needs to be able to go on later."""
-        folder = os.path.dirname(os.path.abspath(self.checkpoint))
-        if not os.path.isdir(folder):
-            raise ValueError(
-                f"checkpoint={os.fspath(self.checkpoint)!r} is in a folder that does "
-                f"not exist; make {folder!r} first."
-            )
-        if os.path.isdir(self.checkpoint):
-            raise ValueError(
-                f"checkpoint={os.fspath(self.checkpoint)!r} is a folder; name a file."
-            )
-        if self.solver not in RANDOMIZED:
-            raise ValueError(
-                f"checkpoint={os.fspath(self.checkpoint)!r} needs a solver that has "
-                f"checkpoints, one of {list(RANDOMIZED)}; solver={self.solver!r} has "
-                "none, or may choose one that has none."
-            )
-        if not isinstance(self.random_state, int | np.integer):
-            raise ValueError(
-                f"checkpoint={os.fspath(self.checkpoint)!r} needs a random_state that "
-                f"is a whole number, got {self.random_state!r}: a later fit must draw "
-                "the same blocks."
-            )
 
     def _block_options(self, X, Y, validation) -> dict:
         """Return what the solvers take beside the data."""
@@ -141,23 +104,25 @@ class BlockwiseFit:
             "block_size": self.block_size,
             "n_runs": self.n_runs,
             "start": self._start(X, Y),
-            "checkpoint": self.checkpoint,
             "watch": self.callback,
             "validation": validation,
         }
 
     def _start(self, X, Y) -> Start | None:
         """Return the coefficients of the last fit, if they are to be used."""
-        if not self.warm_start or not hasattr(self, "dual_coef_"):
+        start = vars(self).get("_iterate")
+        if start is None and hasattr(self, "dual_coef_"):
+            start = Start(self.dual_coef_, self.intercept_)
+        if not self.warm_start or start is None:
             return None
-        if self.dual_coef_.shape != Y.shape:
+        if start.dual_coef.shape != Y.shape:
             raise ValueError(
                 f"warm_start=True, but the last fit had coefficients of shape "
-                f"{self.dual_coef_.shape} and this one needs {Y.shape}: one for each "
+                f"{start.dual_coef.shape} and this one needs {Y.shape}: one for each "
                 "row and column of targets. Fit the same rows, or set "
                 "warm_start=False."
             )
-        return Start(self.dual_coef_, self.intercept_)
+        return start
 
     def _keep_history(self, fitted: FitResult) -> None:
         self.history_, self._reason = fitted.history, fitted.plan.reason

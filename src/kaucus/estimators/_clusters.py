@@ -97,16 +97,12 @@ def check_rows(X, n_clusters: int) -> None:
 def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
     """Warn where k-means has ended early or found fewer clusters."""
     _warn_of_empty_clusters(result, n_clusters)
-    if result.interrupted:
-        text = f"Interrupted after {result.n_iter} steps; the centres so far are kept."
-    elif not result.converged:
-        text = (
+    if not result.converged:
+        warn_user(
             f"k-means stopped after max_iter={max_iter} steps before the centres came "
-            "to rest; increase max_iter or tol."
+            "to rest; increase max_iter or tol.",
+            ConvergenceWarning,
         )
-    else:
-        return
-    warn_user(text, ConvergenceWarning)
 
 
 def report_kernel_kmeans(
@@ -114,9 +110,7 @@ def report_kernel_kmeans(
 ) -> None:
     """Warn where kernel k-means has ended early or found fewer clusters."""
     _warn_of_empty_clusters(best, n_clusters)
-    if best.interrupted:
-        text = f"Interrupted after {best.n_iter} steps; the best clusters are kept."
-    elif best.rose:
+    if best.rose:
         text = (
             f"Stopped after {best.n_iter} steps, because the next one would have "
             f"raised the objective: kernel={kernel!r} is not positive semidefinite on "

@@ -13,6 +13,7 @@ from kaucus.backend import (
     astype,
     generator_from,
     is_sparse,
+    owned,
     products_in,
     to_numpy,
 )
@@ -258,16 +259,14 @@ default="k-means++"
                 callback=report,
             )
         best = best_start(results)
-        interrupted = any(result.interrupted for result in results)
-        self._store(X, best._replace(interrupted=interrupted))
+        self._store(X, best)
         self.labels_ = astype(as_like(best.labels, X), "int32")
         coef, support = mean_shares(best, weight), X
         if self.approximation is not None:
             coef, support = gram.coefficients(coef), gram.landmarks
         self._store_means(X, coef, support)
         self.exact_inertia_ = best.inertia if self.approximation is None else None
-        # After Ctrl-C nobody waits for another matrix.
-        if self.approximation and X.shape[0] <= EXACT_ROWS and not interrupted:
+        if self.approximation and X.shape[0] <= EXACT_ROWS:
             del gram  # two do not fit into the budget
             exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(
@@ -386,7 +385,7 @@ default="k-means++"
     def _store_means(self, X, coef, support) -> None:
         if not self._precomputed:
             self.center_coef_ = astype(as_like(coef, X), "float64")
-            self.X_fit_ = support if is_sparse(support) else as_like(support, X)
+            self.X_fit_ = owned(support if is_sparse(support) else as_like(support, X))
             return
         if self.approximation is not None:  # landmarks are row numbers
             of_all = np.zeros((X.shape[0], self.n_clusters))

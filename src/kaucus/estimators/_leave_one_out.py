@@ -200,12 +200,11 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         }
         self.best_score_ = search.best_score
         self._n_searched = rows.shape[0]
-        if not search.solution.info.interrupted:
-            if self.Cs is not None:
-                warn_at_edge("Cs", Cs, search.scores.max(axis=0))
-            if self._has_gamma and len(kernels) > 1:
-                gammas = [kernel.gamma for kernel in kernels]
-                warn_at_edge("gammas", gammas, search.scores.max(axis=1))
+        if self.Cs is not None:
+            warn_at_edge("Cs", Cs, search.scores.max(axis=0))
+        if self._has_gamma and len(kernels) > 1:
+            gammas = [kernel.gamma for kernel in kernels]
+            warn_at_edge("gammas", gammas, search.scores.max(axis=1))
         return search
 
     def explain(self):
@@ -298,10 +297,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         some = take_rows(X, rows)
         if self._precomputed:
             some = take_rows(some.T, rows).T
-        if self._search(
-            some, Cs=Cs, score=score_part, **part
-        ).solution.info.interrupted:
-            raise KeyboardInterrupt  # the fit of all rows is still to come
+        self._search(some, Cs=Cs, score=score_part, **part)
         fitted = self._fit_core(
             X, C=self.C_, kernel=self.kernel_, leave_one_out=leave_one_out, **data
         )

@@ -21,6 +21,7 @@ from kaucus.backend import (
     generator_from,
     is_sparse,
     itemsize,
+    owned,
     products_in,
     resolve_budget,
     row_blocks,
@@ -101,7 +102,8 @@ class KnowsLeftOut:
             values, weight, repeats = (
                 None if v is None else np.array(v) for v in training[:3]
             )
-            training = Training(values, weight, repeats, *training[3:])
+            rows = None if training.rows is None else owned(training.rows)
+            training = Training(values, weight, repeats, training.C, rows)
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 
@@ -148,11 +150,9 @@ class KnowsLeftOut:
         """Raise where the fit has no leave-one-out models in closed form."""
         info, reason = self.solve_info_, self._no_training
         if self._training is not None:
-            if info.solver in _DIRECT and not info.interrupted:
+            if info.solver in _DIRECT:
                 return
             reason = f"solver={info.solver!r} approximates one model by iterations"
-            if info.interrupted:
-                reason = "the fit was interrupted"
         raise ValueError(
             "Leave-one-out models are not known: "
             f"{reason}. Hold rows out and use method='split': "

@@ -69,7 +69,6 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         n_runs=1,
         warm_start=False,
         callback=None,
-        checkpoint=None,
         device=None,
         precision=None,
         memory_budget=None,
@@ -88,7 +87,6 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         self.n_runs = n_runs
         self.warm_start = warm_start
         self.callback = callback
-        self.checkpoint = checkpoint
         self.device = device
         self.precision = precision
         self.memory_budget = memory_budget

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus.backend import (
@@ -225,10 +224,6 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
     def _report(self, info: SolveInfo) -> None:
         """Store what ran, and warn once where the user must know."""
         self.solver_, self.solve_info_ = info.solver, info
-        if info.interrupted:
-            warn_user(
-                "Interrupted; the coefficients so far are kept.", ConvergenceWarning
-            )
         if info.solver == "cholesky" and info.jitter > 0:
             warn_user(
                 f"K + I/C is not positive definite in {info.precision} at "

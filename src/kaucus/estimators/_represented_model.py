@@ -8,7 +8,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus.backend import as_like, take_rows, to_numpy, warn_user
+from kaucus.backend import as_like, owned, take_rows, to_numpy, warn_user
 from kaucus.estimators._base import LSSVMBase
 from kaucus.estimators._kernel_input import in_precision_of, on_device
 from kaucus.estimators._metric_options import LearnedImportances
@@ -55,7 +55,7 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
         check_coefficients(solution.dual_coef, self.kernel)
         self.hard_rows_ = as_like(model.hard_rows, X)
         self.refine_ = model.refine
-        self.representatives_ = as_like(chosen.points, X)
+        self.representatives_ = owned(as_like(chosen.points, X))
         self.representative_weights_ = as_like(chosen.weights, X)
         self.dual_coef_ = as_like(solution.dual_coef, X)
         self.intercept_ = as_like(solution.intercept, X)
@@ -181,11 +181,6 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
             self._report(info, self.C_)
 
     def _report_least_squares(self, info: SolveInfo) -> None:
-        if info.interrupted:
-            warn_user(
-                "Interrupted; the coefficients are those of the rows seen so far.",
-                ConvergenceWarning,
-            )
         if info.relative_jitter > USUAL_JITTER[info.precision]:
             warn_user(
                 f"The normal equations are singular in {info.precision} at "

@@ -37,13 +37,11 @@ class GammaCSearch:
     Cs, gammas : ndarray of shape (n_C,) and (n_gamma,)
         The grid, ascending.
     scores : ndarray of shape (n_C, n_gamma, n_folds)
-        Accuracy on the rows left out; NaN where it was interrupted.
+        Accuracy on the rows left out.
     capped : ndarray of shape (n_C, n_gamma, n_folds)
         Whether an SVM stopped at ``max_iter`` steps before it converged.
     n_fits : int
         SVMs that were fitted; the others had the solution of a smaller C.
-    interrupted : bool
-        Whether Ctrl-C ended the search.
 
     Examples
     --------
@@ -62,7 +60,6 @@ class GammaCSearch:
     scores: np.ndarray
     capped: np.ndarray
     n_fits: int
-    interrupted: bool
 
     @property
     def mean_scores(self) -> np.ndarray:
@@ -92,7 +89,6 @@ class GammaCSearch:
         C, gamma = (g.ravel() for g in np.meshgrid(self.Cs, self.gammas, indexing="ij"))
         pairs = zip(C.tolist(), gamma.tolist(), strict=True)
         mean = by_point.mean(axis=1)
-        last = np.where(np.isnan(mean), np.inf, -mean)  # what was not done ranks last
         return {
             "param_C": C,
             "param_gamma": gamma,
@@ -100,7 +96,7 @@ class GammaCSearch:
             **{f"split{i}_test_score": by_point[:, i] for i in range(n_folds)},
             "mean_test_score": mean,
             "std_test_score": by_point.std(axis=1),
-            "rank_test_score": rankdata(last, method="min").astype(np.int32),
+            "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
         }
 
 
@@ -225,7 +221,6 @@ def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSe
             _run_fold(K, part.rows, labels, train, test, **options)
             for K, part in zip(matrices, parts, strict=True)
         ]
-        # Results are written where they belong, so that Ctrl-C loses none.
         capped[:, g, f] = np.any([fold.capped for fold in done], axis=0)
         scores[:, g, f] = sum(fold.correct for fold in done) / len(test)
         n_fits[0] += sum(fold.n_fits for fold in done)
@@ -236,20 +231,13 @@ def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSe
             matrices = [_unit_scale(part.path.matrix(gamma)) for part in parts]
             yield from (delayed(run)(g, f, parts, matrices) for f in group)
 
-    interrupted = False
-    try:
-        with warnings.catch_warnings():  # around all threads: they share the filters
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            for group in groups:
-                threads = Parallel(n_jobs, prefer="threads", pre_dispatch="2*n_jobs")
-                threads(jobs(*group))
-    except KeyboardInterrupt:
-        if np.isnan(scores).all(axis=2).all():
-            raise
-        interrupted = True
-    _tell(scores, capped, interrupted, options["max_iter"])
-    Cs = options["Cs"]
-    return GammaCSearch(Cs, gammas, scores, capped, n_fits[0], interrupted)
+    with warnings.catch_warnings():  # around all threads: they share the filters
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for group in groups:
+            threads = Parallel(n_jobs, prefer="threads", pre_dispatch="2*n_jobs")
+            threads(jobs(*group))
+    _warn_of_capped(capped, options["max_iter"])
+    return GammaCSearch(options["Cs"], gammas, scores, capped, n_fits[0])
 
 
 class _Scaled(NamedTuple):
@@ -298,14 +286,7 @@ def _run_fold(
     return _Fold(correct, capped, i + 1)
 
 
-def _tell(scores, capped, interrupted: bool, max_iter: int) -> None:
-    if interrupted:
-        done = np.isfinite(scores[0]).sum()
-        warn_user(
-            f"Interrupted: {done} of {scores[0].size} pairs of gamma and fold are "
-            "done; scores of the others are NaN.",
-            ConvergenceWarning,
-        )
+def _warn_of_capped(capped, max_iter: int) -> None:
     if capped.any():
         warn_user(
             f"{capped.sum()} of {capped.size} SVMs stopped at max_iter={max_iter} "

@@ -160,8 +160,6 @@ class ClusterRuns(_FittedRows):
             n_init=self.n_runs,
             rng=np.random.default_rng(self.random_state),
         )
-        if any(run.interrupted for run in runs):  # no result
-            raise KeyboardInterrupt
         if self.choose == "objective":
             best = min(runs, key=lambda run: run.inertia)
         else:

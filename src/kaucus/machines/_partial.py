@@ -102,7 +102,7 @@ class PartialFit(NamedTuple):
             return stream
         fit_weight = self.targets.like(numbers).fit_weights(weight)
         data = _row_data(model, points, points, columns, fit_weight)
-        sums, _ = add_rows(data, points, memory_budget=self.plan.memory_budget)
+        sums = add_rows(data, points, memory_budget=self.plan.memory_budget)
         return stream._replace(sums=sums.on_host())
 
     # ---- a part comes ----------------------------------------------------------------
@@ -201,20 +201,20 @@ class PartialFit(NamedTuple):
         stream = stream._replace(kept=kept.sample(n_most), all_kept=False)
         if not keeps_equations:
             return model, stream
-        sums, interrupted = self._add(model, stream, kept, None)
+        sums = self._add(model, stream, kept, None)
         chosen = model.representatives
         share = stream.total / chosen.weights.sum()  # where it was a sample
         chosen = chosen._replace(weights=chosen.weights * share)
         model = model._replace(representatives=chosen)
         stream = stream._replace(sums=sums.on_host())
-        return self._solve(stream, model, sums, interrupted)
+        return self._solve(stream, model, sums)
 
     def _go_on(self, stream: Stream, model: Model, part: KeptRows):
         """Add the equations of new rows to those of the others, and solve."""
         before = stream.sums
         if before is None:
-            before, _ = self._add(model, stream, stream.kept, None)
-        sums, interrupted = self._add(model, stream, part, before)
+            before = self._add(model, stream, stream.kept, None)
+        sums = self._add(model, stream, part, before)
         stream = self._with_part(stream, part)._replace(sums=sums.on_host())
         chosen = speak_for(
             model.representatives,
@@ -225,7 +225,7 @@ class PartialFit(NamedTuple):
             memory_budget=self.plan.memory_budget,
         )
         model = model._replace(representatives=chosen)
-        return self._solve(stream, model, sums, interrupted)
+        return self._solve(stream, model, sums)
 
     def _with_part(self, stream: Stream, part: KeptRows) -> Stream:
         """Return the stream with as many of the new rows as are kept."""
@@ -239,7 +239,7 @@ class PartialFit(NamedTuple):
         return Problem.of(self.place(kept.rows), targets, weight)
 
     def _add(self, model: Model, stream: Stream, part: KeptRows, before):
-        """Return the equations of the rows and of those before, and of an interrupt."""
+        """Add rows to the running normal equations."""
         targets = self.targets.like(part.targets)
         points = astype(model.representatives.points, stream.precision)
         data = _row_data(
@@ -258,7 +258,7 @@ class PartialFit(NamedTuple):
                 callback=self.plan.progress("row"),
             )
 
-    def _solve(self, stream: Stream, model: Model, sums: RunningSums, interrupted):
+    def _solve(self, stream: Stream, model: Model, sums: RunningSums):
         """Solve for the coefficients, and choose C again when it is due."""
         plan = self.plan
         points = astype(model.representatives.points, stream.precision)
@@ -281,9 +281,7 @@ class PartialFit(NamedTuple):
         loo_rows = every if wanted else None
 
         def solve(C: float) -> LSSVMSolution:
-            return solve_running(
-                data, points, sums, C=C, loo_rows=loo_rows, interrupted=interrupted
-            )
+            return solve_running(data, points, sums, C=C, loo_rows=loo_rows)
 
         def loss(values: Array) -> float:
             return -problem.targets.score(to_numpy(values), problem.fit_weight, every)

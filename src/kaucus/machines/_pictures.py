@@ -213,13 +213,9 @@ def fit_on_columns(kernel: PatchKernel, judge: Judge) -> PictureModel:
     candidates = _candidates(judge, m, Z, unseen)
     grown = _grow(kernel, judge, Z, m - len(first), candidates, unseen, C)
     rows, solution = np.concatenate([first, candidates[grown.rows]]), grown.solution
-    if len(candidates) < n and not solution.info.interrupted:
+    if len(candidates) < n:
         Z = astype(take_rows(X, rows), kernel.how.dtype)
-        try:
-            solution = _grow(kernel, judge, Z, 0, np.arange(n), unseen, C).solution
-        except KeyboardInterrupt:  # before the first block: the model of some is there
-            info = solution.info._replace(interrupted=True, converged=False)
-            solution = solution._replace(info=info)
+        solution = _grow(kernel, judge, Z, 0, np.arange(n), unseen, C).solution
     return PictureModel(kernel, C, {}, [], rows, solution, unseen, KeptFeatures())
 
 

@@ -196,8 +196,6 @@ class _Fit(NamedTuple):
         """
         problem, weight = self.problem, self.problem.weight
         near = self.near_boundary(chosen, growth, held)
-        if near is not None and near.rough.info.interrupted:
-            return self.model(chosen, near.rough)._replace(fit_rows=near.rows)
         tested = self.rows_to_leave_out(held)
         some, first_fit, part = problem, None, None
         inside, outside, held_inside = tested, NO_ROWS, held
@@ -365,7 +363,7 @@ def _is_singular(found: GrownSolution | NearBoundary) -> bool:
     if isinstance(found, NearBoundary):
         return False
     info: SolveInfo = found.solution.info
-    return not info.interrupted and info.relative_jitter > USUAL_JITTER["float32"]
+    return info.relative_jitter > USUAL_JITTER["float32"]
 
 
 def _without(weight: np.ndarray | None, held: np.ndarray, n: int) -> np.ndarray | None:

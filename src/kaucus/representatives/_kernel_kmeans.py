@@ -72,7 +72,6 @@ class KernelKMeansResult(NamedTuple):
     """How often a cluster without rows was given the worst represented one."""
     rose: bool
     """Whether the last step would have raised the objective: K is indefinite."""
-    interrupted: bool
     coef: np.ndarray | None = None
     """The means as sums over the landmarks, (m, k), of a row source: else
     :func:`mean_shares` has them."""
@@ -152,21 +151,12 @@ def _starts(
     """Run the starts, so many side by side."""
     results: list[KernelKMeansResult] = []
     for first in range(0, len(generators), at_a_time):
-        try:
-            labels = [
-                _first_labels(problem, init, g)
-                for g in generators[first : first + at_a_time]
-            ]
-            runs = begin_runs(problem, labels)
-            runs, interrupted = _iterate(problem, runs, max_iter, tol, callback)
-        except KeyboardInterrupt:  # before the first step
-            if not results:
-                raise
-            runs, interrupted = [], True
-        results += [_result(run, interrupted) for run in runs]
-        if interrupted:
-            results[-1] = results[-1]._replace(interrupted=True)
-            break
+        labels = [
+            _first_labels(problem, init, g)
+            for g in generators[first : first + at_a_time]
+        ]
+        runs = begin_runs(problem, labels)
+        results += map(_result, _iterate(problem, runs, max_iter, tol, callback))
     return results
 
 
@@ -217,21 +207,18 @@ def _costs_with(problem: Problem, rows: np.ndarray) -> np.ndarray:
     return to_numpy(distances_from_sums(K, problem.diagonal, norms))
 
 
-def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback):
-    """Take steps until no start moves; return the runs, and whether Ctrl-C came."""
+def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback) -> list[Run]:
+    """Take steps until no start moves."""
     for step in range(1, max_iter + 1):
         active = [i for i, run in enumerate(runs) if not run.finished]
         if not active:
             break
-        try:
-            new, moved = _step(problem, [runs[i] for i in active], tol)
-            taken = dict(zip(active, new, strict=True))
-            runs = [taken.get(i, run) for i, run in enumerate(runs)]
-            if callback is not None and callback(step, moved):
-                break
-        except KeyboardInterrupt:
-            return runs, True
-    return runs, False
+        new, moved = _step(problem, [runs[i] for i in active], tol)
+        taken = dict(zip(active, new, strict=True))
+        runs = [taken.get(i, run) for i, run in enumerate(runs)]
+        if callback is not None and callback(step, moved):
+            break
+    return runs
 
 
 def _step(problem: Problem, runs: list[Run], tol: float):
@@ -307,7 +294,7 @@ def _accept(problem: Problem, run: Run, proposal: _Proposal, sums, tol) -> Run:
     )
 
 
-def _result(run: Run, interrupted: bool) -> KernelKMeansResult:
+def _result(run: Run) -> KernelKMeansResult:
     return KernelKMeansResult(
         labels=run.labels,
         weights=run.weights,
@@ -317,5 +304,4 @@ def _result(run: Run, interrupted: bool) -> KernelKMeansResult:
         converged=run.finished and not run.rose,
         n_reseeded=run.n_reseeded,
         rose=run.rose,
-        interrupted=interrupted and not run.finished,
     )

@@ -167,19 +167,15 @@ def _iterate(
     parts: "_KernelParts", state: _State, max_iter: int, tol: float, callback
 ) -> KernelKMeansResult:
     """Take steps from the given clusters until the objective falls no more."""
-    n_iter, finished, interrupted = 0, False, False
+    n_iter, finished = 0, False
     while n_iter < max_iter and not finished:
-        try:
-            new = parts.step(state)
-            gain, size = state.objective - new.objective, abs(state.objective)
-            finished = gain <= tol * size
-            state = new if gain > 0 else state  # ties, at the level of rounding
-            n_iter += 1
-            share = max(gain, 0.0) / max(size, 1e-300)
-            if callback is not None and callback(n_iter, share):
-                break
-        except KeyboardInterrupt:
-            interrupted = True
+        new = parts.step(state)
+        gain, size = state.objective - new.objective, abs(state.objective)
+        finished = gain <= tol * size
+        state = new if gain > 0 else state  # ties, at the level of rounding
+        n_iter += 1
+        share = max(gain, 0.0) / max(size, 1e-300)
+        if callback is not None and callback(n_iter, share):
             break
     norms = np.where(state.weights > 0, state.means.norms, 0.0)
     return KernelKMeansResult(
@@ -191,7 +187,6 @@ def _iterate(
         converged=finished,
         n_reseeded=state.n_reseeded,
         rose=False,  # this matrix of low rank has no negative eigenvalue
-        interrupted=interrupted,
         coef=state.means.coef,
     )
 

@@ -111,7 +111,7 @@ def _rows_that_fit(X: Array) -> int:
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:
-    result = kmeans(
+    return kmeans(
         sample,
         n_landmarks,
         metric="euclidean",
@@ -119,10 +119,7 @@ def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:
         max_iter=_KMEANS_STEPS,
         tol=1e-3,
         rng=rng,
-    )
-    if result.interrupted:  # landmarks alone are no model
-        raise KeyboardInterrupt
-    return result.centers
+    ).centers
 
 
 # ---- randomly pivoted Cholesky -------------------------------------------------------

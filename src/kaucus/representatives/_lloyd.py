@@ -76,7 +76,6 @@ class KMeansResult(NamedTuple):
     converged: bool
     n_reseeded: int
     """How often a centre without rows was given a new one."""
-    interrupted: bool
     weights: np.ndarray
     """Total weight of the rows of each cluster, (k,)."""
     mean_norms: np.ndarray | None
@@ -151,8 +150,6 @@ def kmeans(
     Returns
     -------
     KMeansResult
-        Ctrl-C ends the search for centres, once rows have been assigned to some, and is
-        told by ``interrupted``; before that there is nothing to keep, and it is raised.
 
     Notes
     -----
@@ -171,23 +168,12 @@ def kmeans(
 def best_of_starts(
     start: Callable[[np.random.Generator], Any], generators: list[np.random.Generator]
 ) -> Any:
-    """Return the first result of least inertia; after Ctrl-C, of the starts so far.
-
-    Whichever start is the best, ``interrupted`` tells that Ctrl-C came.
-    """
+    """Return the first result of least inertia."""
     best = None
     for rng in generators:
-        try:
-            result = start(rng)
-        except KeyboardInterrupt:
-            if best is None:
-                raise  # nothing to keep
-            return best._replace(interrupted=True)
+        result = start(rng)
         if best is None or clearly_less(result.inertia, best.inertia):
             best = result
-        if result.interrupted:
-            return best._replace(interrupted=True)
-    assert best is not None
     return best
 
 
@@ -247,12 +233,7 @@ def run_steps(steps: Steps, assign: Callable[..., Any]) -> KMeansResult:
     try:
         request = next(steps)
         while True:
-            try:
-                found = assign(*request)
-            except KeyboardInterrupt as interrupt:
-                request = steps.throw(interrupt)  # which may keep what there is
-            else:
-                request = steps.send(found)
+            request = steps.send(assign(*request))
     except StopIteration as end:
         return end.value
 
@@ -262,25 +243,20 @@ def lloyd_steps(
 ) -> Steps:
     """Iterate from given centres."""
     state = _State(centers, (yield centers, None))
-    n_iter, n_reseeded, converged, interrupted = 0, 0, False, False
+    n_iter, n_reseeded, converged = 0, 0, False
     while n_iter < max_iter and not converged:
-        try:
-            new = _moved_centers(problem, state)
-            assignment = yield new.centers, new.moved
-            state = _State(new.centers, assignment, new.sums)
-            n_iter, n_reseeded = n_iter + 1, n_reseeded + new.n_reseeded
-            converged = new.deviation <= tol
-            if callback is not None and callback(n_iter, new.deviation):
-                break
-        except KeyboardInterrupt:
-            interrupted = True
+        new = _moved_centers(problem, state)
+        assignment = yield new.centers, new.moved
+        state = _State(new.centers, assignment, new.sums)
+        n_iter, n_reseeded = n_iter + 1, n_reseeded + new.n_reseeded
+        converged = new.deviation <= tol
+        if callback is not None and callback(n_iter, new.deviation):
             break
     return KMeansResult(
         state.centers.values,
         n_iter=n_iter,
         converged=converged,
         n_reseeded=n_reseeded,
-        interrupted=interrupted,
         **_outcome(problem, state, norms),
     )
 

@@ -309,8 +309,6 @@ def _represent(
         memory_budget=budget,
         callback=leave_if_stopped,
     )
-    if result.interrupted:
-        raise KeyboardInterrupt
     points, weights = _with_norms(result)
     return _OneClass(
         points,

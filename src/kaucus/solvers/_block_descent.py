@@ -81,7 +81,7 @@ class BlockDescent(System):
     with r columns.
     """
 
-    carries, may_rise = ("W", "R", "V", "RV"), True
+    may_rise = True
 
     def right_side(self) -> Array:
         """Return B = [u, S^½ Y − u b₀], (n, 1 + t)."""
@@ -112,7 +112,7 @@ class BlockDescent(System):
         xp, B = array_namespace(self.right), self.right
         E, rows = block.E[1:, 1:], block.rows[1:] - 1
         alpha, beta, gamma = self.speed
-        W, R, V, RV = (state[key] for key in self.carries)
+        W, R, V, RV = (state[key] for key in ("W", "R", "V", "RV"))
         Z, RZ = alpha * V + (1 - alpha) * W, alpha * RV + (1 - alpha) * R
         H = astype(xp.take(E, rows, axis=1), "float64")
         d = block_inverse(H, self.setting.C, self.setting.rng)(take_rows(RZ, rows))

@@ -110,13 +110,7 @@ def rows_near_boundary(
         sample_weight=weight,
         memory_budget=memory_budget,
     )
-    if rough.info.interrupted:
-        return NearBoundary(some, rough)
-    try:
-        doubt = undecided(_values(kernel, X, Z, rough, memory_budget))
-    except KeyboardInterrupt:
-        info = rough.info._replace(interrupted=True, converged=False)
-        return NearBoundary(some, rough._replace(info=info))
+    doubt = undecided(_values(kernel, X, Z, rough, memory_budget))
     order = present[np.argsort(-doubt[present], kind="stable")]
     n_near = -(-n_rows // _NEAR)
     others = rng.permutation(order[n_near:])[: n_rows - n_near]

@@ -255,8 +255,6 @@ def solve_equations(
     columns: Columns,
     C: float,
     loo_rows: np.ndarray | None,
-    *,
-    interrupted: bool,
 ) -> LSSVMSolution:
     """Solve for the coefficients, and leave out some rows.
 
@@ -287,8 +285,6 @@ def solve_equations(
         n_iter=1,
         jitter=factor.jitter,
         relative_jitter=relative_jitter,
-        converged=not interrupted,
-        interrupted=interrupted,
     )
     return LSSVMSolution(coef, intercept - shift @ coef, loo, info)
 

@@ -111,7 +111,7 @@ def fit_ls_svm(
         Rows whose error goes into the history of an iterative solver.
     **options
         Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
-        ``checkpoint``, ``safeguard``. Other solvers have no use for them.
+        ``safeguard``. Other solvers have no use for them.
     """
     budget = budget_without_buffers(X, memory_budget)
     given = X

@@ -159,8 +159,7 @@ def solve_with_hard_rows(
     Notes
     -----
     n m d + n m²/2 multiplications for m representatives in the end, as if they had been
-    known from the start, and m³/6 in every round. An interrupt in the first round
-    solves with the rows seen so far, in a later one with the columns so far.
+    known from the start, and m³/6 in every round.
     """
     data = RowData(kernel, X, Y, sample_weight, left_out)
     m = Z.shape[0] + sum(additions)
@@ -169,24 +168,20 @@ def solve_with_hard_rows(
     plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=may_keep)
     progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
-        grown, interrupted = first_columns(data, Z, plan, progress(0))
+        grown = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
         growth = _Growth(data, C, plan, judge, choices, progress, grown)
-        try:
-            for r, n_new in enumerate([] if interrupted else additions):
-                if not growth.add_round(r, n_new, first_fit if r == 0 else None):
-                    progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
-                    break
-        except KeyboardInterrupt:
-            interrupted = True
-        interrupted = growth.add_held_out() or interrupted
-        columns = growth.grown.columns
-        solution = solve_equations(data, columns, C, loo_rows, interrupted=interrupted)
+        for r, n_new in enumerate(additions):
+            if not growth.add_round(r, n_new, first_fit if r == 0 else None):
+                progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
+                break
+        growth.add_held_out()
+        solution = solve_equations(data, growth.grown.columns, C, loo_rows)
         return GrownSolution(solution, growth.taken, growth.choice, growth.scores)
 
 
 class _Growth:
-    """Columns that grow round by round; Ctrl-C leaves those of the last whole one."""
+    """Columns that grow round by round."""
 
     def __init__(
         self,
@@ -245,7 +240,7 @@ class _Growth:
     def _fit(self, grown: GrownColumns) -> LSSVMSolution:
         # Equations are used up.
         columns = grown.columns._replace(equations=grown.columns.equations.copy())
-        return solve_equations(self._data, columns, self._C, None, interrupted=False)
+        return solve_equations(self._data, columns, self._C, None)
 
     def _hardest(
         self, fit: LSSVMSolution, hardness: Hardness, n_new: int
@@ -277,14 +272,14 @@ class _Growth:
             parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
         return self._judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
 
-    def add_held_out(self) -> bool:
-        """Add the rows held out to the equations; tell whether that was cut short."""
+    def add_held_out(self) -> None:
+        """Add the held-out rows to the equations."""
         if self._judge is None:
-            return False
+            return
         held = RowData(self._data.kernel, *self._judge[:3], None)
         blocks = list(row_blocks(held.X.shape[0], 1, self._plan.height))
         Z, _, shift, equations = self.grown.columns
-        return sum_equations(held, Z, shift, blocks, None, equations)[1]
+        sum_equations(held, Z, shift, blocks, None, equations)
 
 
 def _gains(scores: list[float], least: float) -> bool:

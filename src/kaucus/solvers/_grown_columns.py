@@ -98,19 +98,14 @@ def plan_blocks(
     return BlockPlan(list(row_blocks(n, row, block)), keep, max(block // row, 1))
 
 
-def first_columns(
-    data: RowData, Z: Array, plan: BlockPlan, tell
-) -> tuple[GrownColumns, bool]:
-    """Return the columns of Z, and whether an interrupt cut them short.
-
-    ``tell(n_rows_done, n)`` is called after each block.
-    """
+def first_columns(data: RowData, Z: Array, plan: BlockPlan, tell) -> GrownColumns:
+    """Return the columns of Z; ``tell(n_rows_done, n)`` is called after each block."""
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)
     kept: list[Array] | None = [] if plan.keep else None
-    sums, interrupted = sum_equations(data, Z, shift, plan.blocks, tell, kept=kept)
+    sums = sum_equations(data, Z, shift, plan.blocks, tell, kept=kept)
     columns = Columns(Z, K_mm, shift, sums)
-    return GrownColumns(columns, [[K] for K in kept or []]), interrupted
+    return GrownColumns(columns, [[K] for K in kept or []])
 
 
 def more_columns(

@@ -124,7 +124,6 @@ def search_by_leave_one_out(
     Returns
     -------
     LOOSearch
-        After Ctrl-C the best so far; before the first exact model it is raised.
 
     Raises
     ------
@@ -141,20 +140,15 @@ def search_by_leave_one_out(
     _check_memory(n, budget_without_buffers(X, memory_budget))
     data = _Data(X, Y, sample_weight, left_out, score)
     tried = _Tried((len(kernels), len(Cs)), Cs, callback)
-    try:
-        with few_threads_for(n):
-            models = _all_models(kernels, Cs, data)
-            if n > _FEW_ROWS:
-                for g, c, judged, m in _screen(kernels, Cs, data):
-                    tried.note(g, c, judged, m)
-                models = _best_models(kernels, Cs, data, tried)
-            for g, c, solution in models:
-                judged = score(to_numpy(solution.loo_decision))
-                tried.note(g, c, judged, n, solution)
-    except KeyboardInterrupt:
-        if tried.best is None:
-            raise
-        return _cut_short(tried.best, tried.n_done)
+    with few_threads_for(n):
+        models = _all_models(kernels, Cs, data)
+        if n > _FEW_ROWS:
+            for g, c, judged, m in _screen(kernels, Cs, data):
+                tried.note(g, c, judged, m)
+            models = _best_models(kernels, Cs, data, tried)
+        for g, c, solution in models:
+            judged = score(to_numpy(solution.loo_decision))
+            tried.note(g, c, judged, n, solution)
     assert tried.best is not None
     return tried.best
 
@@ -293,13 +287,6 @@ def _factored_model(kernel: Kernel, C: float, data: _Data) -> LSSVMSolution:
         pass
     spectrum = decompose_ls_svm(kernel(data.X), data.Y, sample_weight=data.weight)
     return solve_at(spectrum, C, left_out=data.left_out)
-
-
-def _cut_short(found: LOOSearch, n_tried: int) -> LOOSearch:
-    info = found.solution.info._replace(
-        n_iter=n_tried, interrupted=True, converged=False, stop="interrupted"
-    )
-    return found._replace(solution=found.solution._replace(info=info))
 
 
 def _check_memory(n: int, budget: int) -> None:

@@ -92,8 +92,7 @@ def solve_on_representatives(
 
     Notes
     -----
-    n m d + n m²/2 multiplications, and m³/6 for the solution. An interrupt solves with
-    the rows seen so far, and says so in ``info``.
+    n m d + n m²/2 multiplications, and m³/6 for the solution.
     """
     budget = resolve_budget(memory_budget, Y)
     # The targets of a row source are beside its rows.
@@ -102,14 +101,8 @@ def solve_on_representatives(
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations, interrupted = sum_equations(data, Z, shift, blocks, callback)
-        return solve_equations(
-            data,
-            Columns(Z, K_mm, shift, equations),
-            C,
-            loo_rows,
-            interrupted=interrupted,
-        )
+        equations = sum_equations(data, Z, shift, blocks, callback)
+        return solve_equations(data, Columns(Z, K_mm, shift, equations), C, loo_rows)
 
 
 def plan_rows(
@@ -145,11 +138,8 @@ def sum_equations(
     callback: Callable[[int, int], object] | None,
     total: NormalEquations | None = None,
     kept: list[Array] | None = None,
-) -> tuple[NormalEquations, bool]:
-    """Sum the normal equations over blocks of rows; tell whether that was cut short.
-
-    After an interrupt they are those of the rows seen so far; where there are none, it
-    is raised again.
+) -> NormalEquations:
+    """Sum the normal equations over blocks of rows.
 
     Parameters
     ----------
@@ -171,23 +161,18 @@ def sum_equations(
             total.merge(parts)
         if callback is not None:
             callback(n, n)
-        return parts if total is None else total, False
+        return parts if total is None else total
     total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
     rows_of = stream_blocks(data.X, blocks)
     scratch = Scratch() if kept is None else None
     for rows in blocks:
-        try:
-            K = data.columns(next(rows_of), rows, Z, shift, scratch)
-        except KeyboardInterrupt:
-            if total.weight == 0:
-                raise
-            return total, True
+        K = data.columns(next(rows_of), rows, Z, shift, scratch)
         total.add(K, data.targets(rows))
         if kept is not None:
             kept.append(K)
         if callback is not None:
             callback(rows.stop, n)
-    return total, False
+    return total
 
 
 # ---- rows that come in parts ---------------------------------------------------------
@@ -220,7 +205,7 @@ def add_rows(
     *,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
-) -> tuple[RunningSums, bool]:
+) -> RunningSums:
     """Add rows to the equations of earlier ones.
 
     Parameters
@@ -237,8 +222,7 @@ def add_rows(
 
     Returns
     -------
-    sums, interrupted
-        An interrupt leaves out the rows that were still to come.
+    RunningSums
 
     Raises
     ------
@@ -255,8 +239,8 @@ def add_rows(
             del K_mm
         else:
             shift, total = before.copied(data.Y)
-        equations, interrupted = sum_equations(data, Z, shift, blocks, callback, total)
-    return RunningSums(shift, equations), interrupted
+        equations = sum_equations(data, Z, shift, blocks, callback, total)
+    return RunningSums(shift, equations)
 
 
 def solve_running(
@@ -266,7 +250,6 @@ def solve_running(
     *,
     C: float,
     loo_rows=None,
-    interrupted: bool = False,
 ) -> LSSVMSolution:
     """Solve for the coefficients of all rows seen so far.
 
@@ -280,11 +263,9 @@ def solve_running(
     C : float
     loo_rows : integer array, default=None
         Rows of ``data`` whose leave-one-out values are wanted.
-    interrupted : bool, default=False
-        Goes into ``info``.
     """
     with few_threads_for(Z.shape[0]):
         K_mm = data.kernel(astype(Z, "float64"))
         shift, equations = sums.copied(data.Y)
         columns = Columns(Z, K_mm, shift, equations)
-        return solve_equations(data, columns, C, loo_rows, interrupted=interrupted)
+        return solve_equations(data, columns, C, loo_rows)

@@ -315,8 +315,6 @@ def _solve(factored: _Factored, B: Array, refine_tol: float) -> tuple[Array, Sol
         n_iter=result.n_iter,
         backward_error=result.backward_error,
         converged=result.converged,
-        interrupted=result.interrupted,
-        stop="interrupted" if result.interrupted else "",
     )
     return result.x, info
 

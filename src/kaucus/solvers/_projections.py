@@ -58,11 +58,6 @@ class Nystrom(System):
 
     knows_residual, one_pass = False, True
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of W and of the number of members."""
-        return {"W": self.right.shape, "members": (1,)}
-
     def begin(self) -> State:
         """Return a committee without members."""
         W = array_namespace(self.right).zeros_like(self.right)
@@ -92,7 +87,7 @@ class Kaczmarz(System):
     rows of the block, before the step, which is what is told as the residual.
     """
 
-    carries, knows_residual = ("W",), False
+    knows_residual = False
 
     def step(self, block: Block, state: State) -> StepResult:
         """Project W onto the solutions of the block's equations."""

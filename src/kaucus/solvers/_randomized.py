@@ -1,12 +1,15 @@
-"""Solve the LS-SVM system by a randomized solver, in one run or the mean of several.
+"""Driver of the solvers by random blocks: draw a block, take a step, stop.
 
-Several runs differ by their blocks alone. As the system is linear and the kernel the
-same, their models are averaged by their weights (Andrecut 2016, eq. 67-68).
+A run draws blocks of rows without replacement, pass after pass. Each block of the
+kernel is made once and serves every problem: the model, and, where decision values of
+held-out rows are wanted, a second one with the weight 0 for these rows. Several runs
+differ by their blocks alone. As the system is linear and the kernel the same, their
+models are averaged by their weights (Andrecut 2016, eq. 67-68).
 """
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +24,26 @@ from kaucus.backend import (
 from kaucus.kernels import Kernel, KernelOperator
 from kaucus.solvers import _block_descent, _projections  # noqa: F401
 from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._checkpoint import fingerprint
-from kaucus.solvers._result import LSSVMSolution, Watch, history_of
-from kaucus.solvers._run import Rules, Run, run_blocks
+from kaucus.solvers._result import (
+    Interrupted,
+    LSSVMSolution,
+    Recorder,
+    SolveInfo,
+    Watch,
+    history_of,
+)
 from kaucus.solvers._scaling import scale_problems
-from kaucus.solvers._systems import RANDOMIZED, Setting, Start, block_product
+from kaucus.solvers._systems import (
+    RANDOMIZED,
+    Setting,
+    Start,
+    State,
+    StepResult,
+    System,
+    block_product,
+    draw_block,
+    theta_block,
+)
 
 
 class RandomizedResult(NamedTuple):
@@ -52,55 +70,19 @@ def solve_ls_svm_randomized(
     n_runs: int = 1,
     start: Start | None = None,
     watch: Watch | None = None,
-    checkpoint: str | Path | None = None,
     safeguard: bool = True,
 ) -> RandomizedResult:
     """Solve the LS-SVM system by random blocks of the kernel matrix.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array of shape (n, t)
-    C : float
-        H = K + I/C.
-    solver : str
-        One of :data:`RANDOMIZED`.
-    rng : numpy.random.Generator
-    memory_budget : int
-        Bytes. What blocks and vectors leave of it keeps rows of the kernel matrix.
-    sample_weight : array of shape (n,), default=None
-    held_out : integer array of shape (m,), default=None
-        Rows for which decision values of a model fitted without them are wanted.
-    block_size : int, default=None
-        J; None is 2,000, or fewer where memory asks for it.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-3
-        Stop at this relative residual, or where a whole pass over the rows brings no
-        significant change: of the residual (matching_pursuit, kaczmarz_mp), or of W
-        (kaczmarz, nystrom), by this relative amount.
-    n_runs : int, default=1
-        Runs with other blocks, whose weights are averaged.
-    start : Start, default=None
-        Coefficients to begin with.
-    watch : Watch, default=None
-    checkpoint : path, default=None
-        File for the state, every few steps; with several runs one for each.
-    safeguard : bool, default=True
-        Of kaczmarz_mp; False is the printed form, which diverges.
-
-    Raises
-    ------
-    MemoryError
-        If blocks of ``block_size`` do not fit into the budget.
-    CheckpointError
-        If the file is of another fit.
+    ``memory_budget`` keeps rows of the kernel matrix, beside blocks and vectors; a run
+    stops at the relative residual ``tol``, or where a whole pass over the rows brings
+    no significant change: of the residual (matching_pursuit, kaczmarz_mp), or of W
+    (kaczmarz, nystrom). Ctrl-C raises :class:`Interrupted` with the best iterate.
     """
-    workers = min(n_runs, n_workers(X))
     if start is not None:
         start = Start(*(as_like(part, Y, dtype="float64") for part in start))
     problems = scale_problems(Y, sample_weight, held_out)
+    workers = min(n_runs, n_workers(X))
     memory = plan_blocks(
         X,
         n_targets=Y.shape[1],
@@ -114,116 +96,177 @@ def solve_ls_svm_randomized(
     operator = KernelOperator(
         kernel, X, memory_budget=memory.operator, keep="rows", widen=False
     )
-    rules = Rules(solver, max_iter, tol, watch or Watch())
-    if checkpoint is not None:
-        marks = fingerprint(
-            kernel,
-            X,
-            y=Y,
-            sample_weight=sample_weight,
-            C=float(C),
-            solver=solver,
-            block_size=memory.block_size,
-            n_runs=n_runs,
-            random_state=rng.bit_generator.state,
-            probability=held_out,
-            warm_start=None if start is None else start.dual_coef,
-        )
-        rules = rules._replace(checkpoint=Path(checkpoint), fingerprint=marks)
-    generators = [rng] if n_runs == 1 else _children(rng, n_runs)
+    rngs = [rng] if n_runs == 1 else _children(rng, n_runs)
     stop = threading.Event()
 
-    def run(k: int) -> Run:
-        setting = Setting(C, memory.block_size, generators[k], safeguard)
+    def make_run(k: int) -> _Run:
+        setting = Setting(C, memory.block_size, rngs[k], safeguard)
         systems = [
             RANDOMIZED[solver](operator, p, setting, None if i else start)
             for i, p in enumerate(problems)
         ]
-        own = _rules_of(rules, k, n_runs)
-        return run_blocks(k, systems, operator, setting, own, stop)
+        return _Run(systems, Recorder(watch or Watch(), k), max_iter, tol, stop)
 
-    if workers == 1:
-        runs = _in_turn(run, n_runs)
-    else:
-        runs = _in_parallel(run, n_runs, workers, stop)
-    return _average(runs, operator, held_out, memory.block_size)
+    runs = [make_run(k) for k in range(n_runs)]
+    try:
+        _run_all(runs, workers)
+    except KeyboardInterrupt:
+        stepped = [run.models()[0] for run in runs if run.residuals]
+        best = Start(*_mean(stepped)) if stepped else None
+        raise Interrupted(best) from None
+    return _average(runs, operator, solver, held_out, memory.block_size)
 
 
 def _children(rng: np.random.Generator, n_runs: int) -> list[np.random.Generator]:
     return [np.random.default_rng(int(rng.integers(2**63))) for _ in range(n_runs)]
 
 
-def _rules_of(rules: Rules, run: int, n_runs: int) -> Rules:
-    """Give each of several runs a checkpoint of its own."""
-    if rules.checkpoint is None or n_runs == 1:
-        return rules
-    path = rules.checkpoint
-    return rules._replace(checkpoint=path.with_name(f"{path.name}.run{run}"))
-
-
-def _in_parallel(run, n_runs: int, workers: int, stop: threading.Event) -> list[Run]:
-    """Run in threads; Ctrl-C ends every run after its step, and begins no other."""
+def _run_all(runs: list["_Run"], workers: int) -> None:
+    """Run each, one after the other or in threads; Ctrl-C ends all after their step."""
+    if workers == 1:
+        for run in runs:
+            run.to_the_end()
+        return
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(run, k) for k in range(n_runs)]
+        futures = [pool.submit(run.to_the_end) for run in runs]
         try:
-            return [future.result() for future in futures]
-        except BaseException as error:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            if not isinstance(error, KeyboardInterrupt):
-                raise
-    ended = [f for f in futures if not f.cancelled() and f.exception() is None]
-    return _cut_short([future.result() for future in ended])
+            for future in futures:
+                future.result()
+        except BaseException:
+            runs[0].stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def _in_turn(run, n_runs: int) -> list[Run]:
-    """Run one after the other; Ctrl-C ends a run after its step, and begins no other.
+def draw_blocks(
+    n: int, per_pass: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yield blocks of nearly one size, of a new permutation of n rows in every pass.
 
-    On a GPU, or with one thread.
+    No row is left over; the paper leaves out the remainder.
     """
-    runs: list[Run] = []
-    try:
-        while len(runs) < n_runs:
-            runs.append(run(len(runs)))
-            if runs[-1].info.interrupted:
-                return _cut_short(runs)
-    except KeyboardInterrupt:
-        return _cut_short(runs)
-    return runs
+    cuts = np.linspace(0, n, per_pass + 1).astype(np.intp)[1:-1]
+    while True:
+        yield from np.split(rng.permutation(n), cuts)
 
 
-def _cut_short(runs: list[Run]) -> list[Run]:
-    """Return the runs to keep after Ctrl-C, which is raised where there are none.
+class _Run:
+    """One run: its systems, where they stand, and when it ends."""
 
-    Those that had ended, if there are any: weights of a few steps would spoil their
-    mean. The last one tells of Ctrl-C.
-    """
-    if not runs:
-        raise KeyboardInterrupt
-    *others, last = [r for r in runs if r.info.stop != "interrupted"] or runs
-    info = last.info._replace(interrupted=True, converged=False)
-    return [*others, last._replace(info=info)]
+    def __init__(
+        self,
+        systems: list[System],
+        recorder: Recorder,
+        max_iter: int,
+        tol: float,
+        stop: threading.Event,
+    ) -> None:
+        self.systems, self.recorder = systems, recorder
+        self.max_iter, self.tol, self.stop = max_iter, tol, stop
+        first = systems[0]
+        self.known, self.n = first.knows_residual, first.operator.shape[0]
+        self.per_pass = -(-self.n // first.setting.block_size)
+        self.states = self.best = [system.begin() for system in systems]
+        self.residuals: list[float] = []
+        self.changes: list[float] = []
+        self.n_fallbacks, self.reason = 0, ""
+
+    def to_the_end(self) -> None:
+        """Take steps until a rule says stop."""
+        rng = self.systems[0].setting.rng
+        blocks = draw_blocks(self.n, self.per_pass, rng)
+        while not self.reason and not self.stop.is_set():
+            results = self._step(next(blocks))
+            asked = self._take(results)
+            self.reason = self._reason() or ("callback" if asked else "")
+
+    def _step(self, drawn: np.ndarray) -> list[StepResult]:
+        """Step each system with the same block of the kernel."""
+        first, last = self.systems[0], len(self.systems) - 1
+        E, rows = draw_block(first.operator, drawn)
+        C = first.setting.C
+        results = []
+        for k, system in enumerate(self.systems):
+            block = theta_block(E, rows, system.targets, C, overwrite=k == last)
+            results.append(system.step(block, self.states[k]))
+        return results
+
+    def _take(self, results: list[StepResult]) -> bool:
+        """Store the results of a step; return whether the watch asks for the end."""
+        before, states = self.states[0]["W"], [result.state for result in results]
+        self.residuals.append(max(result.residual for result in results))
+        self.changes.append(_change(before, states[0]["W"]))
+        self.n_fallbacks += any(result.fallback for result in results)
+        self.states = states
+        if not self.known or self.residuals[-1] <= min(self.residuals):
+            self.best = states
+        return self.recorder.record(
+            len(self.residuals),
+            results[0].residual,
+            self.changes[-1],
+            lambda: self.systems[0].coefficients(states[0]),
+        )
+
+    def _reason(self) -> str:
+        """Return why to stop, or an empty text."""
+        first, step = self.systems[0], len(self.residuals)
+        if self.known and self.error() <= self.tol:
+            return "residual"
+        if first.one_pass and step >= self.per_pass:
+            return "complete"
+        if step > self.per_pass and self._stalled(first):
+            return "no change"
+        return "max_iter" if step >= self.max_iter else ""
+
+    def _stalled(self, first: System) -> bool:
+        """Return whether a whole pass has brought no significant change."""
+        if not self.known:
+            return max(self.changes[-self.per_pass :]) <= self.tol
+        if first.may_rise:
+            return False
+        before, now = self.residuals[-1 - self.per_pass], self.residuals[-1]
+        return abs(before - now) <= self.tol * before
+
+    def error(self) -> float:
+        """Return the residual of all rows: known, or the largest of the last pass."""
+        if self.known:
+            return min(self.residuals)
+        return max(self.residuals[-self.per_pass :])
+
+    def models(self) -> list[tuple[Array, Array]]:
+        """Return the coefficients a and b of each system, of the best step."""
+        pairs: zip[tuple[System, State]] = zip(self.systems, self.best, strict=True)
+        return [system.coefficients(state) for system, state in pairs]
 
 
-def _average(runs: list[Run], operator, held_out, step: int) -> RandomizedResult:
-    """Average the weights of the runs (eq. 68), and judge unseen rows with them."""
-    models = [
-        _mean([run.systems[k].coefficients(run.states[k]) for run in runs])
-        for k in range(len(runs[0].systems))
-    ]
+def _change(old: Array, new: Array) -> float:
+    """Return ‖new − old‖ / ‖new‖."""
+    xp = array_namespace(new)
+    size = float(xp.linalg.vector_norm(new))
+    return float(xp.linalg.vector_norm(new - old)) / size if size > 0 else 0.0
+
+
+def _average(
+    runs: list[_Run], operator: KernelOperator, solver: str, held_out, step: int
+) -> RandomizedResult:
+    """Average the weights of the runs (eq. 68); decide on held-out rows with them."""
+    every = [run.models() for run in runs]
+    models = [_mean(list(found)) for found in zip(*every, strict=True)]
     unseen = None
     if held_out is not None:
+        a, b = models[1]
         parts = [held_out[k : k + step] for k in range(0, len(held_out), step)]
-        values = [_decide(operator, rows, *models[1]) for rows in parts]
-        unseen = array_namespace(values[0]).concat(values, axis=0)
-    worst = max((run.info for run in runs), key=lambda info: info.backward_error)
-    info = worst._replace(
-        n_iter=max(run.info.n_iter for run in runs),
-        converged=all(run.info.converged for run in runs),
-        n_fallbacks=sum(run.info.n_fallbacks for run in runs),
+        values = [block_product(operator.rows(rows), a) + b[None, :] for rows in parts]
+        unseen = array_namespace(a).concat(values, axis=0)
+    worst = max(runs, key=lambda run: run.error())
+    info = SolveInfo(
+        solver,
+        n_iter=max(len(run.residuals) for run in runs),
+        backward_error=worst.error(),
+        converged=all(r.reason in ("residual", "no change", "complete") for r in runs),
+        stop=worst.reason,
+        n_fallbacks=sum(run.n_fallbacks for run in runs),
     )
-    if any(run.info.interrupted for run in runs):
-        info = info._replace(interrupted=True, stop="interrupted")
     solution = LSSVMSolution(*models[0], unseen, info)
     return RandomizedResult(solution, history_of([run.recorder for run in runs]))
 
@@ -233,8 +276,3 @@ def _mean(models: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     for a, b in models[1:]:
         total_a, total_b = total_a + a, total_b + b
     return total_a / len(models), total_b / len(models)
-
-
-def _decide(operator: KernelOperator, rows: np.ndarray, a: Array, b: Array) -> Array:
-    """Return the decision values of some training rows, (m, t), in their order."""
-    return block_product(operator.rows(rows), a) + b[None, :]

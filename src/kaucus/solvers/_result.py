@@ -28,12 +28,10 @@ class SolveInfo(NamedTuple):
     """The same over the mean of the diagonal."""
     converged: bool = True
     """Whether the accuracy that was asked for was reached."""
-    interrupted: bool = False
-    """Whether Ctrl-C ended the iteration."""
     stop: str = ""
     """Why an iteration ended: ``"residual"``, ``"no change"``, ``"complete"``
-    (each row was in a member of the committee), ``"max_iter"``, ``"callback"`` or
-    ``"interrupted"``."""
+    (each row was in a member of the committee), ``"max_iter"`` or
+    ``"callback"``."""
     n_fallbacks: int = 0
     """Steps whose pseudo-inverse needed eigenvalues in place of a Cholesky factor."""
 
@@ -58,7 +56,20 @@ class CGResult(NamedTuple):
     backward_error: float
     n_iter: int
     converged: bool
-    interrupted: bool
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a solver by random blocks, with its best iterate so far.
+
+    Parameters
+    ----------
+    best : Start or None
+        None before the first step.
+    """
+
+    def __init__(self, best: Any) -> None:
+        super().__init__()
+        self.best = best
 
 
 # ---- step by step --------------------------------------------------------------------
@@ -125,16 +136,12 @@ class Recorder:
     ----------
     watch : Watch
     run : int
-    rows : list of tuple
-        The history so far, of a run that goes on.
     """
 
-    def __init__(self, watch: Watch, run: int, rows: list | None = None) -> None:
+    def __init__(self, watch: Watch, run: int) -> None:
         self._watch, self._run = watch, run
-        self.rows: list[tuple] = list(rows or [])
-        self._seconds = self.rows[-1][2] if self.rows else 0.0
-        self._clock = time.perf_counter()
-        self._coefficients: tuple[Any, Any] = (None, None)
+        self.rows: list[tuple] = []
+        self._seconds, self._clock = 0.0, time.perf_counter()
 
     def record(
         self,
@@ -147,29 +154,19 @@ class Recorder:
 
         ``coefficients`` gives a and b, and is asked only where somebody looks at them.
         """
-        self.rows.append(self.row_of(step, residual, change, coefficients))
-        return self.show(self.rows[-1])
-
-    def row_of(self, step: int, residual: float, change: float, coefficients) -> tuple:
-        """Return the row of a step for the history, with its validation error."""
         self._seconds += time.perf_counter() - self._clock
-        error, self._coefficients = float("nan"), (None, None)
-        if self._watch.watching:
-            self._coefficients = coefficients()
-            if self._watch.validate is not None:
-                error = self._watch.validate(*self._coefficients)
-        self._clock = time.perf_counter()
-        return (self._run, step, self._seconds, residual, change, error)
-
-    def show(self, row: tuple) -> bool:
-        """Show the last step to the watch; return whether it wants to stop."""
-        (run, step, seconds, residual, change, error), stop = row, False
-        if self._watch.progress is not None:
-            stop = bool(self._watch.progress(step, residual))
-        if self._watch.callback is not None:
-            numbers = (step, run, residual, change, seconds, error)
-            state = StepState(*numbers, *self._coefficients)
-            stop = bool(self._watch.callback(step, state)) or stop
+        watch, error, found, stop = self._watch, float("nan"), (None, None), False
+        if watch.watching:
+            found = coefficients()
+            if watch.validate is not None:
+                error = watch.validate(*found)
+        seconds = self._seconds
+        self.rows.append((self._run, step, seconds, residual, change, error))
+        if watch.progress is not None:
+            stop = bool(watch.progress(step, residual))
+        if watch.callback is not None:
+            numbers = (step, self._run, residual, change, seconds, error)
+            stop = bool(watch.callback(step, StepState(*numbers, *found))) or stop
         self._clock = time.perf_counter()
         return stop
 

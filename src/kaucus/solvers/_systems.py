@@ -207,8 +207,6 @@ class System(ABC):
     A solver is a subclass with a :meth:`step`, which :func:`known_as` gives a name.
     """
 
-    carries = ("W", "R")
-    """The arrays of a state, each as large as ``right``."""
     knows_residual = True
     """Whether a state has the residual of all rows, as ``"R"``."""
     may_rise = False
@@ -230,11 +228,6 @@ class System(ABC):
     def right_side(self) -> Array:
         """Return Z, (n + 1, t)."""
         return bordered(self.targets)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the arrays of a state."""
-        return dict.fromkeys(self.carries, self.right.shape)
 
     def begin(self) -> State:
         """Return the state before the first step."""
