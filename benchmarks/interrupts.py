@@ -367,7 +367,7 @@ many steps as an undisturbed fit, coefficients and temperature within 1e-8 of it
 
 def keep(kind, name, row):
     """Put a row into the results, in the place of an earlier one of its name."""
-    from kaucus.experiments import describe_machine
+    from papers import describe_machine
 
     content = {"interrupts": {}, "kills": {}}
     if RESULTS.exists():
