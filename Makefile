@@ -18,8 +18,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp per set of extras, renewed when the dependencies change.
-$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+$(VENV)/.installed-%: pyproject.toml papers/requirements.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[$*]" \
+		$(if $(filter test bench,$*),--requirement papers/requirements.txt)
 	@touch $@
 
 demo: $(VENV)/.installed-demo ## fit a model, compare it with SVC, draw a picture
@@ -43,7 +44,7 @@ lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
-	$(BIN)/codespell src tests benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests papers benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
 
 house: $(VENV)/.installed-test ## print how large the package is, beside its ceilings
 	$(BIN)/python -m tests.house

@@ -1,11 +1,14 @@
-"""Before any test: what is collected, and a switch that SciPy reads when imported."""
+"""What is collected, a switch that SciPy reads when imported, and common fixtures."""
 
 import importlib.util
 import os
 import re
+import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 # scikit-learn's array API checks are skipped without it. The package itself never
 # needs it: it hands SciPy no arrays but NumPy's.
@@ -33,6 +36,46 @@ if importlib.util.find_spec("typer") is None:
 if importlib.util.find_spec("dask") is None:
     collect_ignore += ["src/kaucus/distributed"]
 
+# One profile for everybody: no deadline, because machines differ, and the same
+# examples in every run, because a red build must be reproducible.
+settings.register_profile(
+    "kaucus",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("kaucus")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c():
+    """Take Ctrl-C, which tests send: a program in a shell's background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Return the name of each precision."""
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    """Return a generator that is the same in every run."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def data_home():
+    """Return the folder with the benchmark data, or skip visibly."""
+    folder = os.environ.get("KAUCUS_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("KAUCUS_DATA does not point at the benchmark data")
+    return Path(folder)
+
 
 @pytest.fixture(autouse=True)
 def example_of_its_own(request):
@@ -46,13 +89,13 @@ def example_of_its_own(request):
     patch.chdir(request.getfixturevalue("tmp_path"))
     patch.setenv("MPLBACKEND", "Agg")
     module, _, loader = request.node.name.rpartition(".")
-    if module == "kaucus.datasets._loaders" and not is_here(loader):
+    if module == "papers.datasets._loaders" and not is_here(loader):
         pytest.skip(f"the data of {loader} is not in KAUCUS_DATA")
 
 
 def is_here(loader):
     """Tell whether the files of the first data set of a loader are in KAUCUS_DATA."""
-    from kaucus.datasets._registry import find, names_of
+    from papers.datasets._registry import find, names_of
 
     folder = os.environ.get("KAUCUS_DATA", "")
     files = find(names_of(loader)[0], loader).files

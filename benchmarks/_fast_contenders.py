@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks._runner import load_digits
-from kaucus.experiments import Split
+from papers import Split
 
 PARTS = ("mnist", "covtype", "a9a")
 BUDGET = "8GiB"
@@ -49,7 +49,7 @@ def load_part(part: str, quick: bool, dtype: str, data_home: Any) -> Split:
         return load_digits(6_000 if quick else 60_000, dtype, data_home)
     if part == "covtype":
         return _cover_types(20_000 if quick else None, dtype, data_home)
-    from kaucus.datasets import load_a9a
+    from papers.datasets import load_a9a
 
     data = load_a9a(data_home=data_home, dtype=dtype)
     n = 4_000 if quick else len(data.y_train)
@@ -58,7 +58,7 @@ def load_part(part: str, quick: bool, dtype: str, data_home: Any) -> Split:
 
 def _cover_types(n_train: int | None, dtype: str, data_home: Any) -> Split:
     """Split 80/20 at random, and standardise by the training rows."""
-    from kaucus.datasets import load_covtype
+    from papers.datasets import load_covtype
 
     X, y = load_covtype(data_home=data_home, return_X_y=True, dtype=dtype)
     rng = np.random.default_rng(0)

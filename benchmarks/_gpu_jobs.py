@@ -18,7 +18,7 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.backend._namespace import synchronize
-from kaucus.experiments import _methods
+from papers import _methods
 
 
 class Sizes(NamedTuple):
@@ -64,7 +64,7 @@ class Job(NamedTuple):
 
 def load_digits_to(device: str, n_train: int | None, data_home) -> Digits:
     """Load MNIST as float64 tensors on the device."""
-    from kaucus.datasets import load_mnist
+    from papers.datasets import load_mnist
 
     mnist = load_mnist(data_home=data_home)
     return Digits(

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from kaucus.experiments import peak_memory, timed
+from papers import peak_memory, timed
 
 
 class IsolatedRun(NamedTuple):

@@ -28,7 +28,7 @@ from benchmarks._isolated import run_isolated
 from kaucus.backend import format_bytes
 from kaucus.estimators import StepProgress
 from kaucus.evaluation import format_seconds, markdown_table
-from kaucus.experiments import (
+from papers import (
     MissingPackageError,
     Split,
     describe_machine,

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import Split, timed
+from papers import Split, timed
 
 SECTION = "sets"
 PICKED_ON = ("australian", "banknote", "diabetes_pima", "heart_statlog", "pendigits")
@@ -134,7 +134,7 @@ def load_splits(
     """Return the training and test rows of a set, as they are."""
     from sklearn.model_selection import StratifiedKFold, train_test_split
 
-    from kaucus import datasets
+    from papers import datasets
 
     if dataset == "pendigits":
         data = datasets.load_pendigits(data_home=data_home)

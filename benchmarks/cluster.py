@@ -30,8 +30,8 @@ from benchmarks._runner import Content, Settings, Step, Table, ratio, skipped_ro
 from benchmarks.kmeans_kernel import fitted_exponent
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import timed
-from kaucus.experiments._figures import figure_file
+from papers import timed
+from papers._figures import figure_file
 
 TITLE = "On Dask clusters"
 ABOUT = (
@@ -230,7 +230,7 @@ def fit_covtype(data_home, n_rows: int | None) -> dict:
     import pandas as pd
 
     from kaucus import KMeansKernelClassifier
-    from kaucus.datasets import load_covtype
+    from papers.datasets import load_covtype
 
     bunch = load_covtype(data_home=data_home)
     X, y = np.asarray(bunch.X, dtype=np.float32), np.asarray(bunch.y)

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import timed
-from kaucus.experiments._svm_grid import load_scaled
+from papers import timed
+from papers._svm_grid import load_scaled
 
 TITLE = "C and gamma of the C_k RBF kernel"
 DATASETS = ("uci/heart_statlog", "uci/breast_cancer_scale", "uci/splice_scale")

@@ -19,7 +19,7 @@ from benchmarks._runner import (
     result_cells,
     skipped_row,
 )
-from kaucus.experiments._figures import COLOURS, figure_file
+from papers._figures import COLOURS, figure_file
 
 TITLE = "Representatives against SVMs: time, error and memory"
 TITLES = {"mnist": "Digits", "covtype": "Cover types", "a9a": "a9a"}

@@ -36,7 +36,7 @@ from kaucus.backend import (
 )
 from kaucus.backend._namespace import synchronize
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import timed
+from papers import timed
 
 TITLE = "Jobs on a GPU"
 REPEATS = 3

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import tables as _tables
 from benchmarks._runner import Content, Settings, Step, Table, load_digits
 from kaucus.evaluation import CoverageDisplay, format_seconds
-from kaucus.experiments import timed
+from papers import timed
 
 TITLE = "Prediction intervals and sets"
 PARTS = ("regression", "classification", "time")

@@ -22,7 +22,7 @@ from benchmarks._runner import (
 )
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import peak_memory, timed
+from papers import peak_memory, timed
 
 TITLE = "Kernel k-means and its peers"
 SIZES = (5000, 20000)

@@ -25,8 +25,8 @@ from benchmarks._runner import (
 )
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import _methods, load_split, timed
-from kaucus.experiments._figures import COLOURS, figure_file
+from papers import _methods, load_split, timed
+from papers._figures import COLOURS, figure_file
 
 TITLE = "The k-means kernel classifier and its peers"
 prepare = lssvm.prepare

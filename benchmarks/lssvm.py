@@ -23,7 +23,7 @@ from benchmarks._runner import (
 )
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import peak_memory, timed
+from papers import peak_memory, timed
 
 TITLE = "LS-SVM and its peers"
 SIZES = (5000, 20000)

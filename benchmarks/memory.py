@@ -27,7 +27,7 @@ import kaucus
 from kaucus.backend import n_workers, parse_bytes, release_freed_memory
 from kaucus.estimators import StepProgress
 from kaucus.evaluation import format_seconds, markdown_table
-from kaucus.experiments import describe_machine, peak_memory, timed
+from papers import describe_machine, peak_memory, timed
 
 N_ROWS, N_FEATURES, N_CLASSES = 20_000, 200, 10
 PICTURE = (12, 12)

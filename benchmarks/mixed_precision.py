@@ -7,9 +7,9 @@ Prints seconds of both, their ratio, and how far the solutions differ.
 
 import numpy as np
 
-from kaucus.experiments import best_of
 from kaucus.kernels import Gaussian
 from kaucus.solvers._ls_svm import solve_ls_svm
+from papers import best_of
 
 N_TARGETS = 10
 

@@ -31,9 +31,9 @@ from kaucus.backend import (
     to_device,
 )
 from kaucus.backend._namespace import synchronize
-from kaucus.datasets import load_cifar10, load_mnist
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import Split, timed
+from papers import Split, timed
+from papers.datasets import load_cifar10, load_mnist
 
 TITLE = "Pictures"
 ABOUT = (

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks._runner import load_digits
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.evaluation import format_seconds, print_table
-from kaucus.experiments import describe_machine, timed
 from kaucus.kernels import _expansion
+from papers import describe_machine, timed
 
 REPEATS = 5
 POLY = {"kernel": "poly", "degree": 4, "gamma": 1.0, "coef0": 0.0}

@@ -20,7 +20,7 @@ from benchmarks._runner import Content, Settings, Step, Table, load_digits
 from benchmarks.lssvm import KERNEL
 from kaucus.backend import format_bytes
 from kaucus.evaluation import format_seconds
-from kaucus.experiments import peak_memory, timed
+from papers import peak_memory, timed
 
 TITLE = "Solvers of the LS-SVM"
 prepare = lssvm.prepare

@@ -3,21 +3,18 @@ Pictures by their patches
 =========================
 
 Pictures are classified by a kernel of small patches, without a neural network, and this
-page shows what such a model is made of: filters, responses, and the pictures that it
-finds hardest. The filters are whitened patches of the training pictures, drawn at
-random.
+page shows the pictures that such a model finds hardest. Its filters are whitened
+patches of the training pictures, drawn at random.
 """
 
-import tempfile
 import textwrap
-from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from kaucus import PatchKernelClassifier
-from kaucus.experiments import draw_picture_model
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = X[:900], X[900:], y[:900], y[900:]
@@ -42,21 +39,20 @@ print(f"leave-one-out:  {model.loo_score_:.1%} of the training pictures right")
 print(textwrap.fill(model.explain(), 72))
 
 # %%
-# Look inside
-# -----------
+# What is hard
+# ------------
 #
-# ``draw_picture_model`` draws the first filters; a test picture with its responses, red
-# where a patch is like the filter and blue where it is like its negative; and the test
-# pictures whose true class is least probable, with the true class and the predicted
-# one.
+# The test pictures whose true class is least probable, with the true class and the
+# predicted one.
 
-with tempfile.TemporaryDirectory() as folder:
-    file = Path(folder) / "digits.png"
-    draw_picture_model(model, X_test, y_test, file, title="128 filters of 3 x 3 pixels")
-    drawn = plt.imread(file)
+columns = np.searchsorted(model.classes_, y_test)
+probability = model.predict_proba(X_test)[np.arange(len(X_test)), columns]
+hardest = np.argsort(probability)[:12]
+predicted = model.predict(X_test[hardest])
 
-fig = plt.figure(figsize=(10, 10 * drawn.shape[0] / drawn.shape[1]))
-ax = fig.add_axes((0, 0, 1, 1))
-ax.imshow(drawn)
-ax.set_axis_off()
+fig, axes = plt.subplots(2, 6, figsize=(9, 3.6), layout="constrained")
+for ax, row, said in zip(axes.flat, hardest, predicted, strict=True):
+    ax.imshow(X_test[row].reshape(8, 8), cmap="gray")
+    ax.set_title(f"{y_test[row]} → {said}")
+    ax.set_axis_off()
 plt.show()

@@ -21,7 +21,6 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     "backend",
     "pictures",
-    "datasets",
     "distributed",
     "contract",
     "preprocessing",
@@ -32,7 +31,6 @@ LAYERS = [
     "estimators",
     "evaluation",
     "delivery",
-    "experiments",
     "cli",
 ]
 MAX_BODY_LINES = 60
@@ -194,8 +192,6 @@ def test_no_global_generator_is_seeded_or_drawn_from(path):
 
 @each_module
 def test_no_environment_variable_steers_the_numbers(path):
-    if layer_of(path) in ("datasets", "evaluation", "experiments", "cli"):
-        return  # where the data is, and what machine this is
     assert "os.environ" not in ast.unparse(tree_of(path))
 
 

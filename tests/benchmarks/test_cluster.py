@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from benchmarks._local_cluster import passes_since
-from benchmarks._runner import Settings
 
 from benchmarks import _cluster_data as data
 from benchmarks import cluster as bench
+from benchmarks._local_cluster import passes_since
+from benchmarks._runner import Settings
 
 pytest.importorskip("dask")
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
-from benchmarks._runner import Settings, run_benchmark
 
 from benchmarks import _fast_contenders as who
 from benchmarks import fast as bench
-from kaucus.experiments import Split
+from benchmarks._runner import Settings, run_benchmark
+from papers import Split
 
 
 def easy_split(n=240, n_classes=3):

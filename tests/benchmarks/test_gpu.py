@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings
 from sklearn.datasets import load_digits
 
 from benchmarks import _gpu_jobs
 from benchmarks import gpu as bench
+from benchmarks._runner import Settings
 
 pytest.importorskip("torch")
 

@@ -4,10 +4,10 @@ import importlib.util
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings
-from benchmarks.tables import Split
 
 from benchmarks import intervals as bench
+from benchmarks._runner import Settings
+from benchmarks.tables import Split
 
 GIVEN = {"C": 1.0, "kernel": "rbf", "gamma": 0.5}
 

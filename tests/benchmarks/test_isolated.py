@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+
 from benchmarks._isolated import run_isolated
 
 MIB = 2**20

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings, run_benchmark
 
 from benchmarks import kmeans_kernel as bench
-from kaucus.experiments import Split
+from benchmarks._runner import Settings, run_benchmark
+from papers import Split
 from tests.reference.kmeans_kernel import PlainKMeansKernel
 
 

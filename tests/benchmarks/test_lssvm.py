@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings, Step, run_step, unit_rows
 
 from benchmarks import lssvm as bench
-from kaucus.experiments import Split
+from benchmarks._runner import Settings, Step, run_step, unit_rows
+from papers import Split
 
 RECORD = {
     "rows": 2000,

@@ -1,9 +1,9 @@
 """Error over seconds: steps, rows, tables and figure."""
 
 import pytest
-from benchmarks._runner import Settings
 
 from benchmarks import pace
+from benchmarks._runner import Settings
 
 
 def record(contender, setting, seconds, error):

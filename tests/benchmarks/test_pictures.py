@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings, run_benchmark
 
 from benchmarks import pictures as bench
-from kaucus.experiments import Split
+from benchmarks._runner import Settings, run_benchmark
+from papers import Split
 
 SIZES = bench.QUICK._replace(
     n_train=40, n_test=10, product=64, gram=(50, 40), representatives=20

@@ -4,10 +4,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from benchmarks._runner import NAMES, Settings, Step, Table, load_benchmark
 
 from benchmarks import __main__ as command
 from benchmarks import _runner as runner
+from benchmarks._runner import NAMES, Settings, Step, Table, load_benchmark
 
 
 def square(x):

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks._runner import Settings, run_benchmark
 
 from benchmarks import _sets as bench
 from benchmarks import tables
+from benchmarks._runner import Settings, run_benchmark
 
 
 def record(name, contender, accuracy, seconds, scaled=True):

@@ -9,12 +9,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import KernelKMeans
 from kaucus.backend import to_numpy
-from kaucus.datasets import load_shapes, load_uci, make_cassini, make_rings, make_smiley
+from kaucus.datasets import make_cassini, make_rings, make_smiley
 from kaucus.estimators import _kernel_input
 from kaucus.estimators import _kernel_kmeans as module
 from kaucus.evaluation import clustering_accuracy
 from kaucus.kernels import Gaussian
 from kaucus.representatives import kernel_kmeans
+from papers.datasets import load_shapes, load_uci
 from tests.reference import kernel_kmeans as naive
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_score
 
-from kaucus.datasets import load_shapes, make_rings
+from kaucus.datasets import make_rings
 from kaucus.evaluation import (
     clustering_accuracy,
     compare_kernels,
@@ -14,6 +14,7 @@ from kaucus.evaluation import (
     format_table,
 )
 from kaucus.kernels import Gaussian, path_kernel
+from papers.datasets import load_shapes
 
 QUICK = {"n_init": 6, "n_subsamples": 3, "random_state": 0}
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.arrays import array, assert_close
-from tests.reference import patches as reference
 
 from kaucus.pictures import (
     PictureFeatures,
@@ -15,6 +13,8 @@ from kaucus.pictures import (
     pixel_range,
 )
 from kaucus.pictures._filters import CONTRAST, normalised, whitening_of
+from tests.arrays import array, assert_close
+from tests.reference import patches as reference
 
 SHAPE = (2, 7, 8)
 N_CELLS = 2

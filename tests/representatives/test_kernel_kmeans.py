@@ -7,9 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.arrays import array
-from tests.reference import kernel_kmeans as naive
-from tests.reference.kmeans import euclidean_lloyd
 
 from kaucus.backend import to_numpy
 from kaucus.kernels import (
@@ -30,6 +27,9 @@ from kaucus.representatives import (
     total_scatter,
 )
 from kaucus.representatives._gram import NystromGram
+from tests.arrays import array
+from tests.reference import kernel_kmeans as naive
+from tests.reference.kmeans import euclidean_lloyd
 
 
 def rng_of(seed=0):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.sources import batch_rows
 
 from kaucus.kernels import Gaussian, Polynomial
 from kaucus.representatives import (
@@ -16,6 +15,7 @@ from kaucus.representatives import (
     make_gram,
     mean_shares,
 )
+from tests.sources import batch_rows
 
 K, KERNEL = 4, Gaussian(gamma=0.5)
 

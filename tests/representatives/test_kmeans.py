@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
-from tests.reference.kmeans import euclidean_lloyd, spherical_lloyd
 
 from kaucus.backend import to_numpy
 from kaucus.representatives import (
@@ -25,6 +24,7 @@ from kaucus.representatives._assign import (
 from kaucus.representatives._geometry import make_centers, prepare_rows
 from kaucus.representatives._lloyd import KMeansResult, best_of_starts
 from kaucus.representatives._seeding import kmeans_plus_plus, random_seeds, reseed_empty
+from tests.reference.kmeans import euclidean_lloyd, spherical_lloyd
 
 METRICS = ["cosine", "euclidean"]
 

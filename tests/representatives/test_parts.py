@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.sources import batch_rows
 
 from kaucus.representatives import (
     KMeansOptions,
@@ -12,6 +11,7 @@ from kaucus.representatives import (
     part_labels,
     represent_classes,
 )
+from tests.sources import batch_rows
 
 
 def clusters(rng, n=400, d=4, k=6):

@@ -8,7 +8,6 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.arrays import array
 from threadpoolctl import threadpool_limits
 
 from kaucus.backend import to_numpy
@@ -19,6 +18,7 @@ from kaucus.representatives import (
     kmeans,
     represent_classes,
 )
+from tests.arrays import array
 
 METRICS = ["cosine", "euclidean"]
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.arrays import EPS, array, assert_close
 
 from kaucus.backend import dtype_name, to_numpy
 from kaucus.kernels import Gaussian, Polynomial
 from kaucus.representatives import pivoted_factor
+from tests.arrays import EPS, array, assert_close
 
 
 def factor(xp, K, rank, dtype="float64", seed=0, **options):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from tests.arrays import array, assert_close
 
 from kaucus.backend import HostRows, to_numpy
 from kaucus.representatives import _assign, _lloyd, _seeding, kmeans
+from tests.arrays import array, assert_close
 
 METRICS = ["cosine", "euclidean"]
 

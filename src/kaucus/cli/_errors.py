@@ -3,13 +3,8 @@
 import numpy as np
 
 from kaucus.backend import parse_bytes, to_device
+from kaucus.contract import MissingPackageError
 from kaucus.delivery import ModelFileError, NotExportableError, TableError
-from kaucus.experiments import (
-    MissingPackageError,
-    SpecError,
-    StoreError,
-    UnknownPaperError,
-)
 
 
 class MachineError(ValueError):
@@ -17,9 +12,6 @@ class MachineError(ValueError):
 
 
 USAGE_ERRORS = (
-    UnknownPaperError,
-    SpecError,
-    StoreError,
     MachineError,
     ModelFileError,
     NotExportableError,

@@ -20,9 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 all is well; 1 a number is not the published one, or something
-        failed; 2 wrong usage, or a file that cannot be used; 3 a file, data or an
-        optional package is missing; 130 Ctrl-C.
+        Exit code: 0 all is well; 1 something failed; 2 wrong usage, or a file that
+        cannot be used; 3 a file or an optional package is missing; 130 Ctrl-C.
 
     Examples
     --------

@@ -7,8 +7,7 @@ from kaucus import delivery
 from kaucus.backend import format_bytes
 from kaucus.cli._errors import check_machine
 from kaucus.delivery import TASKS, TIMES, TableError
-from kaucus.evaluation import format_seconds, print_table
-from kaucus.experiments import peak_memory, timed
+from kaucus.evaluation import format_seconds, peak_memory, print_table, timed
 
 
 def fit(

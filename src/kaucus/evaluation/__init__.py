@@ -1,14 +1,14 @@
 """Metrics, searches over C and gamma, comparisons of kernels, displays.
 
-``__all__`` is what users may rely on; tables as text and colours serve the package's
-own reports.
+``__all__`` is what users may rely on; tables as text, colours, times and memory serve
+the package's own reports.
 """
 
 from kaucus.evaluation._clustering import clustering_accuracy
 from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
 from kaucus.evaluation._coverage_displays import CoverageDisplay, SetSizeDisplay
 from kaucus.evaluation._displays import HistoryDisplay, SearchDisplay
-from kaucus.evaluation._drawing import COLOURS
+from kaucus.evaluation._drawing import COLOURS, figure_file
 from kaucus.evaluation._grid_search import (
     C_GRID,
     GAMMA_GRID,
@@ -21,6 +21,7 @@ from kaucus.evaluation._kernel_comparison import (
     KernelComparisonDisplay,
     KernelScore,
 )
+from kaucus.evaluation._measure import best_of, peak_memory, timed
 from kaucus.evaluation._representatives_display import (
     RepresentativesDisplay,
     picture_sheet,

@@ -1,5 +1,8 @@
-"""Helpers of displays: axes, attributes of fitted models, last steps of pipelines."""
+"""Helpers of displays: axes, files, attributes of fitted models, last steps."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,43 @@ from kaucus.contract import require
 
 # Dark enough on white, and apart for colour-blind readers (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Settings of figures that are files.
+STYLE = {
+    "font.size": 12,
+    "axes.titlesize": 13,
+    "axes.labelsize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+}
+
+
+@contextmanager
+def figure_file(
+    path: str | Path, width: float = 7.0, height: float = 4.5, **style: Any
+) -> Iterator[Any]:
+    """Yield an empty matplotlib figure, which is written to a PNG file at the end.
+
+    Parameters
+    ----------
+    path : path
+        The PNG file to write.
+    width, height : float
+        In inches.
+    **style
+        Settings of matplotlib that differ from ``STYLE``.
+    """
+    require("matplotlib", "plot")
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    with rc_context({**STYLE, **style}):
+        figure = Canvas(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # draws without a screen
+        yield figure
+        figure.savefig(path)
 
 
 def new_axes(ax: Any = None, **options) -> Any:

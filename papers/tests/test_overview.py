@@ -1,0 +1,95 @@
+"""The page of all papers is what the code makes of the stored results."""
+
+from pathlib import Path
+
+import pytest
+
+from papers import SpecError, list_papers, load_paper
+from papers.__main__ import main
+from papers._overview import Comparison, _sum_up, overview_page
+from papers._spec import parse_paper
+
+DOCS = Path(__file__).parents[2] / "docs"
+# Tables and figures of each paper, counted in print.
+IN_PRINT = {
+    "kmeans-kernel": ("Fig. 1", "Fig. 2"),
+    "kernel-kmeans": ("Table 1", "Table 2", "Table 3", "Fig. 1", "Fig. 2"),
+    "cluster-rbf": (
+        *(f"Table {n}" for n in range(1, 7)),
+        *(f"Fig. {n}" for n in range(1, 4)),
+    ),
+    "randomized-lssvm": (
+        "Fig. 1",
+        *(f"Fig. 2 ({part})" for part in "abcd"),
+        *(f"Fig. {n}" for n in range(3, 7)),
+        "Table 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_PRINT)
+def test_every_table_and_figure_is_an_item(name):
+    assert set(IN_PRINT[name]) <= {item.name for item in load_paper(name).items}
+
+
+def test_the_committed_page_is_the_one_that_is_made(capsys):
+    assert main(["--page", str(DOCS / "results")]) == 0
+    assert (DOCS / "results/papers.md").read_text("utf-8") == capsys.readouterr().out
+
+
+def test_pictures_on_the_page_exist():
+    for name in list_papers():
+        paper = load_paper(name)
+        for item in paper.items:
+            if item.picture:
+                path = DOCS / "results" / paper.results["folder"] / item.picture
+                assert path.is_file(), path
+
+
+def test_without_results_the_page_has_no_numbers(tmp_path):
+    page = overview_page(tmp_path)
+    assert "differs by" not in page
+    line = next(x for x in page.splitlines() if x.startswith("| Fig. 2 (b) "))
+    assert "not run yet" in line
+
+
+def test_few_numbers_are_listed_and_many_summed_up():
+    one = Comparison((1.0, 1.2), 1.0, 0.1, 2)
+    other = Comparison((2.0,), 1.0, 0.1, 2)
+    assert _sum_up([one, other]) == (
+        "1 ± 0.1; 1 ± 0.1",
+        "1.10 ± 0.14; 2.00 (one seed)",
+        "1 of 2",
+    )
+    assert _sum_up([one])[2] == "yes"
+    assert _sum_up([other])[2] == "no"
+    printed, ours, agrees = _sum_up([one] * 3 + [other] * 3)
+    assert printed == "6 numbers"
+    assert ours == "differs by 0.55 on average; seeds by ± 0.14"
+    assert agrees == "3 of 6 within 0.1"
+
+
+def test_what_is_left_out_needs_a_reason():
+    text = """
+title = "T"
+reference = "R"
+[[cell]]
+dataset = "digits"
+method = "ls-svm"
+metric = "accuracy"
+source = "here"
+[[item]]
+name = "Fig. 1"
+what = "something"
+code = ""
+"""
+    with pytest.raises(SpecError, match="item 1: without code, remark must say why"):
+        parse_paper(text, name="mine", file="mine.toml")
+
+
+def test_the_list_names_tables_and_figures(capsys):
+    assert main(["--list"]) == 0
+    text = capsys.readouterr().out
+    for name, items in IN_PRINT.items():
+        assert f"\n{name}  " in "\n" + text
+        assert all(f"    {item}: " in text for item in items)
