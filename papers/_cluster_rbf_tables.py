@@ -14,7 +14,6 @@ from kaucus.evaluation import markdown_table
 from papers._cluster_rbf_figures import draw_figures
 from papers._cluster_rbf_table_1 import table_1
 from papers._cluster_rbf_values import (
-    LEARNED,
     PROPOSED,
     TABLE_2,
     TABLE_3,
@@ -55,8 +54,7 @@ def derive_cluster_rbf(
     sections += table_1(datasets, printed["table_1"], data_home)
     for table in _TABLES:
         sections += _section(*table, grids, printed)
-    for table in (_PROPOSED, _LEARNED):
-        sections += _beside(*table, grids)
+    sections += _beside(*_PROPOSED, grids)
     sections += _capped(records)
     files, lines = draw_figures(records, output)
     return Derived("\n\n".join(sections), files, [*claims, *lines])
@@ -145,14 +143,6 @@ _PROPOSED = (
     ("mRBF", "C2"),
     PROPOSED,
 )
-_LEARNED = (
-    "Metrics learned from labels in place of covariances: best accuracy",
-    "Not in the paper. One and two cells of k-means; the metric of each is the average "
-    "outer product of gradients of a fit to its rows, learned in every fold with the "
-    "labels of its training rows. A cell with too few of them keeps its covariance.",
-    ("mRBF", "C2"),
-    LEARNED,
-)
 
 
 def _pair(ours: float | None, published: Sequence[float], digits: int = 3) -> str:
@@ -162,7 +152,7 @@ def _pair(ours: float | None, published: Sequence[float], digits: int = 3) -> st
 
 def _capped(records: dict[tuple[str, str], list[dict]]) -> list[str]:
     """Say what share of the machines stopped before they converged."""
-    every = (*TABLE_2, UNIT, *TABLE_3, *PROPOSED, *LEARNED)
+    every = (*TABLE_2, UNIT, *TABLE_3, *PROPOSED)
     labels = [x for x in every if any(k[1] == x for k in records)]
     rows = []
     for dataset in dict.fromkeys(dataset for dataset, _ in records):

@@ -18,8 +18,6 @@ WINS = tuple((f"C{k}", rival) for k in (2, 3, 4) for rival in ("RBF", "mRBF"))
 UNIT = "C2 unit"
 # What the paper names and has no table of: Observation 3.3, and its conclusion.
 PROPOSED = ("C2 radial", "C2 linear", "C2 tree")
-# Ours: metrics learned from labels in place of covariances.
-LEARNED = ("C1 gradient", "C2 gradient")
 # The first columns of a grid: gamma from 10^-5 to 0.1.
 SMALL_GAMMAS = 5
 Grids = dict[tuple[str, str], list[np.ndarray]]
@@ -35,7 +33,7 @@ def label_of(params: dict[str, Any]) -> str:
         return f"{params['partition'].upper()}{k}"
     if params["model"] == "cluster":
         kind = params.get("covariance", params.get("normalization"))
-        return f"C{k}" + (f" {kind}" if kind in ("unit", "radial", "gradient") else "")
+        return f"C{k}" + (f" {kind}" if kind in ("unit", "radial") else "")
     return {"rbf": "RBF", "mrbf": "mRBF", "local": f"m{k}"}[params["model"]]
 
 

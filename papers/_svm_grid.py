@@ -90,11 +90,9 @@ def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> 
     options = {key: params.pop(key) for key in ("max_iter",) if key in params}
     folds = StratifiedKFold(params.pop("n_folds", 10), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        # They are in the result or in the report: `capped`, the cells of the partition,
-        # and that cells with few labels keep their covariance.
+        # They are in the result or in the report: `capped`, the cells of the partition.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", LinAlgWarning)
-        warnings.filterwarnings("ignore", "covariance='gradient'")
         model = make_model(X, params, seed)
         return grid_search_gamma_C(model, X, y, cv=folds, n_jobs=-1, **options)
 

@@ -407,7 +407,7 @@ def test_the_callers_arrays_are_not_changed():
 def test_the_first_of_equal_starts_is_kept(inertias, kept):
     """Rounding, which differs between machines, does not choose the start."""
     results = [
-        KMeansResult(k, None, inertia, 1, True, 0, False, None, None)
+        KMeansResult(k, None, inertia, 1, True, 0, None, None)
         for k, inertia in enumerate(inertias)
     ]
     best = best_of_starts(lambda rng: results[rng], range(len(results)))

@@ -173,18 +173,6 @@ def test_rows_that_have_changed_are_noticed():
         )
 
 
-def test_an_interrupt_is_raised(monkeypatch):
-    from kaucus.solvers import _left_out_on_representatives as core
-
-    p, Z = problem(n=30, t=1), problem(n=30).X[:5]
-    fitted, _ = represented(p, Z, 3.0, None, None)
-    add = core.sum_equations
-    monkeypatch.setattr(core, "sum_equations", lambda *args: (add(*args)[0], True))
-    rng = np.random.default_rng(0)
-    with pytest.raises(KeyboardInterrupt):
-        leave_out_on_representatives(KERNEL, p.X, p.Y, Z, *fitted[:2], C=3.0, rng=rng)
-
-
 def test_targets_that_are_all_the_same_have_no_residuals():
     p, Z = problem(n=30, t=1), problem(n=30).X[:5]
     p = p._replace(Y=np.full((30, 1), 1e6))

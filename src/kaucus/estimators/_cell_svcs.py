@@ -18,7 +18,7 @@ from kaucus.backend import (
 )
 from kaucus.contract import ExportsONNX
 from kaucus.estimators._parameters import one_of
-from kaucus.estimators._partitioned_svc import GRADIENT, PartitionedSVC
+from kaucus.estimators._partitioned_svc import PartitionedSVC
 from kaucus.estimators._partitions import SUPERVISED
 from kaucus.estimators._ranges import check_results
 from kaucus.kernels import ClusterRBF, Kernel, MahalanobisRBF, cell_numbers
@@ -316,7 +316,7 @@ def cell_kernels(
     X : array-like of shape (n_samples, n_features)
         Rows that shape cells and covariances.
     labels : integer array of shape (n_samples,)
-        Numbers of their classes, for cells or metrics that are made with labels.
+        Numbers of their classes, for cells that are made with labels.
     train : integer array
         The rows whose labels these see.
 
@@ -341,12 +341,12 @@ def cell_kernels(
 
 
 def sees_labels(model) -> bool:
-    """Tell whether cells or metrics of a classifier are made with labels."""
+    """Return whether the cells of a classifier are made with labels."""
     if not isinstance(model, PartitionedSVC):
         raise ValueError(
             f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
         )
-    return model.covariance == GRADIENT or _is_supervised(model.partition)
+    return _is_supervised(model.partition)
 
 
 def _is_supervised(partition) -> bool:

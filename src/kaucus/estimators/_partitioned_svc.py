@@ -52,10 +52,7 @@ from kaucus.kernels import (
     regularisation_text,
     regularise_covariances,
 )
-from kaucus.machines import COVARIANCES, cell_covariances, gradient_covariances
-
-# Learned from the labels: in place of a covariance, the inverse of a cell's metric.
-GRADIENT = "gradient"
+from kaucus.machines import COVARIANCES, cell_covariances
 
 
 class PartitionedSVC(
@@ -80,12 +77,8 @@ class PartitionedSVC(
         the ``n_clusters`` leaves of a tree; any clusterer or classifier with
         ``predict``, of which a clone is fitted if it is not fitted yet; or a function
         of rows that returns their cells.
-    covariance : {"full", "diag", "radial", "gradient"}
-        Whole covariances, diagonal ones, or multiples of the identity. ``"gradient"``:
-        in place of each covariance the inverse of a metric that is learned from the
-        labels of the cell's rows, so that distances count the directions in which
-        the label changes. A cell with too few labels keeps its covariance, and a
-        warning names it.
+    covariance : {"full", "diag", "radial"}
+        Whole covariances, diagonal ones, or multiples of the identity.
     class_weight : dict or "balanced"
         Weights of the classes; ``"balanced"`` makes them inversely proportional to
         their numbers of rows.
@@ -108,10 +101,7 @@ class PartitionedSVC(
     n_cells_ : int
         Cells that have rows; at most ``n_clusters`` where it is asked for.
     covariances_ : ndarray of shape (n_cells, n_features, n_features)
-        The covariances, or what was learned in place of them; (n_cells, n_features) if
-        diagonal, (n_cells,) if radial.
-    learned_cells_ : ndarray of shape (n_cells,)
-        Whether a metric was learned in a cell, with ``covariance="gradient"``.
+        The covariances; (n_cells, n_features) if diagonal, (n_cells,) if radial.
     epsilon_ : ndarray of shape (n_cells,)
         The share of the covariance of all rows that was mixed into a singular one.
     """
@@ -120,7 +110,7 @@ class PartitionedSVC(
         "C": POSITIVE.advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("scale", "auto"),
         "n_clusters": count(),
-        "covariance": one_of(*COVARIANCES, GRADIENT),
+        "covariance": one_of(*COVARIANCES),
         "tol": POSITIVE,
         "max_iter": count(most=2**31 - 1),  # libsvm counts steps in 32 bits
         "memory_budget": MEMORY_BUDGET,
@@ -262,25 +252,16 @@ class PartitionedSVC(
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
         rng = generator_from(self.random_state)
         fitted = fit_partition(self.partition, self.n_clusters, X, indices, weight, rng)
-        learns, k = self.covariance == GRADIENT, fitted.n_cells
-        kind = "full" if learns else self.covariance
+        k, kind = fitted.n_cells, self.covariance
         of_all = cell_covariances(X, np.zeros(len(X), int), 1, kind, weight)[0]
         covariances = cell_covariances(X, fitted.cells, k, kind, weight)
         covariances = fill_constant_columns(covariances, of_all)
         regular = regularise_covariances(covariances, of_all)
-        covariances, cells = regular.covariances, fitted.cells[:n]
-        learned = np.zeros(k, dtype=bool)
-        if learns:
-            covariances, learned = gradient_covariances(
-                X[:n], indices, cells, covariances, weight[:n], rng
-            )
-            _report_learned(learned)
-        self.learned_cells_ = as_like(learned, given)
-        self.covariances_ = as_like(covariances, given)
+        self.covariances_ = as_like(regular.covariances, given)
         self.epsilon_ = as_like(regular.epsilons, given)
         self.partition_, self.n_cells_ = fitted.partition, k
         self._report_cells(regular.epsilons)
-        return fitted._replace(cells=cells)
+        return fitted._replace(cells=fitted.cells[:n])
 
     def _report_cells(self, epsilons: np.ndarray) -> None:
         if (epsilons > 0).any():
@@ -351,18 +332,6 @@ class PartitionedSVC(
         X = self._validate(X, reset=False)
         values = map_rows(self._decision_values, X, self.device, self.memory_budget)
         return check_results(values)
-
-
-def _report_learned(learned: np.ndarray) -> None:
-    cells = np.flatnonzero(~learned).tolist()
-    if cells:
-        warn_user(
-            f"covariance='gradient': the cells {cells} have "
-            "fewer than 50 labelled rows, or fewer than 5 outside their largest class, "
-            "and keep their covariance; learned_cells_ tells. Fewer clusters or more "
-            "rows avoid it.",
-            UserWarning,
-        )
 
 
 @contextlib.contextmanager

@@ -42,14 +42,12 @@ from kaucus.kernels import (
     Polynomial,
     Precomputed,
     median_gamma,
-    path_kernel,
     resolve_kernel,
 )
 from kaucus.representatives import best_start, kernel_kmeans, make_gram, total_scatter
 
 CONSENSUS = (None, "average", "coassociation")
 WIDTHS = (1, 4, 16, 64)
-PATH_WIDTHS = (1, 4)
 
 
 def compare_kernels(
@@ -108,12 +106,12 @@ def compare_kernels(
     Examples
     --------
     >>> from kaucus.datasets import make_rings
-    >>> from kaucus.kernels import path_kernel
+    >>> from kaucus.kernels import Gaussian
     >>> X, y = make_rings(200, random_state=0)
-    >>> kernels = {"linear": "linear", "path": path_kernel(X)}
+    >>> kernels = {"linear": "linear", "narrow": Gaussian(20)}
     >>> compared = compare_kernels(X, 2, kernels, y, random_state=0)
-    >>> compared.best.name, compared.best.accuracy
-    ('path', 1.0)
+    >>> compared.best.name in kernels
+    True
     """
     X = check_array(X, dtype=(np.float64, np.float32))
     _check_counts(n_init=n_init, n_subsamples=n_subsamples, max_samples=max_samples)
@@ -139,7 +137,7 @@ def default_kernels(X) -> dict[str, Any]:
     """Return the kernels that :func:`compare_kernels` tries by itself.
 
     Linear, polynomial of degree 2; Gaussian, exponential and Cauchy with 1, 4, 16 and
-    64 times the gamma of the median heuristic; the path kernel with 1 and 4 times.
+    64 times the gamma of the median heuristic.
 
     Parameters
     ----------
@@ -148,14 +146,14 @@ def default_kernels(X) -> dict[str, Any]:
     Returns
     -------
     dict
-        Names and kernel objects; for the path kernels functions of the rows.
+        Names and kernel objects.
 
     Examples
     --------
     >>> import numpy as np
     >>> kernels = default_kernels(np.eye(5))
     >>> len(kernels), list(kernels)[:3]
-    (16, ['linear', 'poly 2', 'rbf ×1'])
+    (14, ['linear', 'poly 2', 'rbf ×1'])
     """
     X = check_array(X, dtype=(np.float64, np.float32))
     kernels: dict[str, Any] = {"linear": Linear(), "poly 2": Polynomial(2, 1.0, 1.0)}
@@ -163,26 +161,7 @@ def default_kernels(X) -> dict[str, Any]:
         middle = median_gamma(X, None, name)
         for width in WIDTHS:
             kernels[f"{name} ×{width}"] = resolve_kernel(name, gamma=width * middle)
-    for width in PATH_WIDTHS:
-        kernels[f"path ×{width}"] = PathOfRows(width)
     return kernels
-
-
-@dataclass(frozen=True)
-class PathOfRows:
-    """The path kernel of the rows that are compared.
-
-    Parameters
-    ----------
-    width : float
-        So many times 1 over the median of the minimax path distance.
-    """
-
-    width: float
-
-    def matrix(self, X: np.ndarray) -> np.ndarray:
-        """Return the matrix of the rows."""
-        return path_kernel(X) ** self.width
 
 
 @dataclass(frozen=True)
@@ -309,8 +288,6 @@ def _named(kernels: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
 def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """Return the kernel matrix of the rows that are compared, in float64."""
     some = X if rows is None else X[rows]
-    if isinstance(kernel, PathOfRows):
-        return kernel.matrix(some.astype(np.float64))
     if isinstance(kernel, np.ndarray):
         if kernel.shape != (len(X), len(X)):
             raise ValueError(

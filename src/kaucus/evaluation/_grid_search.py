@@ -135,10 +135,9 @@ def grid_search_gamma_C(
     model : kernel object, ClusterRBFSVC or LocalSVC
         A kernel with a gamma, such as ``Gaussian()`` or a ``ClusterRBF``; or a
         classifier, whose partition and covariances are found once, on all rows of
-        ``X`` without their labels (the paper's transductive use). Cells and metrics
-        that are made with labels (``partition="tree"``, ``covariance="gradient"``) are
-        made anew in every fold, with those of its training rows. Its own C, gamma, tol
-        and max_iter play no part.
+        ``X`` without their labels (the paper's transductive use). Cells that are made
+        with labels (``partition="tree"``) are made anew in every fold, with those of
+        its training rows. Its own C, gamma, tol and max_iter play no part.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)

@@ -9,7 +9,7 @@ from kaucus.kernels._cluster_rbf import ClusterRBF
 from kaucus.kernels._distances import inner_products, squared_norms
 from kaucus.kernels._expansion import kernel_expansion
 from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
-from kaucus.kernels._given import CallableKernel, Precomputed, path_kernel
+from kaucus.kernels._given import CallableKernel, Precomputed
 from kaucus.kernels._mahalanobis import (
     MahalanobisRBF,
     Regularised,
@@ -63,6 +63,5 @@ __all__ = [
     "kernel_names",
     "known_by_name",
     "median_gamma",
-    "path_kernel",
     "resolve_kernel",
 ]

@@ -1,12 +1,8 @@
-"""Kernels that are given: a function of rows, a matrix, or how rows connect."""
+"""Kernels that are given: a function of rows, or a matrix."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from scipy.cluster.hierarchy import cophenet, linkage
-from scipy.spatial.distance import pdist, squareform
 
 from kaucus.backend import (
     Array,
@@ -18,7 +14,6 @@ from kaucus.backend import (
     dtype_name,
     is_sparse,
     take_rows,
-    to_numpy,
 )
 from kaucus.kernels._base import Kernel
 from kaucus.kernels._distances import Rows
@@ -141,61 +136,3 @@ class Precomputed(Kernel):
 def _as_index(row_numbers: Array) -> Array:
     xp = array_namespace(row_numbers)
     return xp.astype(row_numbers[:, 0], xp.int64)
-
-
-# ---- a matrix of paths ---------------------------------------------------------------
-
-
-def path_kernel(X: Array, gamma: float | str = "median") -> Array:
-    """Return k(x, y) = exp(−gamma m(x, y)) for all pairs of rows.
-
-    m is the minimax path distance: of all paths from x to y over the rows, take the one
-    whose longest step is shortest, and of it the longest step. Rows on one arm of a
-    spiral are near each other by this measure, rows of two arms are not.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    gamma : float or "median", default="median"
-        ``"median"`` is 1 over the median of m between different rows.
-
-    Returns
-    -------
-    array of shape (n, n)
-        Positive semidefinite, because m is an ultrametric; for
-        ``kernel="precomputed"``. In the library and precision of ``X``.
-
-    Notes
-    -----
-    m is the height at which single linkage joins two rows. n² time and memory. A single
-    row between two clusters joins them; and since the matrix depends on all rows, there
-    is no kernel of new rows.
-
-    References
-    ----------
-    B. Fischer, V. Roth, J. M. Buhmann, "Clustering with the connectivity kernel",
-    NIPS 2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [1.0], [2.0], [9.0]])
-    >>> path_kernel(X, gamma=0.1).round(2)
-    array([[1. , 0.9, 0.9, 0.5],
-           [0.9, 1. , 0.9, 0.5],
-           [0.9, 0.9, 1. , 0.5],
-           [0.5, 0.5, 0.5, 1. ]])
-    """
-    if is_sparse(X):
-        raise ValueError("path_kernel takes dense rows; pass X.toarray().")
-    if X.shape[0] < 2:
-        return as_like(np.ones((X.shape[0],) * 2), X, dtype=dtype_name(X))
-    tree = linkage(pdist(to_numpy(X).astype(np.float64)), method="single")
-    steps = np.asarray(cophenet(tree))
-    if isinstance(gamma, str):
-        if gamma != "median":
-            raise ValueError(f"gamma={gamma!r} must be 'median' or a positive number.")
-        apart = steps[steps > 0]
-        gamma = 1 / float(np.median(apart)) if apart.size else 1.0
-    K = np.exp(-gamma * squareform(steps))
-    return as_like(K, X, dtype=dtype_name(X))

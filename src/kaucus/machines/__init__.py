@@ -3,11 +3,7 @@
 Knows rows, classes and numbers; not estimators, their parameters or their warnings.
 """
 
-from kaucus.machines._cell_metrics import (
-    COVARIANCES,
-    cell_covariances,
-    gradient_covariances,
-)
+from kaucus.machines._cell_metrics import COVARIANCES, cell_covariances
 from kaucus.machines._folds import Family
 from kaucus.machines._metric import (
     FoundMetric,

@@ -104,18 +104,6 @@ def only_scaled(problem: Problem, options: MetricOptions, rng) -> FoundMetric:
     return FoundMetric(row_map, kernel, 1.0, results, "standard", "identity", 0.0, 0)
 
 
-def one_step(problem: Problem, options: MetricOptions, rng) -> FoundMetric:
-    """Return the full metric after the first step of the first kernel.
-
-    Width and C of the fit are chosen as :func:`search_metric` does; whether the step
-    pays is not asked.
-    """
-    search = MetricSearch(problem, options, rng, None)
-    first, *_ = search.best_scale()
-    step = (first.judged.factor, first.judged.C)
-    return _relearned(search, first._replace(kind="full", power=1.0, path=(step,)))
-
-
 def _tell(callback, n_done: int) -> None:
     if callback is not None:
         callback(n_done, 4)
