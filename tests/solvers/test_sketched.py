@@ -20,8 +20,8 @@ TOL = {"float32": 2e-3, "float64": 1e-7}
 BUDGET = 2**26
 
 
-def sketched(kernel, X, Y, Z, *, sample_weight=None, left_out=None, **options):
-    data = RowData(kernel, X, Y, sample_weight, left_out)
+def sketched(kernel, X, Y, Z, *, sample_weight=None, **options):
+    data = RowData(kernel, X, Y, sample_weight)
     return solve_sketched(data, Z, **({"budget": BUDGET, "tol": 1e-11} | options))
 
 

@@ -56,7 +56,6 @@ def solve_on_representatives(
     *,
     C: float,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -73,8 +72,6 @@ def solve_on_representatives(
         The representatives.
     C : float
     sample_weight : array of shape (n,), default=None
-    left_out : array of shape (n,), default=None
-        Share p_i of each row's weight that its leave-one-out value leaves out.
     loo_rows : integer array, default=None
         Rows whose leave-one-out decision values are wanted as ``loo_decision``.
     memory_budget : int, str or None, default=None
@@ -101,7 +98,7 @@ def solve_on_representatives(
     budget = resolve_budget(memory_budget, Y)
     # The targets of a row source are beside its rows.
     blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
-    data = RowData(kernel, X, Y, sample_weight, left_out)
+    data = RowData(kernel, X, Y, sample_weight)
     if choose_sketched(data, Z, budget):
         data = data._replace(X=astype(X, dtype_name(Z)))
         return solve_sketched(
