@@ -74,8 +74,9 @@ OF_TABLES = (
 )
 
 REPEATED_PICTURES = (
-    "a picture of weight 2 and two equal pictures are different draws of patches; with "
-    "the same filters they are the same fit (tests/estimators/test_patch_weights.py)"
+    "a picture of weight 2 and two equal pictures are different draws of patches, and "
+    "leave-one-out, which chooses γ and C, leaves out one of two pictures; with the "
+    "same filters, γ and C they are the same fit (tests/estimators/test_patch_weights)"
 )
 
 

@@ -77,7 +77,7 @@ def by_least_squares(model, X, y, new, levels, method):
         return low_rank.solve_on_representatives(K, K_mm, Y, model.C_, weight)
 
     ones = np.ones(len(X))
-    fits = reference.left_out_models(fit, ones, ones)
+    fits = reference.left_out_models(fit, ones)
     predictions = np.stack([K_new @ a + b for a, b in fits])
     own = np.stack([K[i] @ a + b for i, (a, b) in enumerate(fits)])
     a, b = fit(ones)
@@ -156,18 +156,6 @@ def test_a_learned_metric_has_intervals():
     model.set_params(random_state=0).fit(X, y)
     expected = by_least_squares(model, X, y, new, LEVELS, "plus")[..., 0]
     assert_close(model.predict_interval(new, LEVELS), expected, atol=1e-6)
-
-
-def test_a_weight_of_two_is_two_equal_rows():
-    X, y, new = data(20)
-    weight = np.random.default_rng(1).integers(0, 4, size=20)
-    rows = np.repeat(np.arange(20), weight)
-    model = LSSVMRegressor(C=5.0, gamma=0.5)
-    for method in ("plus", "naive", "minmax"):
-        repeated = clone(model).fit(X[rows], y[rows])
-        expected = repeated.predict_interval(new, LEVELS, method)
-        got = model.fit(X, y, sample_weight=weight)
-        assert_close(got.predict_interval(new, LEVELS, method), expected, atol=1e-8)
 
 
 # ---- kinds of rows -------------------------------------------------------------------
@@ -257,8 +245,6 @@ def test_some_rows_of_batches_are_left_out_of_a_model_of_all(monkeypatch):
     expected = everyone._left_out_models().left_out
     assert len(np.unique(some.numbers)) == 25
     assert_close(some.residuals, expected.residuals[some.numbers], atol=1e-6)
-    counts = fitted._counts(fitted._left_out_models())
-    assert_close(counts, weight[some.numbers])
 
 
 def test_a_given_matrix_has_intervals():

@@ -103,7 +103,7 @@ def test_a_gaussian_must_be_better_by_its_handicap(monkeypatch):
         "search_on_representatives",
         lambda kernels, *args, **options: LowRankSearch(losses, 0, 0.0),
     )
-    options = {"loss": None, "weight": None, "shares": None}
+    options = {"loss": None, "weight": None}
     for n, kernel, C in ((1000, Gaussian, 5.0), (4000, Exponential, 7.0)):
         rng = np.random.default_rng(0)
         found = tuning.tune(

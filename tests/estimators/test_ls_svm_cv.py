@@ -14,6 +14,7 @@ from kaucus import (
     LSSVMRegressor,
     LSSVMRegressorCV,
 )
+from kaucus.solvers import classification_score
 
 RBF = {"kernel": "rbf", "gammas": None}
 CS = [0.1, 10.0, 1000.0]
@@ -86,16 +87,21 @@ def test_a_useless_width_is_not_chosen(rng):
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
-def test_a_weight_of_two_is_a_repeated_row_for_the_choice_too(iris, scoring):
+def test_scores_are_those_of_refits_without_the_whole_row(iris, scoring):
     X, y = iris
+    X, y = X[::3], y[::3]
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
-    repeated = np.repeat(np.arange(len(y)), weight.astype(int))
-    a = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring, **RBF).fit(X, y, weight)
-    b = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring, **RBF).fit(
-        X[repeated], y[repeated]
-    )
-    assert_allclose(a.search_results_["score"], b.search_results_["score"], rtol=1e-6)
-    assert_allclose(a.temperature_, b.temperature_, rtol=1e-4)
+    weight /= weight.mean()
+    model = LSSVMClassifierCV(CS, gamma=0.3, scoring=scoring, **RBF).fit(X, y, weight)
+    for C, score in zip(CS, model.search_results_["score"], strict=True):
+        values = np.empty((len(y), 3))
+        for i in range(len(y)):
+            others = weight * (np.arange(len(y)) != i)
+            refit = LSSVMClassifier(C, gamma=0.3, probability=False)
+            refit.fit(X, y, sample_weight=others)
+            values[i] = refit.decision_function(X[[i]])[0]
+        expected = classification_score(values, y, scoring, weight).value
+        assert_allclose(score, expected, rtol=1e-6)
 
 
 def test_more_rows_than_max_samples_choose_on_some_and_fit_all(iris):

@@ -251,7 +251,9 @@ def test_a_weight_of_two_is_a_row_twice(three, gamma):
     weight = np.bincount(twice).astype(float)
     weighted = classifier(gamma=gamma).fit(X, y, sample_weight=weight)
     repeated = classifier(gamma=gamma).fit(X[twice], y[twice])
-    assert_same_model(weighted, repeated, X)
+    assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("gamma", [GAMMA, "scale"])

@@ -15,6 +15,7 @@ from kaucus.machines import (
     _pictures,
     one_vs_rest_targets,
 )
+from kaucus.machines._folds import gains
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 
@@ -168,12 +169,11 @@ def test_auto_tries_more_than_one_value(digits, name):
 
 
 def test_the_first_gives_way_only_to_what_is_clearly_better(rng):
-    losses = rng.exponential(size=400)
     noise = rng.normal(0, 0.2, size=400)  # a standard error of 0.01
     noise -= noise.mean()
-    assert not _picture_search._is_better(losses - 0.015 + noise, losses)
-    assert _picture_search._is_better(losses - 0.03 + noise, losses)
-    assert not _picture_search._is_better(losses, losses)
+    assert not gains(0.015 - noise, None, 2.0)
+    assert gains(0.03 - noise, None, 2.0)
+    assert not gains(np.zeros(400), None, 2.0)
 
 
 def test_losses_of_rows_have_the_mean_that_targets_are_scored_by(digits, rng):

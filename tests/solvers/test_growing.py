@@ -38,12 +38,10 @@ def grow(p, Z, additions=(6, 5), hardness=residual_hardness, **options):
 def test_growing_equals_solving_from_the_start(xp, dtype, weighted, budget):
     p = problem(n=90, t=3)
     weight = weights(1, 90) if weighted else None
-    share = np.linspace(0.2, 1, 90)
     Z = p.X[:7] + 0.1
     options = {
         "C": 10.0,
         "sample_weight": None if weight is None else array(xp, weight),
-        "left_out": array(xp, share),
         "loo_rows": np.arange(0, 90, 9),
     }
     rows, targets = array(xp, p.X, dtype), array(xp, p.Y)

@@ -91,7 +91,6 @@ def test_a_weight_of_two_is_two_equal_rows(seed):
 def test_leave_one_out_equals_refitting(xp, weighted):
     p = problem(n=25)
     weight = np.maximum(weights(3, 25), 0.25) if weighted else None
-    share = np.linspace(0.2, 1, 25) if weighted else None
     Z = p.X[:6]
     solution = solve_on_representatives(
         KERNEL,
@@ -100,12 +99,9 @@ def test_leave_one_out_equals_refitting(xp, weighted):
         array(xp, Z),
         C=4.0,
         sample_weight=None if weight is None else array(xp, weight),
-        left_out=None if share is None else array(xp, share),
         loo_rows=np.arange(25)[::-1].copy(),
     )
-    refitted = reference.leave_one_out(
-        KERNEL(p.X, Z), KERNEL(Z), p.Y, 4.0, weight, share
-    )
+    refitted = reference.leave_one_out(KERNEL(p.X, Z), KERNEL(Z), p.Y, 4.0, weight)
     assert_close(solution.loo_decision, refitted[::-1], rtol=1e-6, atol=1e-7)
 
 
@@ -260,7 +256,7 @@ def test_columns_are_the_same_in_any_memory_and_for_any_number_of_threads(
     X, Y = rng.normal(size=(90, 5)).astype(np.float32), rng.normal(size=(90, 1))
     Z, weight = X[:11], rng.uniform(0.5, 2, size=90) if weighted else None
     shift, rows = rng.normal(size=11), slice(10, 80)
-    data, scratch = RowData(KERNEL, X, Y, weight, None), Scratch()
+    data, scratch = RowData(KERNEL, X, Y, weight), Scratch()
     expected = KERNEL(X[rows], Z) - shift.astype(np.float32)
     if weight is not None:
         expected *= np.sqrt(weight[rows])[:, None].astype(np.float32)

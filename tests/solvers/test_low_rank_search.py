@@ -34,17 +34,13 @@ def decompose(X, Y, Z, weight=None):
 def test_leave_one_out_equals_refitting_for_every_C_at_once(xp, weighted):
     p = problem(n=25)
     weight = np.maximum(weights(3, 25), 0.25) if weighted else None
-    share = np.linspace(0.2, 1, 25) if weighted else None
     Z = p.X[:6]
-    given = (None if w is None else array(xp, w) for w in (weight, share))
-    weight_there, share_there = given
-    spectrum = decompose(array(xp, p.X), array(xp, p.Y), array(xp, Z), weight_there)
-    errors = leave_one_out_errors(spectrum, CS, share_there)
+    given = None if weight is None else array(xp, weight)
+    spectrum = decompose(array(xp, p.X), array(xp, p.Y), array(xp, Z), given)
+    errors = leave_one_out_errors(spectrum, CS)
     assert errors.shape == (25, len(CS), p.Y.shape[1])
     for c, C in enumerate(CS):
-        values = reference.leave_one_out(
-            KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight, share
-        )
+        values = reference.leave_one_out(KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight)
         assert_close(errors[:, c, :], p.Y - values, rtol=1e-5, atol=1e-6)
 
 

@@ -71,10 +71,8 @@ def many_rows(rng, monkeypatch):
     weight = rng.integers(0, 3, size=160).astype(float)
 
     def search(like=None, kernels=WIDTHS, Cs=MANY_CS, s=None, wait=None):
-        rows, targets, left = X, Y, None
-        if s is not None:
-            left = 1 / np.maximum(s, 1)
-        given = [v if like is None or v is None else like(v) for v in (s, left)]
+        rows, targets = X, Y
+        weight = s if like is None or s is None else like(s)
         if like is not None:
             rows, targets = like(X), like(Y)
         return search_by_leave_one_out(
@@ -83,8 +81,7 @@ def many_rows(rng, monkeypatch):
             targets,
             Cs,
             lambda loo: regression_score(loo, Y, "neg_mean_squared_error", s),
-            sample_weight=given[0],
-            left_out=given[1],
+            sample_weight=weight,
             callback=wait,
         )
 
@@ -106,8 +103,7 @@ def test_of_many_rows_the_best_pairs_are_judged_exactly(xp, many_rows, weighted)
     scores = np.full(exact.shape, -np.inf)
     for g, c in np.argwhere(exact):
         spectrum = decompose_ls_svm(WIDTHS[g](X), Y, sample_weight=s)
-        left = None if s is None else 1 / np.maximum(s, 1)
-        loo = solve_at(spectrum, MANY_CS[c], left_out=left).loo_decision
+        loo = solve_at(spectrum, MANY_CS[c]).loo_decision
         judged = regression_score(loo, Y, "neg_mean_squared_error", s)
         scores[g, c] = judged.value
         if MANY_CS[c] == found.best_C and g == found.best_kernel:

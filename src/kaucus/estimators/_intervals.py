@@ -164,29 +164,28 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             ends = self._jackknife(X, levels, method)
         else:
             f = check_results(self._decision_values(X))
-            residuals, counts = self._unseen_residuals(method)
-            check_enough_rows(_total(residuals, counts), levels)
+            residuals = self._unseen_residuals(method)
+            check_enough_rows(residuals.shape[0], levels)
             wide = astype(f, "float64")
-            given = (as_like(residuals, wide), as_like(counts, wide))
-            ends = astype(symmetric_intervals(wide, *given, levels), dtype_name(f))
+            ends = symmetric_intervals(wide, as_like(residuals, wide), levels)
+            ends = astype(ends, dtype_name(f))
         return ends[:, :, :, 0] if self._single_output else ends
 
     def _unseen_residuals(self, method):
-        """Return residuals by models that have not seen the row, and their counts."""
+        """Return residuals by models that have not seen the row."""
         if method == "split":
             check_calibrated(self._calibration)
-            return self._calibration, None
-        models = self._left_out_models()
-        return models.left_out.residuals, self._counts(models)
+            return self._calibration
+        return self._left_out_models().left_out.residuals
 
     def _jackknife(self, X, levels, method):
         dtype = dtype_name(self._validate(X, reset=False))
-        check_enough_rows(_total(*self._unseen_residuals(method)), levels)
+        check_enough_rows(self._unseen_residuals(method).shape[0], levels)
 
         def ends(f, models, x, K):
-            e, counts = models.left_out.residuals, self._counts(models)
             check_results(f)
-            return left_out_intervals(f, models.influence(K), e, counts, levels, method)
+            influence, e = models.influence(K), models.left_out.residuals
+            return left_out_intervals(f, influence, e, levels, method)
 
         return astype(self._over_left_out(X, ends), dtype)
 
@@ -208,10 +207,3 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         found = self._over_left_out(X, deviations)
         found = astype(found, dtype_name(self._validate(X, reset=False)))
         return found[:, 0] if self._single_output else found
-
-
-def _total(residuals, counts) -> float:
-    """Return the number of rows that are compared with."""
-    if counts is None:
-        return float(residuals.shape[0])
-    return float(array_namespace(counts).sum(counts))

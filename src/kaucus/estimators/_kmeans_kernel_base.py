@@ -29,6 +29,7 @@ from kaucus.estimators._parameters import NONE, POSITIVE, Constraint, count, one
 from kaucus.estimators._progress import share_reporter
 from kaucus.estimators._ranges import check_kernel_values
 from kaucus.estimators._represented_model import RepresentedModel
+from kaucus.estimators._validation import mean_weight, relative_weights
 from kaucus.kernels import (
     kernel_class,
     kernels_with_gamma,
@@ -144,6 +145,10 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
     def _learn(self, X, targets, weight):
         """Fit the rows at once."""
         rng = generator_from(self.random_state)
+        self._weight_unit = 1.0
+        if self._chooses_C:
+            self._weight_unit = mean_weight(weight)
+            weight = relative_weights(weight)
         problem = Problem.of(self._placed(X), targets, weight)
         plan = self._plan(self._kernel_paths(X, problem.fit_weight), X)
         self._stream = None
@@ -165,7 +170,10 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         model = self._as_model(X) if hasattr(self, "representatives_") else None
         rows = X if is_sparse(X) else to_numpy(X)
         stream = getattr(self, "_stream", None)
+        if model is None:  # all parts have the unit of the first
+            self._weight_unit = mean_weight(weight) if self._chooses_C else 1.0
         weight = np.ones(X.shape[0]) if weight is None else weight
+        weight = weight / self._weight_unit
         with self._own_errors():
             if stream is None:
                 rng = generator_from(self.random_state)
@@ -190,7 +198,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         if not learns_metric(self.learn_metric, self.kernel, self.gamma):
             warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
             return None
-        Cs = None if isinstance(self.C, str) else [float(self.C)]
+        Cs = None if self._chooses_C else [float(self.C)]
         return metric_options(
             X, self.kernel, self.gamma, Cs, degree=self.degree, coef0=self.coef0
         )
@@ -200,7 +208,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         return Plan(
             metric=self._metric_options(X),
             kernels=kernels,
-            Cs=CS if isinstance(self.C, str) else [float(self.C)],
+            Cs=CS if self._chooses_C else [float(self.C)],
             size=self._size(),
             kmeans=KMeansOptions(self.metric, **self._kmeans_options),
             refine=self.refine,
@@ -211,6 +219,10 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
             memory_budget=self.memory_budget,
             progress=lambda stage: share_reporter(self.verbose, stage),
         )
+
+    @property
+    def _chooses_C(self) -> bool:
+        return isinstance(self.C, str)
 
     @property
     def _kmeans_options(self) -> dict:

@@ -179,7 +179,9 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         y : array-like of shape (n_samples,)
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, for k-means and for the least squares.
+            Weights of the rows in k-means, and their precisions in the least squares: a
+            weight multiplies the row's squared error. A factor of all weights is one of
+            C, and changes nothing with ``C="auto"``.
 
         Returns
         -------
@@ -265,7 +267,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     @property
     def _moves_intercept(self) -> bool:
         """Whether the intercept is chosen as C is."""
-        return isinstance(self.C, str) and self.fit_on != "representatives"
+        return self._chooses_C and self.fit_on != "representatives"
 
     @property
     def _calibrates(self) -> bool:

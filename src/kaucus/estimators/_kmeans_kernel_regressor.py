@@ -139,7 +139,9 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, for k-means and for the least squares.
+            Weights of the rows in k-means, and their precisions in the least squares: a
+            weight multiplies the row's squared error. A factor of all weights is one of
+            C, and changes nothing with ``C="auto"``.
 
         Returns
         -------

@@ -33,6 +33,7 @@ from kaucus.estimators._validation import (
     check_weights,
     encode_labels,
     numeric_targets,
+    relative_weights,
 )
 from kaucus.kernels import kernel_class
 from kaucus.machines import (
@@ -185,7 +186,8 @@ class LearnedMetric(
             Labels, or numbers: floats with a fraction, several outputs, and whole
             numbers of more than 20 and √n_samples different values.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
+            Precision of each row: its weight multiplies its squared error. Only ratios
+            count; a weight of 0 leaves the row out.
 
         Returns
         -------
@@ -194,7 +196,7 @@ class LearnedMetric(
         self._check_parameters()
         check_one_label_type(y)
         X, y = self._validate(X, y, reset=True)
-        weight = check_weights(sample_weight, X)
+        weight = relative_weights(check_weights(sample_weight, X))
         rows = place_rows(X, self.device, self.memory_budget)
         problem = Problem.of(rows, _targets(y), weight)
         options, rng = self._options(X), generator_from(self.random_state)

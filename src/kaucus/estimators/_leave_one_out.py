@@ -171,7 +171,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
             for factor in _AUTO_GAMMAS
         ]
 
-    def _search(self, X, Y, Cs, score, sample_weight, left_out) -> LOOSearch:
+    def _search(self, X, Y, Cs, score, sample_weight) -> LOOSearch:
         """Try every gamma and C, and store what was found."""
         kernels = self._kernels(X, sample_weight)
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
@@ -185,7 +185,6 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
                 Cs,
                 score,
                 sample_weight=as_like(sample_weight, rows),
-                left_out=as_like(left_out, rows),
                 memory_budget=self.memory_budget,
                 callback=share_reporter(self.verbose, "pair of gamma and C"),
             )

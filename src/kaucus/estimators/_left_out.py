@@ -30,7 +30,7 @@ from kaucus.backend import (
 from kaucus.contract import is_dask
 from kaucus.estimators._kernel_input import map_rows, on_device
 from kaucus.estimators._parameters import Constraint, as_float
-from kaucus.machines import Model, Problem, left_out_shares
+from kaucus.machines import Model, Problem
 from kaucus.solvers import (
     LeftOutModels,
     leave_out_on_representatives,
@@ -56,8 +56,6 @@ class Training(NamedTuple):
     """Targets (n, t), or numbers of classes (n,)."""
     weight: np.ndarray | None
     """In the least squares, (n,)."""
-    repeats: np.ndarray | None
-    """How many rows each counts for, (n,)."""
     C: float
     rows: Any = None
     """(n, d), or a given kernel matrix; None: the rows that the model keeps."""
@@ -99,18 +97,16 @@ class KnowsLeftOut:
     def _remember(self, training: Training | None, reason: str = "") -> None:
         """Keep the problem of a fit, or the reason why it cannot be kept."""
         if training is not None:  # what is the caller's may change
-            values, weight, repeats = (
-                None if v is None else np.array(v) for v in training[:3]
-            )
+            values, weight = (None if v is None else np.array(v) for v in training[:2])
             rows = None if training.rows is None else owned(training.rows)
-            training = Training(values, weight, repeats, training.C, rows)
+            training = Training(values, weight, training.C, rows)
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 
-    def _remember_fit(self, X, values, C: float, weight, repeats) -> None:
+    def _remember_fit(self, X, values, C: float, weight) -> None:
         """Keep the problem of an LS-SVM of all rows."""
         rows = X if self._precomputed else None  # X_fit_ has them
-        self._remember(Training(values, weight, repeats, C, rows))
+        self._remember(Training(values, weight, C, rows))
 
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
@@ -125,15 +121,12 @@ class KnowsLeftOut:
             )
         elif model.solution.info.solver == "normal_equations":
             rows = X.at_rest() if isinstance(X, RowSource) else X
-            training = Training(
-                targets.values, problem.fit_weight, problem.weight, model.C, rows
-            )
-            self._remember(training)
+            self._remember(Training(targets.values, problem.fit_weight, model.C, rows))
         elif problem.weight is None and model.representatives.points.shape[0] == n:
             # Every row is a representative; they come group by group.
             values = targets.values[np.argsort(targets.clusters(None), kind="stable")]
             weight = targets.like(values).fit_weights(None)
-            self._remember(Training(values, weight, None, model.C))
+            self._remember(Training(values, weight, model.C))
         else:
             self._remember(None, "fit_on='representatives' fits centres, not rows")
 
@@ -174,7 +167,6 @@ class KnowsLeftOut:
             "C": training.C,
             "memory_budget": self.memory_budget,
             "sample_weight": as_like(training.weight, Y),
-            "left_out": as_like(left_out_shares(training.repeats), Y),
         }
         if not represented:
             return leave_out_rows(kernel, rows, Y, **problem)
@@ -192,14 +184,6 @@ class KnowsLeftOut:
     def _target_columns(self, values: np.ndarray) -> np.ndarray:
         """Return the columns of the least squares, (n, t)."""
         return values
-
-    def _counts(self, models: LeftOutModels):
-        """Return how many rows each left-out row counts for; None: one."""
-        repeats, numbers = self._training.repeats, models.left_out.numbers
-        if repeats is None:
-            return None
-        repeats = repeats if numbers is None else repeats[numbers]
-        return as_like(repeats.astype(np.float64), models.left_out.residuals)
 
     def _over_left_out(self, X, function):
         """Return a function of blocks of rows and all leave-one-out models.

@@ -11,7 +11,7 @@ from kaucus.estimators._validation import (
     check_weights,
     weights_with_classes,
 )
-from kaucus.machines import all_classes, left_out_shares, one_vs_rest_targets
+from kaucus.machines import all_classes, one_vs_rest_targets
 
 
 class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
@@ -115,7 +115,8 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         y : array-like of shape (n_samples,)
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
+            Precision of each row: its weight multiplies its squared error. A factor of
+            all weights is one of C; a weight of 0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
             Rows that are not fitted, whose error goes into ``history_`` after each
             step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
@@ -129,9 +130,8 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         self._check_parameters()
         C = float(self.C)
         X, indices = self._validate_labels(X, y)
-        sample_weight = check_weights(sample_weight, X)
         weight = weights_with_classes(
-            sample_weight, self.class_weight, self.classes_, indices
+            check_weights(sample_weight, X), self.class_weight, self.classes_, indices
         )
         Y = one_vs_rest_targets(indices, len(self.classes_))
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
@@ -140,12 +140,11 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
             Y,
             C,
             weight,
-            left_out_shares(sample_weight),
             leave_one_out=self.probability == "softmax",
             options=self._block_options(X, Y, unseen),
         )
         self._store(X, fitted.solution)
-        self._remember_fit(X, indices, C, weight, sample_weight)
+        self._remember_fit(X, indices, C, weight)
         self._keep_history(fitted)
         if self.probability == "softmax":
             rows = fitted.loo_rows

@@ -9,14 +9,17 @@ from kaucus.estimators._intervals import IntervalPredictions
 from kaucus.estimators._leave_one_out import LeaveOneOutSearch, picked
 from kaucus.estimators._parameters import one_of
 from kaucus.estimators._predictions import SetPredictions
-from kaucus.estimators._validation import check_weights, weights_with_classes
+from kaucus.estimators._validation import (
+    check_weights,
+    relative_weights,
+    weights_with_classes,
+)
 from kaucus.machines import (
     ClassTargets,
     NumberTargets,
     Problem,
     all_classes,
     enough_rows,
-    left_out_shares,
     one_vs_rest_targets,
 )
 from kaucus.solvers import classification_score, regression_score
@@ -128,7 +131,9 @@ default="accuracy"
         y : array-like of shape (n_samples,)
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
+            Precision of each row: its weight multiplies its squared error. Only ratios
+            count, as C is chosen for weights of mean 1; a weight of 0 leaves the row
+            out.
 
         Returns
         -------
@@ -137,15 +142,12 @@ default="accuracy"
         self._check_parameters()
         Cs = self._grid_of_C()
         X, indices = self._validate_labels(X, y)
-        repeats = check_weights(sample_weight, X)
+        rows_weight = relative_weights(check_weights(sample_weight, X))
         weight = weights_with_classes(
-            repeats, self.class_weight, self.classes_, indices
+            rows_weight, self.class_weight, self.classes_, indices
         )
-        data = {
-            "Y": one_vs_rest_targets(indices, len(self.classes_)),
-            "sample_weight": weight,
-            "left_out": left_out_shares(repeats),
-        }
+        Y = one_vs_rest_targets(indices, len(self.classes_))
+        data = {"Y": Y, "sample_weight": weight}
 
         def score(loo_decision, rows):
             labels, judged = picked(indices, rows), picked(weight, rows)
@@ -154,7 +156,7 @@ default="accuracy"
 
         if self._is_open and enough_rows(X.shape[0], weight):
             targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
-            problem = Problem(self._placed(X), targets, repeats, weight)
+            problem = Problem(self._placed(X), targets, rows_weight, weight)
             losses = functools.partial(_class_losses, targets, weight, self.scoring)
             loo, loo_rows = self._search_openly(X, problem, data, losses, score)
         else:
@@ -163,7 +165,7 @@ default="accuracy"
             loo, loo_rows = self._search_and_fit(
                 X, data, Cs, score, rows, leave_one_out=wanted
             )
-        self._remember_fit(X, indices, self.C_, weight, repeats)
+        self._remember_fit(X, indices, self.C_, weight)
         if self.probability == "softmax":
             self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
         return self
@@ -282,7 +284,9 @@ default="neg_mean_squared_error"
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
+            Precision of each row: its weight multiplies its squared error. Only ratios
+            count, as C is chosen for weights of mean 1; a weight of 0 leaves the row
+            out.
 
         Returns
         -------
@@ -291,9 +295,8 @@ default="neg_mean_squared_error"
         self._check_parameters()
         Cs = self._grid_of_C()
         X, Y = self._validate_outputs(X, y)
-        weight = check_weights(sample_weight, X)
-        left_out = left_out_shares(weight)
-        data = {"Y": Y, "sample_weight": weight, "left_out": left_out}
+        weight = relative_weights(check_weights(sample_weight, X))
+        data = {"Y": Y, "sample_weight": weight}
 
         def score(loo_decision, rows):
             targets, judged = picked(Y, rows), picked(weight, rows)
@@ -307,7 +310,7 @@ default="neg_mean_squared_error"
         else:
             rows = self._rows_for_search(X.shape[0])
             self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
-        self._remember_fit(X, Y, self.C_, weight, weight)
+        self._remember_fit(X, Y, self.C_, weight)
         return self
 
 

@@ -103,7 +103,8 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal rows.
+            Precision of each row: its weight multiplies its squared error. A factor of
+            all weights is one of C; a weight of 0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
             Rows that are not fitted, whose error goes into ``history_`` after each
             step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
@@ -120,11 +121,9 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         weight = check_weights(sample_weight, X)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
         options = self._block_options(X, Y, unseen)
-        fitted = self._fit_core(
-            X, Y, C, weight, None, leave_one_out=False, options=options
-        )
+        fitted = self._fit_core(X, Y, C, weight, leave_one_out=False, options=options)
         self._store(X, fitted.solution)
-        self._remember_fit(X, Y, C, weight, weight)
+        self._remember_fit(X, Y, C, weight)
         self._keep_history(fitted)
         return self
 

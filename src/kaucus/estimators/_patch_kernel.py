@@ -6,7 +6,7 @@ from kaucus.backend import to_numpy
 from kaucus.estimators._intervals import RegressorPredictions
 from kaucus.estimators._patch_kernel_base import PatchKernelBase, with_weight
 from kaucus.estimators._predictions import ClassifierPredictions
-from kaucus.estimators._validation import check_weights, weights_with_classes
+from kaucus.estimators._validation import weights_with_classes
 from kaucus.machines import (
     ClassTargets,
     NumberTargets,
@@ -138,8 +138,10 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         y : array-like of shape (n_samples,)
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal pictures. Of pictures of weight 0 no
-            patch is drawn either; where there are some, the others are copied.
+            Precision of each picture: its weight multiplies its squared error. A factor
+            of all weights is one of C, and changes nothing with ``C="auto"``. Of
+            pictures of weight 0 no patch is drawn either; where there are some, the
+            others are copied.
 
         Returns
         -------
@@ -147,7 +149,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         """
         self._check_parameters()
         X, indices = self._validate_labels(X, y)
-        weight = check_weights(sample_weight, X)
+        weight = self._checked_weights(sample_weight, X)
         targets = ClassTargets(indices, len(self.classes_), self._weights)
         problem = with_weight(Problem.of(X, targets, weight))
         model = self._learn(problem)
@@ -254,8 +256,10 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts as two equal pictures. Of pictures of weight 0 no
-            patch is drawn either; where there are some, the others are copied.
+            Precision of each picture: its weight multiplies its squared error. A factor
+            of all weights is one of C, and changes nothing with ``C="auto"``. Of
+            pictures of weight 0 no patch is drawn either; where there are some, the
+            others are copied.
 
         Returns
         -------
@@ -263,7 +267,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         """
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
-        weight = check_weights(sample_weight, X)
+        weight = self._checked_weights(sample_weight, X)
         problem = with_weight(Problem.of(X, NumberTargets(Y, 1), weight))
         model = self._learn(problem)
         unseen = problem.targets.values[model.unseen_rows]

@@ -38,6 +38,7 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.estimators._progress import share_reporter
+from kaucus.estimators._validation import check_weights, relative_weights
 from kaucus.machines import (
     ALTERNATIVES,
     PICTURE_CS,
@@ -158,6 +159,11 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
 
     # Draws the patches, and knows the shape of pictures.
     _dictionary_class = PatchDictionary
+
+    def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
+        """Return the weights of the pictures; only their ratios where C is chosen."""
+        weight = check_weights(sample_weight, X)
+        return relative_weights(weight) if _is_auto(self.C) else weight
 
     def _learn(self, problem: Problem) -> PictureModel:
         """Fit on the device; store the pictures, the coefficients, what was chosen."""

@@ -296,7 +296,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         own = class_scores(seen, self._temperature, score)
         own = as_like(own[np.arange(len(labels)), labels], decision)
         scores = class_scores(astype(decision, "float64"), self._temperature, score)
-        return split_sets(scores, own, None, levels)
+        return split_sets(scores, own, levels)
 
     def _cross_conformal(self, X, levels, score):
         values = to_numpy(self._left_out_models().left_out.values)
@@ -315,7 +315,6 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
                 models.influence(K),
                 models.left_out.residuals,
                 as_like(own, f),
-                self._counts(models),
                 levels,
                 score_of,
             )

@@ -45,6 +45,8 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
     """
 
     _kmeans_options: Any
+    _weight_unit = 1.0
+    """The ``sample_weight`` that is a weight of 1 in the fit."""
 
     def _store_model(self, X, model: Model) -> None:
         """Store what was learned, in the kind of ``X``, and warn where it is needed."""
@@ -56,7 +58,7 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
         self.hard_rows_ = as_like(model.hard_rows, X)
         self.refine_ = model.refine
         self.representatives_ = owned(as_like(chosen.points, X))
-        self.representative_weights_ = as_like(chosen.weights, X)
+        self.representative_weights_ = as_like(chosen.weights * self._weight_unit, X)
         self.dual_coef_ = as_like(solution.dual_coef, X)
         self.intercept_ = as_like(solution.intercept, X)
         self.solve_info_ = solution.info
@@ -67,6 +69,7 @@ class RepresentedModel(LearnedImportances, LSSVMBase):
         """Return the stored model, with its points where rows like ``X`` are fitted."""
         points = on_device(in_precision_of(self.representatives_, X), self.device)
         weights = to_numpy(self.representative_weights_).astype(np.float64)
+        weights = weights / self._weight_unit
         labels = self._representative_groups()
         return Model(
             self.kernel_,

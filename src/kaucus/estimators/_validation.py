@@ -162,6 +162,22 @@ def check_weights(sample_weight, X) -> np.ndarray | None:
     return weight
 
 
+def relative_weights(weight: np.ndarray | None) -> np.ndarray | None:
+    """Return weights over their mean; None where all are equal.
+
+    For a fit that chooses C. A factor of all weights is one of C: without this it
+    would move the values of C that there are to choose from.
+    """
+    if weight is None or np.ptp(weight) == 0:
+        return None
+    return weight / mean_weight(weight)
+
+
+def mean_weight(weight: np.ndarray | None) -> float:
+    """Return the mean weight of the rows that have one."""
+    return 1.0 if weight is None else float(weight[weight > 0].mean())
+
+
 def check_start_labels(labels, n_samples: int, n_clusters: int) -> np.ndarray:
     """Return the clusters in which an iteration is to begin, as int64."""
     given = np.asarray(on_host(labels))

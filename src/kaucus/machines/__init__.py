@@ -25,7 +25,6 @@ from kaucus.machines._targets import (
     ClassTargets,
     NumberTargets,
     all_classes,
-    left_out_shares,
     of_rows,
     one_vs_rest_targets,
 )

@@ -183,10 +183,13 @@ def wide_rows(problem: Problem, numbers: np.ndarray) -> Array:
     return astype(dense_rows(problem.rows, numbers), "float64")
 
 
-def gains(new: Judged, old: Judged, weight: np.ndarray | None, errors: float) -> bool:
-    """Tell whether the loss falls, row by row, by more than some standard errors."""
-    falls = old.losses - new.losses
+def gains(falls: np.ndarray, weight: np.ndarray | None, errors: float) -> bool:
+    """Tell whether losses fall, row by row, by more than some standard errors.
+
+    ``falls`` and ``weight``, (r,), are of rows drawn by themselves: the error of a
+    weighted mean is that of whole rows.
+    """
     shares = np.ones(len(falls)) if weight is None else weight
-    mean = np.average(falls, weights=shares)
-    variance = np.average((falls - mean) ** 2, weights=shares)
-    return bool(mean > errors * np.sqrt(variance / len(falls)))
+    shares = shares / shares.sum()
+    mean = shares @ falls
+    return bool(mean > errors * np.sqrt(np.sum((shares * (falls - mean)) ** 2)))

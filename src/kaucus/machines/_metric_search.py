@@ -250,7 +250,8 @@ class MetricSearch:
 
     def pays(self, new: Candidate, old: Candidate, errors: float = _ERRORS) -> bool:
         """Tell whether the loss falls by more than so many standard errors."""
-        return gains(new.judged, old.judged, self.judging_weight, errors)
+        falls = old.judged.losses - new.judged.losses
+        return gains(falls, self.judging_weight, errors)
 
     def _steps(
         self, lasts: Sequence[Candidate], *, onwards: bool = False

@@ -41,7 +41,7 @@ from kaucus.machines._problem import (
 from kaucus.machines._represented import fit_represented, refit_moved
 from kaucus.machines._sizes import OPEN_REPRESENTATIVES, most_representatives
 from kaucus.machines._stream import KeptRows, Stream, as_rows
-from kaucus.machines._targets import Targets, left_out_shares
+from kaucus.machines._targets import Targets
 from kaucus.machines._tuning import Tuning, better_C
 from kaucus.representatives import represent_classes, speak_for
 from kaucus.solvers import LSSVMSolution, RowData, RunningSums, add_rows, solve_running
@@ -275,7 +275,6 @@ class PartialFit(NamedTuple):
             problem.rows,
             problem.targets.columns(),
             problem.fit_weight,
-            left_out_shares(some.weight),
         )
         every = np.arange(problem.n)
         loo_rows = every if wanted else None
@@ -332,14 +331,9 @@ def _group_numbers(fit: PartialFit, model: Model) -> np.ndarray:
     return labels if fit.targets.n_groups > 1 else np.zeros_like(labels)
 
 
-def _row_data(model: Model, points, rows, columns, weight, shares=None) -> RowData:
-    return RowData(
-        model.kernel,
-        rows,
-        as_like(columns, points),
-        as_like(weight, points),
-        as_like(shares, points),
-    )
+def _row_data(model: Model, points, rows, columns, weight) -> RowData:
+    given = (as_like(columns, points), as_like(weight, points))
+    return RowData(model.kernel, rows, *given)
 
 
 def _precision_of_columns(model: Model, rows: Array) -> str:

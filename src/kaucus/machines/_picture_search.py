@@ -22,13 +22,13 @@ from kaucus.backend import (
     to_numpy,
 )
 from kaucus.kernels import add_gaussian, learn_distances
+from kaucus.machines._folds import gains
 from kaucus.machines._picture_plan import PicturePlan, features_for, make_parts
 from kaucus.machines._problem import Problem
 from kaucus.machines._targets import (
     ClassTargets,
     Targets,
     all_classes,
-    left_out_shares,
     of_rows,
     output_spread,
 )
@@ -44,6 +44,8 @@ ALTERNATIVES = {
     "power": (0.5, 0.35, 1.0),
 }
 FIRST_GAMMA, FIRST_C = 0.25, 100.0
+# Standard errors by which an alternative must be better.
+_ERRORS = 2.0
 # Pictures and filters by which alternatives are compared; pictures for gamma and C.
 # With few filters a low threshold looks better than it is in a model of many: more
 # responses are above it. On a GPU there is time for as many as most models have.
@@ -65,14 +67,6 @@ class Judge:
         self.few, self.many = (min(k, most, len(order)) for k in (self.few, self.many))
         self.results: list[dict] = []
 
-    def weights_of(self, rows: np.ndarray, like: Array) -> dict[str, Array | None]:
-        """Return the weights of rows in a system, and the shares to leave out."""
-        weight, fit_weight = self.problem[2:4]
-        return {
-            "sample_weight": as_like(of_rows(fit_weight, rows), like),
-            "left_out": as_like(left_out_shares(of_rows(weight, rows)), like),
-        }
-
     def structure(self) -> dict:
         """Choose mirror, threshold, cells and power, each in its turn."""
         chosen = {name: values[0] for name, values in self.plan.choices.items()}
@@ -84,7 +78,7 @@ class Judge:
         # At the best of three C: at a fixed one, what is smoother would look better.
         Cs = sorted({_nearest(self.plan.Cs, FIRST_C / k) for k in (1, 3, 10)})
         rows = self.order[: self.few]
-        counts, weight = (of_rows(part, rows) for part in self.problem[2:4])
+        weight = of_rows(self.problem.fit_weight, rows)
         X = take_rows(self.X, rows)
         some = slice(0, -(-self.filters // len(self.plan.banks)))
         banks = [bank.part(some) for bank in self.plan.banks]
@@ -102,7 +96,7 @@ class Judge:
         for name, values in open_ones.items():
             for value in values[1:]:
                 trial = {**chosen, name: value}
-                if _is_better(found := losses(trial), least, counts, weight):
+                if gains(least - (found := losses(trial)), weight, _ERRORS):
                     least, chosen = found, trial
         return chosen
 
@@ -132,16 +126,15 @@ class Judge:
         """Yield the leave-one-out losses of the first pictures, for each γ and C."""
         xp, rows = array_namespace(D[0]), self.order[: D[0].shape[0]]
         columns, fit_weight = self.targets.columns()[rows], self.problem.fit_weight
+        weight = of_rows(fit_weight, rows)
 
         def left_out(pair: tuple[float, float]) -> np.ndarray:
             K, (gamma, C) = None, pair
             for part in D:
                 K = add_gaussian(K, xp.asarray(part, copy=True), gamma, len(D))
             Y, n = as_like(columns, K), len(rows)
-            weights = self.weights_of(rows, K)
-            found = solve_ls_svm(
-                K, Y, C=C, n_leave_one_out=n, overwrite_K=True, **weights
-            )
+            options = {"n_leave_one_out": n, "overwrite_K": True}
+            found = solve_ls_svm(K, Y, C=C, sample_weight=as_like(weight, K), **options)
             return to_numpy(found.loo_decision)
 
         # A thread for each: BLAS's own threads wait for each other by spinning.
@@ -149,7 +142,7 @@ class Judge:
         found = map_blocks(left_out, pairs, workers=workers)
         for (gamma, C), values in zip(pairs, found, strict=True):
             losses = _row_losses(self.targets, values, rows, fit_weight)
-            loss = float(np.average(losses, weights=of_rows(fit_weight, rows)))
+            loss = float(np.average(losses, weights=weight))
             self.results.append({**chosen, "gamma": gamma, "C": C, "loss": loss})
             yield losses
 
@@ -171,25 +164,6 @@ def _row_losses(
     temperature = fit_temperature(decision, labels, of_rows(weight, rows))
     p = softmax(decision, temperature)
     return -np.log(np.maximum(p[np.arange(len(rows)), labels], 1e-300))
-
-
-def _is_better(
-    losses: np.ndarray,
-    than: np.ndarray,
-    counts: np.ndarray | None = None,
-    weight: np.ndarray | None = None,
-) -> bool:
-    """Tell whether losses of the same rows are less, by twice the standard error.
-
-    ``counts`` is how many rows each stands for, ``weight`` the same times the weight of
-    its class. So a row that counts twice is two rows.
-    """
-    counts = np.ones(len(losses)) if counts is None else counts
-    weight = counts if weight is None else weight
-    gains = than - losses
-    mean = float(np.average(gains, weights=weight))
-    squares = float(np.sum(weight**2 / counts * (gains - mean) ** 2))
-    return mean > 2 * math.sqrt(squares) / float(np.sum(weight))
 
 
 def _nearest(values: Sequence[float], wanted: float) -> float:

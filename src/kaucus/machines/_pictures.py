@@ -124,9 +124,13 @@ def _fit_exactly(kernel: PatchKernel, judge: Judge) -> PictureModel:
         learned.append(with_moments)
     n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
     Y = as_like(judge.targets.columns()[order], K)
-    weights = judge.weights_of(order, K)
     solution = solve_ls_svm(
-        K, Y, C=C, n_leave_one_out=n_unseen, overwrite_K=True, **weights
+        K,
+        Y,
+        C=C,
+        sample_weight=as_like(weight, K),
+        n_leave_one_out=n_unseen,
+        overwrite_K=True,
     )
     kernel = replace(kernel, parts=tuple(learned))
     unseen = order[-n_unseen:]
@@ -286,10 +290,10 @@ def _grow(
         [n_new // 2, n_new - n_new // 2] if n_new > 1 else [],
         _AllBut(where[unseen], n, hardness),
         C=C,
+        sample_weight=as_like(of_rows(problem.fit_weight, rows), X),
         loo_rows=where[unseen],
         memory_budget=half,
         callback=judge.plan.progress("picture"),
-        **judge.weights_of(rows, X),
     )
 
 

@@ -42,7 +42,7 @@ class Problem(NamedTuple):
     """(n, d): an array, a CSR matrix, or rows of the host for a device."""
     targets: Targets
     weight: np.ndarray | None
-    """How many rows each counts for, (n,)."""
+    """Precision of each row: what multiplies its squared error, (n,)."""
     fit_weight: np.ndarray | None
     """The same times the weight of its class, (n,)."""
     row_map: RowMap | None = None

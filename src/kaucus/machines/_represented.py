@@ -49,7 +49,7 @@ from kaucus.machines._problem import (
     values_of,
 )
 from kaucus.machines._sizes import Growth, plan_growth
-from kaucus.machines._targets import Targets, left_out_shares
+from kaucus.machines._targets import Targets
 from kaucus.machines._tuning import Tuning, choose_kernel
 from kaucus.representatives import (
     Representatives,
@@ -242,13 +242,12 @@ class _Fit(NamedTuple):
         self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
-        rows, targets, weight, fit_weight, _ = problem
+        rows, targets, _, fit_weight, _ = problem
         Y = targets.columns()
         columns = (self.tuning.kernel, rows, as_like(Y, points), points)
         options: dict[str, Any] = {
             "C": self.tuning.C,
             "sample_weight": as_like(_without(fit_weight, held, len(Y)), points),
-            "left_out": as_like(left_out_shares(weight), points),
             "loo_rows": loo_rows,
             "memory_budget": self.plan.memory_budget,
             "callback": self.plan.progress("row"),

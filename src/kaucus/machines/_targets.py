@@ -184,16 +184,6 @@ def one_vs_rest_targets(labels: np.ndarray, n_classes: int) -> np.ndarray:
     return np.where(labels[:, None] == np.arange(n_classes)[None, :], 1.0, -1.0)
 
 
-def left_out_shares(sample_weight: np.ndarray | None) -> np.ndarray | None:
-    """Return the share of each row's weight that one of its copies has.
-
-    A weight of 2 stands for two equal rows, of which leave-one-out leaves out one.
-    """
-    if sample_weight is None:
-        return None
-    return 1.0 / np.maximum(sample_weight, 1.0)
-
-
 def target_bins(Y: np.ndarray, weight: np.ndarray | None, n_bins: int) -> np.ndarray:
     """Return the bin of each row's target, (n,): equal weights in each, 0 is lowest.
 

@@ -29,7 +29,6 @@ from kaucus.backend import (
 from kaucus.kernels import Kernel, MappedKernel
 from kaucus.machines._metric import enough_rows, search_metric
 from kaucus.machines._problem import Plan, Problem, errors_at
-from kaucus.machines._targets import left_out_shares
 from kaucus.solvers import affordable_search, search_on_representatives
 
 # By so much, relative to its own size, the score must still rise towards an end of the
@@ -199,7 +198,6 @@ def choose_kernel(problem: Problem, plan: Plan, rng: np.random.Generator) -> Tun
             Y,
             loss=loss,
             weight=problem.fit_weight,
-            shares=left_out_shares(problem.weight),
             rng=rng,
             callback=plan.progress("kernel"),
             memory_budget=plan.memory_budget,
@@ -216,7 +214,6 @@ def tune(
     *,
     loss: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
     weight: np.ndarray | None,
-    shares: np.ndarray | None,
     rng: np.random.Generator,
     callback: Callable[[int, int], object] | None = None,
     memory_budget: int | str | None = None,
@@ -233,8 +230,7 @@ def tune(
     loss : callable, or None
         Takes leave-one-out decision values for every C, (r, c, t), and the numbers of
         their rows; None is for squared errors.
-    weight, shares : arrays of shape (n,), or None
-        Weights, and the share of them that is left out.
+    weight : array of shape (n,), or None
     rng : numpy.random.Generator
         Draws the rows.
     callback : callable, default=None
@@ -264,7 +260,6 @@ def tune(
             Cs,
             loss=None if loss is None else lambda values: loss(values, some),
             sample_weight=None if weight is None else as_like(weight[some], Z),
-            left_out=None if shares is None else as_like(shares[some], Z),
             first_rows=True,
             callback=callback,
             memory_budget=memory_budget,
@@ -276,7 +271,7 @@ def tune(
         return losses
 
     if len(kernels) > _FINALISTS:
-        # Where all rows are columns, a row of weight 2 is to be as good as two rows.
+        # Where all rows can be columns, they are in both rounds: that costs little.
         all_are = len(some) <= size.columns
         first = len(some) if all_are else size.columns // 2
         kernels = _finalists(paths, lambda k: search(k, first).min(axis=1))

@@ -6,9 +6,9 @@ smallest f⁽⁻ⁱ⁾(x) + |eᵢ|. Cross-conformal sets hold the classes j with
 
     #{i : s(f⁽⁻ⁱ⁾(x), j) > s(f⁽⁻ⁱ⁾(xᵢ), yᵢ)} < (1−α)(n+1),
 
-where the score s is the larger, the less a class conforms. A row of weight w counts as
-w rows. Rows held out together (split conformal) have one model: the quantile of their
-scores is that of n + 1 rows.
+where the score s is the larger, the less a class conforms. Every row counts as one,
+whatever its weight in the fit: new rows are drawn as these were. Rows held out together
+(split conformal) have one model: the quantile of their scores is that of n + 1 rows.
 
 References: R. F. Barber et al., "Predictive inference with the jackknife+", Annals of
 Statistics 49, 486 (2021); Y. Romano, M. Sesia, E. Candès, "Classification with valid
@@ -24,13 +24,11 @@ import numpy as np
 from kaucus.backend import (
     Array,
     array_namespace,
-    device_of,
     is_numpy,
     map_blocks,
     n_workers,
     on_gpu,
     row_blocks,
-    take_rows,
 )
 from kaucus.solvers._scores import softmax
 
@@ -39,74 +37,40 @@ _ROUNDING = 1e-9
 _STRIP_BYTES = 4 * 2**20
 
 
-def check_enough_rows(total: float, levels: Sequence[float]) -> None:
-    """Raise where an interval of some level would be the whole line.
-
-    ``total`` is the number of rows, or the sum of their weights.
-    """
+def check_enough_rows(total: int, levels: Sequence[float]) -> None:
+    """Raise where an interval of some level would be the whole line."""
     largest = max(levels)
     if largest * (total + 1) > total + _ROUNDING * (total + 1):
         needed = math.ceil(largest / (1 - largest) - _ROUNDING)
         raise ValueError(
             f"confidence_level={largest:g} needs at least {needed} rows to compare "
-            f"with, and there are {total:g}; use a lower level, or more rows."
+            f"with, and there are {total}; use a lower level, or more rows."
         )
 
 
-def conformal_quantiles(
-    values: Array, counts: Array | None, levels: Sequence[float]
-) -> list[Array]:
+def conformal_quantiles(values: Array, levels: Sequence[float]) -> list[Array]:
     """Return for each level the smallest value with enough others below it, (b,) each.
 
     Parameters
     ----------
     values : array of shape (b, n)
-    counts : array of shape (n,), default=None
-        How many each of the n counts for; None: one.
     levels : sequence of float
-        Values that count (level)(total + 1) are at most the result; infinite where
-        there are not so many.
+        (level)(n + 1) values are at most the result; infinite where there are not so
+        many.
     """
-    total = values.shape[1] if counts is None else _sum(counts)
+    total = values.shape[1]
     wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
     finite = [one for one in wanted if one <= total]
-    if counts is None:
-        found = values_of_rank(values, [max(math.ceil(one), 1) - 1 for one in finite])
-    else:
-        found = _weighted_quantiles(values, counts, finite)
+    found = values_of_rank(values, [max(math.ceil(one), 1) - 1 for one in finite])
     infinite = array_namespace(values).full_like(values[:, 0], float("inf"))
     rest = iter(found)
     return [next(rest) if one <= total else infinite for one in wanted]
-
-
-def _weighted_quantiles(
-    values: Array, counts: Array, wanted: Sequence[float]
-) -> list[Array]:
-    """Return the smallest value of each row up to which there is enough weight."""
-    xp = array_namespace(values)
-    b, n = values.shape
-    order = xp.argsort(values, axis=1)
-    start = xp.arange(b, dtype=order.dtype, device=device_of(values)) * n
-    numbers = xp.reshape(order + start[:, None], (-1,))
-    ordered = xp.reshape(take_rows(xp.reshape(values, (-1,)), numbers), (b, n))
-    in_order = take_rows(counts, xp.reshape(order, (-1,)))
-    below = xp.cumulative_sum(xp.reshape(in_order, (b, n)), axis=1)
-    far = xp.full_like(ordered, float("inf"))
-    return [
-        xp.min(xp.where(below >= one * (1 - _ROUNDING), ordered, far), axis=1)
-        for one in wanted
-    ]
-
-
-def _sum(counts: Array) -> float:
-    return float(array_namespace(counts).sum(counts))
 
 
 def left_out_intervals(
     f: Array,
     influence: Array,
     residuals: Array,
-    counts: Array | None,
     levels: Sequence[float],
     method: str,
 ) -> Array:
@@ -117,11 +81,9 @@ def left_out_intervals(
     f : array of shape (b, t)
         Predictions of the model of all rows.
     influence : array of shape (b, n)
-        p_i v_i(x), as the leave-one-out models give it.
+        v_i(x), as the leave-one-out models give it.
     residuals : array of shape (n, t)
         Leave-one-out residuals e.
-    counts : array of shape (n,), default=None
-        How many rows each counts for.
     levels : sequence of float
     method : {"plus", "minmax"}
     """
@@ -133,24 +95,24 @@ def left_out_intervals(
             e = residuals[:, j]
             models = f[:, j : j + 1] - v * e[None, :]  # f⁽⁻ⁱ⁾(x), (b, n)
             pairs = _plus if method == "plus" else _minmax
-            ends = [xp.stack(p, axis=1) for p in pairs(models, e, counts, levels)]
+            ends = [xp.stack(p, axis=1) for p in pairs(models, e, levels)]
             outputs.append(xp.stack(ends, axis=2))
         return xp.stack(outputs, axis=3)
 
     return _by_strips(ends, f, influence, 4)
 
 
-def _plus(models: Array, e: Array, counts, levels) -> list[tuple[Array, Array]]:
+def _plus(models: Array, e: Array, levels) -> list[tuple[Array, Array]]:
     size = array_namespace(e).abs(e)[None, :]
-    highs = conformal_quantiles(models + size, counts, levels)
-    lows = conformal_quantiles(size - models, counts, levels)
+    highs = conformal_quantiles(models + size, levels)
+    lows = conformal_quantiles(size - models, levels)
     return [(-low, high) for low, high in zip(lows, highs, strict=True)]
 
 
-def _minmax(models: Array, e: Array, counts, levels) -> list[tuple[Array, Array]]:
+def _minmax(models: Array, e: Array, levels) -> list[tuple[Array, Array]]:
     xp = array_namespace(e)
     lowest, highest = xp.min(models, axis=1), xp.max(models, axis=1)
-    return [(lowest - w, highest + w) for w in _widths(e, counts, levels)]
+    return [(lowest - w, highest + w) for w in _widths(e, levels)]
 
 
 def _by_strips(
@@ -171,22 +133,20 @@ def _by_strips(
     return array_namespace(f).concat(list(parts), axis=0)
 
 
-def symmetric_intervals(
-    f: Array, residuals: Array, counts: Array | None, levels: Sequence[float]
-) -> Array:
+def symmetric_intervals(f: Array, residuals: Array, levels: Sequence[float]) -> Array:
     """Return f(x) ± a quantile of residuals of rows not seen, (b, 2, n_levels, t)."""
     xp = array_namespace(f)
     outputs = []
     for j in range(f.shape[1]):
-        widths = _widths(residuals[:, j], counts, levels)
+        widths = _widths(residuals[:, j], levels)
         ends = [xp.stack([f[:, j] - w, f[:, j] + w], axis=1) for w in widths]
         outputs.append(xp.stack(ends, axis=2))
     return xp.stack(outputs, axis=3)
 
 
-def _widths(e: Array, counts: Array | None, levels: Sequence[float]) -> list[Array]:
+def _widths(e: Array, levels: Sequence[float]) -> list[Array]:
     size = array_namespace(e).abs(e)[None, :]
-    return [width[0] for width in conformal_quantiles(size, counts, levels)]
+    return [width[0] for width in conformal_quantiles(size, levels)]
 
 
 # ---- sets ----------------------------------------------------------------------------
@@ -220,7 +180,6 @@ def left_out_sets(
     influence: Array,
     residuals: Array,
     own: Array,
-    counts: Array | None,
     levels: Sequence[float],
     score: Callable[[Array], Array],
 ) -> Array:
@@ -231,21 +190,17 @@ def left_out_sets(
     f : array of shape (b, t)
         Decision values of the model of all rows.
     influence : array of shape (b, n)
-        p_i v_i(x), as the leave-one-out models give it.
+        v_i(x), as the leave-one-out models give it.
     residuals : array of shape (n, t)
         Leave-one-out residuals e.
     own : array of shape (n,)
         Score of each row's own class, by the model without it.
-    counts : array of shape (n,), default=None
-        How many rows each counts for.
     levels : sequence of float
     score : callable
         Decision values, (r, t), to scores of the classes, (r, k).
     """
     xp = array_namespace(f)
-    total = own.shape[0] if counts is None else _sum(counts)
-    wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
-    one_each = xp.ones_like(own) if counts is None else counts
+    wanted = [level * (own.shape[0] + 1) * (1 - _ROUNDING) for level in levels]
 
     def sets(f: Array, v: Array) -> Array:
         # Class by class in memory: sums over a short last axis are slow in NumPy.
@@ -254,15 +209,13 @@ def left_out_sets(
         ]
         scores = score(xp.reshape(xp.stack(models, axis=0), (len(models), -1)).T)
         scores = xp.reshape(scores.T, (-1, *v.shape))  # (k, b, n)
-        beaten = (xp.astype(scores > own, own.dtype) @ one_each).T
+        beaten = xp.sum(xp.astype(scores > own, own.dtype), axis=2).T
         return xp.stack([beaten < one for one in wanted], axis=2)
 
     return _by_strips(sets, f, influence, 4 * max(2, f.shape[1]))
 
 
-def split_sets(
-    scores: Array, own: Array, counts: Array | None, levels: Sequence[float]
-) -> Array:
+def split_sets(scores: Array, own: Array, levels: Sequence[float]) -> Array:
     """Return the classes whose score is as low as that of rows held out.
 
     Parameters
@@ -270,7 +223,6 @@ def split_sets(
     scores : array of shape (b, k)
     own : array of shape (n,)
         Scores of the classes of rows held out.
-    counts : array of shape (n,), default=None
     levels : sequence of float
 
     Returns
@@ -279,7 +231,7 @@ def split_sets(
         Of bool.
     """
     xp = array_namespace(scores)
-    limits = conformal_quantiles(own[None, :], counts, levels)
+    limits = conformal_quantiles(own[None, :], levels)
     return xp.stack([scores <= limit[0] for limit in limits], axis=2)
 
 

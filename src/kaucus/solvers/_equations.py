@@ -85,8 +85,6 @@ class RowData(NamedTuple):
     X: Array
     Y: Array
     sample_weight: Array | None
-    left_out: Array | None
-    """Share of each row's weight that its leave-one-out value leaves out."""
 
     def targets(self, rows: slice) -> Array:
         """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
@@ -134,15 +132,15 @@ class RowData(NamedTuple):
         for_each_block(finish, strips, workers=min(n_workers(K), len(strips)))
         return K
 
-    def some(self, rows: np.ndarray) -> tuple[Array, Array, Array, Array]:
-        """Return the given rows, their targets, weights and shares."""
+    def some(self, rows: np.ndarray) -> tuple[Array, Array, Array]:
+        """Return the given rows, their targets and weights."""
         xp = array_namespace(self.Y)
         ones = xp.ones(len(rows), dtype=xp.float64, device=device_of(self.Y))
         return (
             take_rows(self.X, rows),
             *(
                 ones if part is None else astype(take_rows(part, rows), "float64")
-                for part in (self.Y, self.sample_weight, self.left_out)
+                for part in (self.Y, self.sample_weight)
             ),
         )
 
@@ -326,7 +324,7 @@ def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Ar
 
 
 def leave_one_out(
-    X, Y, weight, share, *, columns, factor, coef, target_mean, total: float
+    X, Y, weight, *, columns, factor, coef, target_mean, total: float
 ) -> Array:
     """Return the decision values of rows by models fitted without them, (r, t)."""
     xp, parts = array_namespace(Y), []
@@ -336,7 +334,6 @@ def leave_one_out(
         residuals = Y[rows, :] - target_mean[None, :] - centred @ coef
         half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
         leverage = weight[rows] * (xp.sum(half**2, axis=0) + 1 / total)
-        kept = 1 - share[rows] * leverage
-        kept = xp.maximum(kept, xp.full_like(kept, 1e-12))
+        kept = xp.maximum(1 - leverage, xp.full_like(leverage, 1e-12))
         parts.append(Y[rows, :] - residuals / kept[:, None])
     return xp.concat(parts)

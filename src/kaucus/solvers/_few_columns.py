@@ -73,7 +73,7 @@ def solve_for_each_C(
     with few_threads_for(X.shape[0]):
         K_mm = kernel(astype(Z, "float64"))
         shift = xp.mean(K_mm, axis=0)
-        data = RowData(kernel, X, Y, sample_weight, None)
+        data = RowData(kernel, X, Y, sample_weight)
         sums = NormalEquations.zeros(m, Y)
         for rows in row_blocks(X.shape[0], 8 * m, _BLOCK_BYTES):
             K = data.columns(X[rows, :], rows, Z, shift)

@@ -62,7 +62,6 @@ def fit_ls_svm(
     *,
     C: float,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     solver: str = "auto",
     tol: float = 1e-3,
     max_iter: int = 1000,
@@ -88,8 +87,6 @@ def fit_ls_svm(
     C : float
         H = K + I/C.
     sample_weight : array of shape (n,), default=None
-    left_out : array of shape (n,), default=None
-        Share of each row's weight that its leave-one-out value leaves out.
     solver : str, default="auto"
         ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     tol, max_iter : float, int
@@ -130,10 +127,9 @@ def fit_ls_svm(
     shown, free = _watch(kernel, X, validation, watch, callback, budget)
     history: dict[str, list] = {}
     if direct:
-        weights = {"sample_weight": sample_weight, "left_out": left_out}
         with few_threads_for(n):
             solution, plan = _fit_cholesky_safely(
-                kernel, X, Y, C, weights, plan, loo_rows, refine_tol, budget
+                kernel, X, Y, C, sample_weight, plan, loo_rows, refine_tol, budget
             )
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
@@ -174,7 +170,7 @@ def _largest_entry(K_diagonal: Array, sample_weight: Array | None) -> float:
         )
     if sample_weight is None:
         return largest
-    return largest * max(1.0, float(xp.max(sample_weight)))
+    return largest * float(xp.max(sample_weight))
 
 
 def _n_held_out(n: int) -> int:
@@ -208,7 +204,7 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
 
 
 def _fit_cholesky_safely(
-    kernel, X, Y, C, weights, plan: Plan, loo_rows, refine_tol: float, budget: int
+    kernel, X, Y, C, weight, plan: Plan, loo_rows, refine_tol: float, budget: int
 ) -> tuple[LSSVMSolution, Plan]:
     """Solve directly; in float64 where float32 rounds the kernel to an indefinite one.
 
@@ -216,7 +212,7 @@ def _fit_cholesky_safely(
     GPU, of a matrix of low rank, was seen to be larger.
     """
     try:
-        return _fit_cholesky(kernel, X, Y, C, weights, plan, loo_rows, refine_tol), plan
+        return _fit_cholesky(kernel, X, Y, C, weight, plan, loo_rows, refine_tol), plan
     except NotPositiveDefiniteError:
         wide = astype(X, "float64")
         matrices = matrices_held(wide, "float64")
@@ -227,11 +223,11 @@ def _fit_cholesky_safely(
         reason=f"{plan.reason} Rounded to float32 it is indefinite: it was computed "
         "again in float64.",
     )
-    return _fit_cholesky(kernel, wide, Y, C, weights, plan, loo_rows, refine_tol), plan
+    return _fit_cholesky(kernel, wide, Y, C, weight, plan, loo_rows, refine_tol), plan
 
 
 def _fit_cholesky(
-    kernel, X, Y, C, weights, plan: Plan, loo_rows: np.ndarray, refine_tol: float
+    kernel, X, Y, C, weight, plan: Plan, loo_rows: np.ndarray, refine_tol: float
 ):
     """Solve directly, with the rows for leave-one-out moved to the end and back."""
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
@@ -239,19 +235,16 @@ def _fit_cholesky(
     moves = not np.array_equal(order, np.arange(len(order)))
     if moves:
         X, Y = rows_in_order(X, order), take_rows(Y, order)
-        weights = {
-            name: None if weight is None else take_rows(weight, order)
-            for name, weight in weights.items()
-        }
+        weight = None if weight is None else take_rows(weight, order)
     solution = solve_ls_svm(
         kernel(X),
         Y,
         C=C,
+        sample_weight=weight,
         n_leave_one_out=len(loo_rows),
         precision=plan.precision,
         refine_tol=refine_tol,
         overwrite_K=True,
-        **weights,
     )
     if not moves:
         return solution

@@ -112,7 +112,6 @@ def solve_with_hard_rows(
     judge: Judge | None = None,
     first_fit: LSSVMSolution | None = None,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -139,7 +138,7 @@ def solve_with_hard_rows(
         Coefficients of ``Z`` by which the first round orders the rows, where they are
         known from elsewhere; None fits ``Z`` to ``X``. Rows that were chosen for being
         undecided are ordered better by a fit that has not seen them alone.
-    sample_weight, left_out, loo_rows
+    sample_weight, loo_rows
         As in :func:`solve_on_representatives`.
     memory_budget : int, str or None, default=None
         Holds five matrices of m × m, a block of K_nm, and K_nm itself where it can.
@@ -161,7 +160,7 @@ def solve_with_hard_rows(
     n m d + n m²/2 multiplications for m representatives in the end, as if they had been
     known from the start, and m³/6 in every round.
     """
-    data = RowData(kernel, X, Y, sample_weight, left_out)
+    data = RowData(kernel, X, Y, sample_weight)
     m = Z.shape[0] + sum(additions)
     # The columns of a row source are not kept: its rows are in no one place.
     budget, may_keep = resolve_budget(memory_budget, Y), not isinstance(X, RowSource)
@@ -276,7 +275,7 @@ class _Growth:
         """Add the held-out rows to the equations."""
         if self._judge is None:
             return
-        held = RowData(self._data.kernel, *self._judge[:3], None)
+        held = RowData(self._data.kernel, *self._judge[:3])
         blocks = list(row_blocks(held.X.shape[0], 1, self._plan.height))
         Z, _, shift, equations = self.grown.columns
         sum_equations(held, Z, shift, blocks, None, equations)

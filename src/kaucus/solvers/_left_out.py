@@ -3,11 +3,11 @@
 The prediction of a least-squares machine is a weighted sum of the targets,
 f(x) = Σᵢ vᵢ(x) yᵢ. Without row i it is
 
-    f⁽⁻ⁱ⁾(x) = f(x) − pᵢ vᵢ(x) eᵢ,
+    f⁽⁻ⁱ⁾(x) = f(x) − vᵢ(x) eᵢ,
 
-with eᵢ = yᵢ − f⁽⁻ⁱ⁾(xᵢ) the leave-one-out residual and pᵢ the share of the row's weight
-that is left out (1, or one copy of a row of weight 2: ½). All n models at once cost one
-product. For an LS-SVM of all rows, in the symbols of ``_scaling``,
+with eᵢ = yᵢ − f⁽⁻ⁱ⁾(xᵢ) the leave-one-out residual. All n models at once cost one
+product. Rows of weight zero are in no model, and are not left out. For an LS-SVM of all
+rows, in the symbols of ``_scaling``,
 
     q = H⁻¹ S^½ k(x),    vᵢ = √sᵢ (qᵢ + ηᵢ (1 − uᵀq) / uᵀη);
 
@@ -18,7 +18,8 @@ noise s²/(C sᵢ) and a flat prior of the intercept,
 
     s² (k(x, x) − k(x)ᵀ S^½ q + (1 − uᵀq)² / uᵀη),    s² = yᵀ H⁻¹ (y − b) / n,
 
-the scale of the largest likelihood. Everything is in float64.
+the scale of the largest likelihood for n rows that have a weight. Everything is in
+float64.
 
 References: R. F. Barber et al., "Predictive inference with the jackknife+", Annals of
 Statistics 49, 486 (2021); C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for
@@ -40,6 +41,8 @@ from kaucus.backend import (
     format_bytes,
     inverse_diagonal,
     resolve_budget,
+    take_rows,
+    to_numpy,
 )
 from kaucus.kernels import Kernel
 from kaucus.solvers._scaling import (
@@ -57,11 +60,11 @@ class LeftOutRows(NamedTuple):
     """What the models without a row say of that row."""
 
     residuals: Array
-    """e, (n, t); 0 at a weight of zero."""
+    """e, (r, t)."""
     values: Array
-    """f⁽⁻ⁱ⁾(xᵢ), (n, t)."""
+    """f⁽⁻ⁱ⁾(xᵢ), (r, t)."""
     numbers: np.ndarray | None = None
-    """Which rows; None: all."""
+    """Which rows, of those that have a weight; None: all rows."""
 
 
 class ExactLeftOut(NamedTuple):
@@ -76,8 +79,6 @@ class ExactLeftOut(NamedTuple):
     """H⁻¹ u, (n, 1)."""
     u: Array
     """√s, (n, 1)."""
-    share: Array | None
-    """p, (n,)."""
     scale: Array
     """s², (t,)."""
     left_out: LeftOutRows
@@ -87,11 +88,10 @@ class ExactLeftOut(NamedTuple):
         return self.kernel(astype(x, "float64"), astype(self.X, "float64"))
 
     def influence(self, K: Array) -> Array:
-        """Return p_i v_i(x) of every row i, (b, n)."""
+        """Return v_i(x) of every row i that is left out, (b, r)."""
         q, rest = self._solved(K)
         weights = self.u * (q + self.eta * rest[None, :])
-        share = 1.0 if self.share is None else self.share[:, None]
-        return (share * weights).T
+        return take_optional(weights, self.left_out.numbers).T
 
     def variance(self, x: Array, K: Array) -> Array:
         """Return the variance of f(x) over s², (b,)."""
@@ -116,7 +116,6 @@ def leave_out_rows(
     *,
     C: float,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     memory_budget: int | str | None = None,
 ) -> ExactLeftOut:
     """Return every leave-one-out model of an LS-SVM, by one factorisation.
@@ -128,8 +127,6 @@ def leave_out_rows(
     Y : array of shape (n, t)
     C : float
     sample_weight : array of shape (n,), default=None
-    left_out : array of shape (n,), default=None
-        Share of each row's weight that is left out; None means all of it.
     memory_budget : int, str or None, default=None
 
     Raises
@@ -154,21 +151,26 @@ def leave_out_rows(
     with few_threads_for(n):
         K = kernel(astype(X, "float64"))
         H = scale_matrix(astype(K, "float64"), targets.root, overwrite=True)
-        L, jitter = cholesky_with_jitter(add_to_diagonal(H, 1 / C), overwrite=True)
+        L, _ = cholesky_with_jitter(add_to_diagonal(H, 1 / C), overwrite=True)
         solved = cho_solve(L, xp.concat([targets.u, targets.Y], axis=1))
         eta = solved[:, :1]
         coef = eliminate_intercept(targets, eta, solved[:, 1:])
-        e = loo_residuals(
-            coef,
-            inverse_diagonal(L),
-            eta,
-            targets,
-            C=1 / (1 / C + jitter),
-            left_out=left_out,
-        )
-    e = xp.where(targets.u > 0, e, xp.zeros_like(e))
-    # yᵀ H⁻¹ (y − b) / n; a row of weight 2 counts as two.
-    scale = xp.sum(targets.Y * coef.scaled_coef, axis=0) / xp.sum(targets.u**2)
-    rows = LeftOutRows(e, astype(Y, "float64") - e)
-    share = None if left_out is None else astype(left_out, "float64")
-    return ExactLeftOut(kernel, X, L, eta, targets.u, share, scale, rows)
+        e = loo_residuals(coef, inverse_diagonal(L), eta, targets)
+    numbers = rows_with_weight(sample_weight)
+    e, Y = (take_optional(part, numbers) for part in (e, astype(Y, "float64")))
+    scale = xp.sum(targets.Y * coef.scaled_coef, axis=0) / e.shape[0]
+    rows = LeftOutRows(e, Y - e, numbers)
+    return ExactLeftOut(kernel, X, L, eta, targets.u, scale, rows)
+
+
+def rows_with_weight(sample_weight: Array | None) -> np.ndarray | None:
+    """Return the numbers of the rows that have a weight; None: all."""
+    if sample_weight is None:
+        return None
+    numbers = np.flatnonzero(to_numpy(sample_weight))
+    return None if len(numbers) == sample_weight.shape[0] else numbers
+
+
+def take_optional(values: Array, numbers: np.ndarray | None) -> Array:
+    """Return the rows with the given numbers; all where there are none."""
+    return values if numbers is None else take_rows(values, numbers)

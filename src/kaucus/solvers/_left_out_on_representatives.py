@@ -32,12 +32,19 @@ from kaucus.backend import (
     is_numpy,
     resolve_budget,
     row_blocks,
+    rows_in_order,
     solve_triangular,
     stream_blocks,
+    take_rows,
 )
 from kaucus.kernels import Kernel
 from kaucus.solvers._equations import RowData, bytes_per_row, factor_equations
-from kaucus.solvers._left_out import ExactLeftOut, LeftOutRows
+from kaucus.solvers._left_out import (
+    ExactLeftOut,
+    LeftOutRows,
+    rows_with_weight,
+    take_optional,
+)
 from kaucus.solvers._low_rank import block_bytes, sum_equations
 
 # Rows left out of a source that is read part by part: they come to this process.
@@ -52,7 +59,7 @@ class RepresentedLeftOut(NamedTuple):
 
     kernel: Kernel
     X: Array
-    """The rows that are left out, (n, d)."""
+    """The rows that are left out, (r, d)."""
     Z: Array
     """The representatives, (m, d), float64."""
     mean: Array
@@ -62,8 +69,7 @@ class RepresentedLeftOut(NamedTuple):
     L_mm: Array
     """Of K_mm = L_mm L_mmᵀ, (m, m)."""
     weight: Array | None
-    """s, (n,)."""
-    share: Array | None
+    """s, (r,)."""
     total: float
     """σ."""
     C: float
@@ -77,7 +83,7 @@ class RepresentedLeftOut(NamedTuple):
         return self.kernel(astype(x, "float64"), self.Z)
 
     def influence(self, K: Array) -> Array:
-        """Return p_i v_i(x) of every row i, (b, n)."""
+        """Return v_i(x) of every row i that is left out, (b, r)."""
         xp = array_namespace(K)
         solved = cho_solve(self.L, (K - self.mean).T)  # A⁻¹ c(x), (m, b)
         slices = _row_slices(self.X, self.Z, self.block_bytes)
@@ -86,10 +92,7 @@ class RepresentedLeftOut(NamedTuple):
             for block in stream_blocks(self.X, slices)
         ]
         weights = xp.concat(parts, axis=1) + 1 / self.total
-        for factor in (self.weight, self.share):
-            if factor is not None:
-                weights = weights * factor[None, :]
-        return weights
+        return weights if self.weight is None else weights * self.weight[None, :]
 
     def variance(self, x: Array, K: Array) -> Array:
         """Return the variance of f(x) over s², (b,)."""
@@ -109,7 +112,7 @@ def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
 
     Rows that stay on the host for a device stay there.
     """
-    arrays = ("X", "Z", "L", "L_mm", "eta", "u", "mean", "weight", "share", "scale")
+    arrays = ("X", "Z", "L", "L_mm", "eta", "u", "mean", "weight", "scale")
     there = {
         name: as_like(getattr(models, name), like)
         for name in arrays
@@ -133,7 +136,6 @@ def leave_out_on_representatives(
     *,
     C: float,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     memory_budget: int | str | None = None,
     rng: np.random.Generator,
 ) -> RepresentedLeftOut:
@@ -152,7 +154,6 @@ def leave_out_on_representatives(
         Of the fitted model; a shift of it is one of all leave-one-out models too.
     C : float
     sample_weight : array of shape (n,), default=None
-    left_out : array of shape (n,), default=None
     memory_budget : int, str or None, default=None
     rng : numpy.random.Generator
         Draws the rows of a source.
@@ -173,7 +174,7 @@ def leave_out_on_representatives(
     targets = Y[:0] if isinstance(X, RowSource) else Y
     step = block_bytes(targets, budget, Z, more_matrices=2)
     blocks = _row_slices(targets, Z, step)
-    data = RowData(kernel, X, Y, sample_weight, left_out)
+    data = RowData(kernel, X, Y, sample_weight)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(Z)
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
@@ -181,7 +182,7 @@ def leave_out_on_representatives(
         factor, _, coef, mean = factor_equations(sums, K_mm, C, epsilon(Z))
         mean = mean + shift
         solution = (coef, sums.target_sum / sums.weight - mean @ coef)
-        X, Y, weight, share, numbers = _rows_to_leave_out(data, rng)
+        X, Y, weight, numbers = _rows_to_leave_out(data, rng)
         models = RepresentedLeftOut(
             kernel=kernel,
             X=X,
@@ -190,7 +191,6 @@ def leave_out_on_representatives(
             L=factor.L,
             L_mm=cholesky_with_jitter(K_mm, rounding=epsilon(Z), overwrite=True).L,
             weight=weight,
-            share=share,
             total=sums.weight,
             C=C,
             block_bytes=min(step, _BLOCK_BYTES),
@@ -201,13 +201,20 @@ def leave_out_on_representatives(
 
 
 def _rows_to_leave_out(data: RowData, rng):
-    """Return rows with targets, weights and shares, float64, and their numbers."""
-    if not isinstance(data.X, RowSource):
-        parts = (None if v is None else astype(v, "float64") for v in data[2:])
-        return data.X, *parts, None
-    numbers = np.sort(draw_some(rng, data.X.shape[0], _SOURCE_ROWS))
-    X, Y, weight, share = data.some(numbers)
-    return as_like(X, Y), Y, weight, share, numbers
+    """Return rows that have a weight, targets and weights, float64, and numbers."""
+    numbers = rows_with_weight(data.sample_weight)
+    from_source = isinstance(data.X, RowSource)
+    if from_source:
+        present = data.X.shape[0] if numbers is None else numbers
+        numbers = np.sort(draw_some(rng, present, _SOURCE_ROWS))
+    Y, weight = (
+        None if part is None else take_optional(astype(part, "float64"), numbers)
+        for part in data[2:]
+    )
+    if from_source:
+        return as_like(take_rows(data.X, numbers), Y), Y, weight, numbers
+    X = data.X if numbers is None else rows_in_order(data.X, numbers)
+    return X, Y, weight, numbers
 
 
 def _with_residuals(models: RepresentedLeftOut, solution, given):
@@ -226,20 +233,14 @@ def _with_residuals(models: RepresentedLeftOut, solution, given):
         values.append(K @ coef + intercept[None, :])
         half = solve_triangular(models.L, (K - models.mean).T)  # L⁻¹ c_i
         leverage.append(xp.sum(half**2, axis=0) + 1 / models.total)
-    f, weight = xp.concat(values, axis=0), xp.ones_like(Y[:, 0])
-    t, h = Y.shape[1], xp.concat(leverage)
-    if models.weight is not None:
-        weight = models.weight
-        h = weight * h
-    share = 1.0 if models.share is None else models.share
-    residuals = Y - f[:, :t]
-    kept = 1 - share * h
+    f, t = xp.concat(values, axis=0), Y.shape[1]
+    weight = xp.ones_like(Y[:, 0]) if models.weight is None else models.weight
+    residuals, kept = Y - f[:, :t], 1 - weight * xp.concat(leverage)
     e = residuals / xp.maximum(kept, xp.full_like(kept, 1e-12))[:, None]
-    e = xp.where(weight[:, None] > 0, e, xp.zeros_like(e))
     moved = xp.mean(f[:, t:] - f[:, :t], axis=0)
     _check_same_rows(f[:, t:] - f[:, :t] - moved, Y)
     # H⁻¹ (y − b) = C S (y − f)
-    scale = xp.sum(weight[:, None] * Y * residuals, axis=0) * models.C / xp.sum(weight)
+    scale = xp.mean(weight[:, None] * Y * residuals, axis=0) * models.C
     rows = LeftOutRows(e, Y - e + moved, models.left_out.numbers)
     return models._replace(scale=scale, left_out=rows)
 

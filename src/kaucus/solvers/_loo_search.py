@@ -88,7 +88,6 @@ class _Data(NamedTuple):
     X: Array
     Y: Array
     weight: Array | None
-    left_out: Array | None
     score: Callable[[np.ndarray], Score]
 
 
@@ -100,7 +99,6 @@ def search_by_leave_one_out(
     score: Callable[[np.ndarray], Score],
     *,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> LOOSearch:
@@ -115,8 +113,7 @@ def search_by_leave_one_out(
     score : callable
         Takes leave-one-out decision values, (n, t), NumPy, and returns a ``Score``. NaN
         stands at rows of weight zero.
-    sample_weight, left_out : arrays of shape (n,), default=None
-        See :func:`kaucus.solvers.solve_ls_svm`.
+    sample_weight : array of shape (n,), default=None
     memory_budget : int, str or None, default=None
     callback : callable, default=None
         ``callback(n_done, n_all)`` before the first kernel and C, and after each.
@@ -138,7 +135,7 @@ def search_by_leave_one_out(
     """
     n = X.shape[0]
     _check_memory(n, budget_without_buffers(X, memory_budget))
-    data = _Data(X, Y, sample_weight, left_out, score)
+    data = _Data(X, Y, sample_weight, score)
     tried = _Tried((len(kernels), len(Cs)), Cs, callback)
     with few_threads_for(n):
         models = _all_models(kernels, Cs, data)
@@ -235,7 +232,7 @@ def _screen(
         spectrum = decompose_low_rank(kernel(X, Z), kernel(Z), Y, weight)
         for start in range(0, len(Cs), step):
             some_Cs = [float(C) for C in Cs[start : start + step]]
-            errors = leave_one_out_errors(spectrum, some_Cs, data.left_out)
+            errors = leave_one_out_errors(spectrum, some_Cs)
             values = to_numpy(spectrum.Y[:, None, :] - errors)
             for c in range(len(some_Cs)):
                 yield g, start + c, data.score(values[:, c, :]), m
@@ -248,7 +245,7 @@ def _all_models(
     for g, kernel in enumerate(kernels):
         spectrum = decompose_ls_svm(kernel(data.X), data.Y, sample_weight=data.weight)
         for c, C in enumerate(Cs):
-            yield g, c, solve_at(spectrum, float(C), left_out=data.left_out)
+            yield g, c, solve_at(spectrum, float(C))
 
 
 def _best_models(
@@ -277,7 +274,6 @@ def _factored_model(kernel: Kernel, C: float, data: _Data) -> LSSVMSolution:
             C=C,
             sample_weight=data.weight,
             n_leave_one_out=data.X.shape[0],
-            left_out=data.left_out,
             precision="float64",
             overwrite_K=True,
         )
@@ -286,7 +282,7 @@ def _factored_model(kernel: Kernel, C: float, data: _Data) -> LSSVMSolution:
     except NotPositiveDefiniteError:
         pass
     spectrum = decompose_ls_svm(kernel(data.X), data.Y, sample_weight=data.weight)
-    return solve_at(spectrum, C, left_out=data.left_out)
+    return solve_at(spectrum, C)
 
 
 def _check_memory(n: int, budget: int) -> None:
@@ -348,23 +344,15 @@ def decompose_ls_svm(
     return LSSVMSpectrum(eigenvalues, U, projected, targets, astype(Y, "float64"))
 
 
-def solve_at(
-    spectrum: LSSVMSpectrum, C: float, *, left_out: Array | None = None
-) -> LSSVMSolution:
-    """Solve for one C; leave-one-out decision values of all rows are included.
-
-    ``left_out`` is the share of each row's weight that is left out, (n,); None means
-    all of it.
-    """
+def solve_at(spectrum: LSSVMSpectrum, C: float) -> LSSVMSolution:
+    """Solve for one C; leave-one-out decision values of all rows are included."""
     inverse = 1 / (spectrum.eigenvalues + 1 / C)  # (n,)
     U, targets = spectrum.eigenvectors, spectrum.targets
     Z = U @ (inverse[:, None] * spectrum.projected)  # H⁻¹ [u, S^½ Y]
     eta, nu = Z[:, :1], Z[:, 1:]
     coef = eliminate_intercept(targets, eta, nu)
     inverse_diagonal = (U**2) @ inverse
-    residuals = loo_residuals(
-        coef, inverse_diagonal, eta, targets, C=C, left_out=left_out
-    )
+    residuals = loo_residuals(coef, inverse_diagonal, eta, targets)
     return LSSVMSolution(
         coef.dual_coef, coef.intercept, spectrum.Y - residuals, SolveInfo("eigh")
     )

@@ -54,7 +54,6 @@ def solve_on_representatives(
     *,
     C: float,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -71,8 +70,6 @@ def solve_on_representatives(
         The representatives.
     C : float
     sample_weight : array of shape (n,), default=None
-    left_out : array of shape (n,), default=None
-        Share p_i of each row's weight that its leave-one-out value leaves out.
     loo_rows : integer array, default=None
         Rows whose leave-one-out decision values are wanted as ``loo_decision``.
     memory_budget : int, str or None, default=None
@@ -97,7 +94,7 @@ def solve_on_representatives(
     budget = resolve_budget(memory_budget, Y)
     # The targets of a row source are beside its rows.
     blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
-    data = RowData(kernel, X, Y, sample_weight, left_out)
+    data = RowData(kernel, X, Y, sample_weight)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀

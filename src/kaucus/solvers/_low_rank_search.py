@@ -6,7 +6,7 @@ With K_mm = L Lᵀ and the weighted, centred rows Φ = S^½ (K_nm − 1 k̄ᵀ) 
     f_C(x_i) − ȳ = s_i^-½ P_i (Λ + I/C)⁻¹ Pᵀ S^½ (Y − ȳ),
     h_i(C)       = P_i (Λ + I/C)⁻¹ P_iᵀ + s_i / σ,
 
-and (y_i − f(x_i)) / (1 − p_i h_i) is by how much a model fitted without row i misses
+and (y_i − f(x_i)) / (1 − h_i) is by how much a model fitted without row i misses
 it. So after one decomposition for each kernel, every C costs n m (t + 1): two products
 for all of them. Kernels of the same distances share these.
 """
@@ -75,7 +75,6 @@ def search_on_representatives(
     *,
     loss: Callable[[np.ndarray], np.ndarray] | None = None,
     sample_weight: Array | None = None,
-    left_out: Array | None = None,
     first_rows: bool = False,
     callback: Callable[[int, int], object] | None = None,
     memory_budget: int | str | None = None,
@@ -93,8 +92,7 @@ def search_on_representatives(
     loss : callable, default=None
         Takes leave-one-out decision values for every C, (n, c, t), NumPy, and returns a
         loss for each, (c,). None is the weighted mean of their squared errors.
-    sample_weight, left_out : arrays of shape (n,), default=None
-        As in :func:`solve_on_representatives`.
+    sample_weight : array of shape (n,), default=None
     first_rows : bool, default=False
         Whether ``Z`` are the first rows of ``X``, whose kernel then need not be
         computed again.
@@ -122,7 +120,7 @@ def search_on_representatives(
         return np.concatenate([losses_at(spectrum, some) for some in parts])
 
     def losses_at(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> np.ndarray:
-        errors = leave_one_out_errors(spectrum, Cs, left_out)
+        errors = leave_one_out_errors(spectrum, Cs)
         if loss is None:
             return to_numpy(mean_squares(errors, spectrum.weight))
         return loss(to_numpy(spectrum.Y[:, None, :] - errors))
@@ -216,9 +214,7 @@ def mean_squares(errors: Array, weight: Array) -> Array:
     return weight @ xp.mean(errors**2, axis=2) / xp.sum(weight)
 
 
-def leave_one_out_errors(
-    spectrum: LowRankSpectrum, Cs: Sequence[float], left_out: Array | None = None
-) -> Array:
+def leave_one_out_errors(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> Array:
     """Return by how much models fitted without a row miss it, (n, c, t), for each C.
 
     Rows of weight zero, which no model was fitted without, have numbers of no meaning.
@@ -232,6 +228,5 @@ def leave_one_out_errors(
     roots = xp.sqrt(xp.where(weight > 0, weight, xp.ones_like(weight)))
     fitted = xp.reshape(P @ coef, (n, c, t)) / roots[:, None, None]
     leverage = P**2 @ inverse + (weight / xp.sum(weight))[:, None]  # (n, c)
-    share = 1.0 if left_out is None else astype(left_out, "float64")[:, None]
-    kept = xp.clip(1 - share * leverage, min=1e-12)
+    kept = xp.clip(1 - leverage, min=1e-12)
     return (residuals[:, None, :] - fitted) / kept[:, :, None]

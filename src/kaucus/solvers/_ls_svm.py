@@ -88,7 +88,6 @@ def solve_ls_svm(
     C: float,
     sample_weight: Array | None = None,
     n_leave_one_out: int = 0,
-    left_out: Array | None = None,
     precision: str = "auto",
     refine_tol: float = 0.0,
     overwrite_K: bool = False,
@@ -109,8 +108,6 @@ def solve_ls_svm(
         For how many rows, counted from the last, leave-one-out decision values are
         wanted. The last rows, because the corner of the factor that belongs to them
         has all that is needed: m rows cost m³, not n² m.
-    left_out : array of shape (n,), default=None
-        Share of each row's weight that is left out; None means all of it.
     precision : {"auto", "float64", "mixed", "float32"}, default="auto"
         Of the factorisation; "auto" takes "mixed" where it is faster and as
         accurate. "float32" leaves out the refinement of "mixed": for comparisons of
@@ -151,19 +148,14 @@ def solve_ls_svm(
     if n_leave_one_out:
         if factored.preconditioner_jitter:
             # Of the factored system, so that coefficients and inverse fit together.
-            Z, C = (
-                _apply_factor(factored.L, B),
-                1 / (1 / C + factored.preconditioner_jitter),
-            )
+            Z = _apply_factor(factored.L, B)
             eta, coef = Z[:, :1], eliminate_intercept(targets, Z[:, :1], Z[:, 1:])
         residuals = loo_residuals(
             coef,
             _last_of_inverse_diagonal(factored.L, n_leave_one_out),
             eta,
             targets,
-            C=C,
             rows=_last_rows(n_leave_one_out, Y),
-            left_out=left_out,
         )
         loo = astype(Y[-n_leave_one_out:, :], "float64") - residuals
     return LSSVMSolution(dual_coef, intercept, loo, info)

@@ -142,7 +142,7 @@ def _part_data(block: Block, kernel: Kernel, *arrays: Array):
     """Return the data of a part, and arrays, where its rows are."""
     (Y, weight), rows = block.vectors, block.rows
     Y, weight = as_like(astype(Y, "float64"), rows), as_like(weight, rows)
-    data = RowData(kernel, rows, Y, weight, None)
+    data = RowData(kernel, rows, Y, weight)
     return data, [as_like(array, rows) for array in arrays]
 
 

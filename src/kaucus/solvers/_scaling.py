@@ -22,12 +22,7 @@ diagonal of the bordered inverse, the model fitted without row i errs at x_i by
 
     y_i − f⁽⁻ⁱ⁾(x_i) = ã_i / (√s_i g_i).
 
-More generally, if only a share p_i of the weight of row i is left out (one of two
-copies of a row: ½),
-
-    y_i − f⁽⁻ⁱ⁾(x_i) = ã_i / (√s_i (C (1 − p_i) + p_i g_i)),
-
-by which a row of weight 2 and two equal rows have the same leave-one-out values.
+The whole row is left out, whatever its weight: sᵢ is a precision, not a number of rows.
 """
 
 from typing import NamedTuple
@@ -124,9 +119,7 @@ def loo_residuals(
     eta: Array,
     targets: ScaledTargets,
     *,
-    C: float,
     rows: Array | None = None,
-    left_out: Array | None = None,
 ) -> Array:
     """Return y_i − f⁽⁻ⁱ⁾(x_i) for some rows, (m, t); NaN at a weight of zero.
 
@@ -137,11 +130,8 @@ def loo_residuals(
         (H⁻¹)_ii of those rows.
     eta : array of shape (n, 1)
     targets : ScaledTargets
-    C : float
     rows : integer array of shape (m,), default=None
         None means all.
-    left_out : array of shape (n,), default=None
-        Share of each row's weight that is left out; None means all of it.
     """
     xp = array_namespace(eta)
 
@@ -149,9 +139,6 @@ def loo_residuals(
         return values if rows is None else take_rows(values, rows)
 
     g = inverse_diagonal - pick(eta)[:, 0] ** 2 / xp.sum(targets.u * eta)
-    if left_out is not None:
-        share = astype(pick(left_out), "float64")
-        g = C * (1 - share) + share * g
     if targets.root is not None:
         root = pick(targets.root)
         g = g * xp.where(root > 0, root, xp.full_like(root, float("nan")))

@@ -97,7 +97,7 @@ def fit_shift(
     labels : integer array of shape (n,)
         Which column is right.
     sample_weight : array of shape (n,), default=None
-        How many rows each counts for; those of weight zero are passed over.
+        Rows of weight zero are passed over.
 
     Returns
     -------
@@ -342,7 +342,15 @@ def regression_score(
 
 
 def _known(values, targets, sample_weight):
-    """Take out rows of weight zero, whose leave-one-out values are not defined."""
+    """Take out rows of weight zero, whose leave-one-out values are not defined.
+
+    The weights of the others get the mean 1, as a criterion counts rows.
+    """
     weight = np.ones(len(targets)) if sample_weight is None else sample_weight
     known = (weight > 0) & np.isfinite(values).all(axis=1)
-    return values[known], targets[known], weight[known]
+    weight = weight[known]
+    return (
+        values[known],
+        targets[known],
+        weight * (len(weight) / max(weight.sum(), 1e-300)),
+    )
