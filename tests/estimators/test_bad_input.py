@@ -231,10 +231,7 @@ BAD_PARAMETERS = [
         ("partition", value, "must be one of .*, or a function")
         for value in (None, 3, int)
     ],
-    *[
-        ("covariance", value, "'full', 'diag', 'radial', 'gradient'")
-        for value in ("all", None)
-    ],
+    *[("covariance", value, "'full', 'diag', 'radial'") for value in ("all", None)],
     *[("normalization", v, "'unit', 'determinant', 'density'") for v in ("no", None)],
     ("kernel", "rbff", r"is not known; expected one of .*Did you mean 'rbf'\?"),
     *[("kernel", value, "a kernel object or a function") for value in (None, 3)],

@@ -6,6 +6,7 @@ read with NumPy and every result made from them is a NumPy array.
 """
 
 import functools
+import mmap
 from types import ModuleType
 from typing import Any
 
@@ -322,10 +323,17 @@ def concat_rows(X: Array, Y: Array) -> Array:
 
 
 def owned(X: Array) -> Array:
-    """Return a copy of an array or CSR matrix; rows in parts as they are."""
-    if isinstance(X, HostRows | RowSource):
+    """Return a copy of an array or CSR matrix; rows on disk or in parts as given."""
+    if isinstance(X, HostRows | RowSource) or _is_mapped(X):
         return X
     return X.copy() if is_sparse(X) else array_namespace(X).asarray(X, copy=True)
+
+
+def _is_mapped(X: Any) -> bool:
+    """Return whether an array is a memory map, or a view of one."""
+    while X is not None and not isinstance(X, mmap.mmap):
+        X = getattr(X, "base", None)
+    return X is not None
 
 
 def _csr(X: Array) -> Array:
