@@ -181,7 +181,7 @@ def spherical_job(device: str, sizes: Sizes) -> Job:
         kmeans(
             X,
             k,
-            metric="cosine",
+            clustering="spherical",
             init="random",
             max_iter=20,
             tol=0.0,

@@ -31,7 +31,7 @@ CASES = {
     ),
     "kmeans-kernel: KMeansKernelClassifier(), 20,000 rows": "C(**E).fit(X, y)",
     "kmeans-kernel: cosine, representatives alone": (
-        "C(100, metric='cosine', fit_on='representatives', **G).fit(X, y)"
+        "C(100, clustering='spherical', fit_on='representatives', **G).fit(X, y)"
     ),
     "kmeans-kernel: KMeansKernelRegressor(500)": "R(500, **G).fit(X, X[:, 0] ** 2)",
     "kmeans-kernel: predict 20,000 rows": (

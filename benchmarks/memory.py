@@ -40,9 +40,9 @@ RESULTS = Path(__file__).parent / "results" / "memory.md"
 CASES = {
     "KMeansKernelClassifier()": ("KMeansKernelClassifier", {}),
     "KMeansKernelClassifier(50)": ("KMeansKernelClassifier", {"n_representatives": 50}),
-    "KMeansKernelClassifier(50, metric='cosine')": (
+    "KMeansKernelClassifier(50, clustering='spherical')": (
         "KMeansKernelClassifier",
-        {"n_representatives": 50, "metric": "cosine"},
+        {"n_representatives": 50, "clustering": "spherical"},
     ),
     "KMeansKernelClassifier(30, refine='auto')": (
         "KMeansKernelClassifier",

@@ -22,7 +22,12 @@ HEADERS = ("model", "float32 alone", "", "as needed", "", "ratio", "float64 rows
 
 def models():
     """Return name -> (unfitted model, training rows)."""
-    few = {"metric": "cosine", "fit_on": "representatives", "C": 1e4, "random_state": 0}
+    few = {
+        "clustering": "spherical",
+        "fit_on": "representatives",
+        "C": 1e4,
+        "random_state": 0,
+    }
     return {
         "10,000 representatives, x⁴, C = 1e4": (
             KMeansKernelClassifier(1000, **few, **POLY),

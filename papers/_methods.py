@@ -75,7 +75,7 @@ def digit_classifier(
     """
     return KMeansKernelClassifier(
         n_representatives,
-        metric="cosine",
+        clustering="spherical",
         fit_on=fit_on,
         kernel="poly",
         degree=4,

@@ -55,7 +55,7 @@ FITS = {
     "refined": {**GIVEN, "refine": 20},
     "refined by rows held out": {**GIVEN, "refine": "auto"},
     "representatives": {**GIVEN, "fit_on": "representatives"},
-    "spherical": {**GIVEN, "metric": "cosine", "class_weight": "balanced"},
+    "spherical": {**GIVEN, "clustering": "spherical", "class_weight": "balanced"},
     "k-means++": {
         **GIVEN,
         "kmeans_params": {"init": "k-means++", "n_init": 2, **FEW_STEPS},

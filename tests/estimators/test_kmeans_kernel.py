@@ -87,11 +87,13 @@ def test_a_number_for_each_class():
 
 
 @pytest.mark.parametrize("fit_on", FIT_ON)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_sparse_rows_are_their_dense_ones(fit_on, metric):
+@pytest.mark.parametrize("clustering", ["kmeans", "spherical"])
+def test_sparse_rows_are_their_dense_ones(fit_on, clustering):
     X, y = DIGITS[:400], LABELS[:400]
-    dense = model(10, fit_on=fit_on, metric=metric).fit(X, y)
-    sparse = model(10, fit_on=fit_on, metric=metric).fit(scipy.sparse.csr_array(X), y)
+    dense = model(10, fit_on=fit_on, clustering=clustering).fit(X, y)
+    sparse = model(10, fit_on=fit_on, clustering=clustering).fit(
+        scipy.sparse.csr_array(X), y
+    )
     assert_allclose(
         sparse.decision_function(scipy.sparse.csr_array(X[:50])),
         dense.decision_function(X[:50]),
@@ -142,7 +144,7 @@ def test_the_papers_pipeline():
         UnitNormalizer(),
         model(
             30,
-            metric="cosine",
+            clustering="spherical",
             fit_on="representatives",
             kernel="poly",
             degree=4,
@@ -235,7 +237,7 @@ def test_classes_that_change_in_a_stream_are_refused():
             {"n_representatives": dict.fromkeys(range(10), -1)},
             r"n_representatives\[0\]=-1 must be a whole number",
         ),
-        ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
+        ({"clustering": "gmm"}, r"clustering='gmm' must be one of"),
         ({"fit_on": "some"}, r"fit_on='some' must be one of \['all', 'boun"),
         ({"kmeans_params": {"init": "pca"}}, r"\['init'\]='pca' must be one of"),
         ({"kmeans_params": {"n_init": 0}}, r"\['n_init'\]=0 must be"),

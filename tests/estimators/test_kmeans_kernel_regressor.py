@@ -111,11 +111,11 @@ def test_rows_of_weight_zero_are_passed_over():
     assert m.score(X[TEST], Y[TEST]) > 0.8
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_sparse_rows_are_their_dense_ones(metric):
+@pytest.mark.parametrize("clustering", ["kmeans", "spherical"])
+def test_sparse_rows_are_their_dense_ones(clustering):
     rows = np.where(X[TRAIN] > 0.5, X[TRAIN], 0.0)
-    dense = model(metric=metric).fit(rows, Y[TRAIN])
-    sparse = model(metric=metric).fit(scipy.sparse.csr_array(rows), Y[TRAIN])
+    dense = model(clustering=clustering).fit(rows, Y[TRAIN])
+    sparse = model(clustering=clustering).fit(scipy.sparse.csr_array(rows), Y[TRAIN])
     assert_allclose(
         sparse.predict(scipy.sparse.csr_array(rows)),
         dense.predict(rows),
@@ -140,7 +140,7 @@ def test_the_memory_budget_changes_nothing_but_rounding(fitted):
     [
         ({"n_representatives": 0}, "n_representatives=0 must be a whole number, 1"),
         ({"n_representatives": {0: 3}}, r"n_representatives=\{0: 3\} must be a whole"),
-        ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
+        ({"clustering": "gmm"}, r"clustering='gmm' must be one of"),
         ({"n_bins": 0}, r"n_bins=0 must be a whole number"),
         ({"C": -1}, r"C=-1 must be a positive"),
         ({"kmeans_params": {"init": "pca"}}, r"\['init'\]='pca' must be one of"),

@@ -46,7 +46,7 @@ from kaucus.machines import (
     Problem,
     fit_represented,
 )
-from kaucus.representatives import METRICS, KMeansOptions
+from kaucus.representatives import KMeansOptions
 
 SIZE_WORDS = one_of(*SIZES)
 _KMEANS: Mapping[str, Constraint] = {
@@ -62,6 +62,10 @@ def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
 
+# Ways to find representatives, and the geometry of each.
+CLUSTERINGS = {"kmeans": "euclidean", "spherical": "cosine"}
+
+
 class RepresentativesBase(FitsBatches, RepresentedModel):
     """Representatives by k-means, and least squares of rows on their columns.
 
@@ -69,7 +73,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
 
     Parameters
     ----------
-    metric : {"euclidean", "cosine"}
+    clustering : {"kmeans", "spherical"}
         k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
         representative has the direction of its centre and the mean norm of its rows.
     kernel : str, kernel object or callable
@@ -108,7 +112,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
-        "metric": one_of(*METRICS),
+        "clustering": one_of(*CLUSTERINGS),
         "refine": count() | one_of("auto", None),
         "learn_metric": LEARN_METRIC,
         "kmeans_params": Constraint(
@@ -210,7 +214,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
             kernels=kernels,
             Cs=CS if self._chooses_C else [float(self.C)],
             size=self._size(),
-            kmeans=KMeansOptions(self.metric, **self._kmeans_options),
+            kmeans=KMeansOptions(CLUSTERINGS[self.clustering], **self._kmeans_options),
             refine=self.refine,
             fit_on=getattr(self, "fit_on", "all"),
             moves_intercept=self._moves_intercept,

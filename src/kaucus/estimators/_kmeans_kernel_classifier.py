@@ -99,7 +99,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     :meth:`predict_set`; a file of it has none.
 
     The papers' classifier of digits is ``make_pipeline(UnitNormalizer(),
-    KMeansKernelClassifier(1000, metric="cosine", fit_on="representatives",
+    KMeansKernelClassifier(1000, clustering="spherical", fit_on="representatives",
     kernel="poly", degree=4, gamma=1, C=1e6))``.
 
     References
@@ -132,7 +132,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         self,
         n_representatives="balanced",
         *,
-        metric="euclidean",
+        clustering="kmeans",
         fit_on="all",
         refine=None,
         C="auto",
@@ -151,7 +151,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         verbose=0,
     ):
         self.n_representatives = n_representatives
-        self.metric = metric
+        self.clustering = clustering
         self.fit_on = fit_on
         self.refine = refine
         self.C = C

@@ -97,7 +97,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         n_representatives="balanced",
         *,
         n_bins=5,
-        metric="euclidean",
+        clustering="kmeans",
         refine=None,
         C="auto",
         kernel="auto",
@@ -114,7 +114,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
     ):
         self.n_representatives = n_representatives
         self.n_bins = n_bins
-        self.metric = metric
+        self.clustering = clustering
         self.refine = refine
         self.C = C
         self.kernel = kernel
