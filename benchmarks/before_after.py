@@ -139,7 +139,7 @@ def row(name: str, before: np.ndarray, after: np.ndarray) -> list[str]:
 
 def main() -> None:
     """Run the cases, and print or write the table."""
-    from kaucus.evaluation import markdown_table
+    from kaucus.evaluation.clustering import markdown_table
     from papers import describe_machine
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers._svm_grid import load_scaled
 
 HEADERS = ("data set", "d", "n₋", "n₊", "Σ₁, I", "Σ₂, I", "Σ₂, Σ₁", "Σ₁+Σ₂, Σ")

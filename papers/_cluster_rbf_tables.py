@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers._cluster_rbf_figures import draw_figures
 from papers._cluster_rbf_table_1 import table_1
 from papers._cluster_rbf_values import (

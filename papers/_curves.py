@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
-from kaucus.evaluation import peak_memory, timed
+from kaucus.evaluation.clustering import peak_memory, timed
 from papers._data import Split
 
 

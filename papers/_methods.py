@@ -17,6 +17,7 @@ from kaucus import (
     PatchKernelClassifier,
     PatchVotingClassifier,
 )
+from kaucus.clustering._kernel_kmeans import kernel_kmeans, make_gram
 from kaucus.evaluation import (
     clustering_accuracy,
     compare_kernels,
@@ -24,7 +25,6 @@ from kaucus.evaluation import (
 )
 from kaucus.kernels import resolve_kernel
 from kaucus.preprocessing import FourierFeatures, UnitNormalizer
-from kaucus.representatives import kernel_kmeans, make_gram
 
 SIDES = (28, 28)
 

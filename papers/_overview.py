@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers._cluster_rbf_values import VALUES, compare_table
 from papers._confusion import is_printed, kept_confusions
 from papers._registry import METRICS

@@ -16,7 +16,7 @@ from kaucus import (
     LSSVMRegressorCV,
     SphericalKMeans,
 )
-from kaucus.solvers import RANDOMIZED
+from kaucus.solvers._blocks import RANDOMIZED
 
 BLOCKS = {"block_size": 20, "random_state": 0, "tol": 0.05}
 SEED = {"random_state": 0}

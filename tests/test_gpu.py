@@ -21,14 +21,11 @@ from kaucus import (
     PatchKernelClassifier,
     SphericalKMeans,
 )
-from kaucus.backend import (
-    HostRows,
-    parse_bytes,
-    products_in,
-    row_blocks,
-    stream_blocks,
-)
-from kaucus.contract import fitted_arrays
+from kaucus._array.blocks import parse_bytes, row_blocks
+from kaucus._array.namespace import products_in
+from kaucus._array.rows import HostRows
+from kaucus._array.streaming import stream_blocks
+from kaucus._base import fitted_arrays
 from kaucus.kernels import Linear
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import assert_close

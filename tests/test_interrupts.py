@@ -23,7 +23,7 @@ from kaucus import (
     LSSVMClassifier,
     LSSVMClassifierCV,
 )
-from kaucus.backend import interruptible
+from kaucus._array.blocks import interruptible
 from kaucus.evaluation import compare_kernels
 from tests.discovery import estimators, name_of
 from tests.interrupts import InterruptAt, count_calls, interrupt, variants

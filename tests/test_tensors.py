@@ -17,8 +17,8 @@ from kaucus import (
     LSSVMRegressor,
     PatchVotingClassifier,
 )
-from kaucus.backend import device_of, dtype_name, to_numpy
-from kaucus.contract import fitted_arrays
+from kaucus._array.namespace import device_of, dtype_name, to_numpy
+from kaucus._base import fitted_arrays
 from kaucus.kernels import Gaussian
 from kaucus.preprocessing import FourierFeatures, UnitNormalizer
 from tests.arrays import array, assert_close

@@ -104,10 +104,11 @@ def test_coefficients_of_a_regressor_are_those_of_numpy(data, fit, n_parts):
 
 
 def test_an_open_number_of_representatives_grows_in_the_same_way(data, monkeypatch):
-    from kaucus.machines import SIZES, _sizes
+    from kaucus.fitting import _represented
+    from kaucus.fitting._represented import SIZES
 
-    sizes = {**SIZES, "fast": _sizes.Size(60, 0.0)}
-    monkeypatch.setattr(_sizes, "SIZES", sizes)
+    sizes = {**SIZES, "fast": _represented.Size(60, 0.0)}
+    monkeypatch.setattr(_represented, "SIZES", sizes)
     X, y = data
     expected = KMeansKernelClassifier("fast", random_state=0, **GIVEN).fit(X, y)
     model = KMeansKernelClassifier("fast", random_state=0, **GIVEN)
@@ -117,7 +118,7 @@ def test_an_open_number_of_representatives_grows_in_the_same_way(data, monkeypat
 
 
 def test_rows_near_the_boundary_are_the_same(data, monkeypatch):
-    from kaucus.machines import _represented
+    from kaucus.fitting import _represented
 
     monkeypatch.setattr(_represented, "_LEAST_ROWS", 100)
     X, y = data
@@ -239,7 +240,7 @@ def test_too_little_memory_is_told_before_the_work(data):
 
 
 def test_ctrl_c_is_raised_and_leaves_the_model_as_it_was(data, monkeypatch):
-    from kaucus.distributed import DaskRows
+    from kaucus.distributed.rows import DaskRows
 
     X, y = data
     calls, reduce = [], DaskRows.reduce

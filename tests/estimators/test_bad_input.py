@@ -56,7 +56,7 @@ def no_work(monkeypatch):
 
 
 def estimator_modules():
-    folders = ("kaucus.estimators", "kaucus.machines")
+    folders = ("kaucus.estimators", "kaucus.fitting")
     return [m for n, m in sys.modules.items() if n.startswith(folders)]
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from kaucus import LSSVMClassifier, LSSVMRegressor
-from kaucus.solvers import RANDOMIZED
+from kaucus.solvers._blocks import RANDOMIZED
 
 ITERATIVE = [solver for solver in RANDOMIZED if solver != "nystrom"]
 each_solver = pytest.mark.parametrize("solver", RANDOMIZED)

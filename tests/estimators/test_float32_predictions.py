@@ -17,7 +17,7 @@ from kaucus import (
     LSSVMClassifierCV,
     LSSVMRegressor,
 )
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from tests.conftest import namespace
 
 SOLVERS = ("auto", "cg", "nystrom", "kaczmarz", "matching_pursuit", "block_descent")

@@ -231,7 +231,7 @@ def test_rows_of_a_dask_fit_can_be_left_out():
 
 
 def test_some_rows_of_batches_are_left_out_of_a_model_of_all(monkeypatch):
-    from kaucus.solvers import _left_out_on_representatives as core
+    from kaucus.solvers import _left_out as core
 
     monkeypatch.setattr(core, "_SOURCE_ROWS", 25)
     X, y, new = data(60)
@@ -259,13 +259,13 @@ def test_a_given_matrix_has_intervals():
 
 @each
 def test_blocks_change_nothing(model, monkeypatch):
-    from kaucus.estimators import _left_out
+    from kaucus.estimators import _predict
 
     X, y, _ = data(40)
     new = np.random.default_rng(2).normal(size=(30, 2))
     fitted = clone(model).fit(X, y)
     expected = fitted.predict_interval(new, LEVELS)
-    monkeypatch.setattr(_left_out, "_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(_predict, "_BLOCK_BYTES", 20_000)
     assert_close(fitted.predict_interval(new, LEVELS), expected, atol=1e-12)
     monkeypatch.undo()
     small = clone(model).set_params(memory_budget="100KiB").fit(X, y)
@@ -414,7 +414,7 @@ def test_models_without_leave_one_out_say_what_to_do(fit, reason):
 
 def test_many_training_rows_are_not_kept_from_being_freed(monkeypatch):
     X, y, new = data(60)
-    monkeypatch.setattr("kaucus.estimators._left_out._MOST_KEPT", X.nbytes - 1)
+    monkeypatch.setattr("kaucus.estimators._predict._MOST_KEPT", X.nbytes - 1)
     model = clone(REGRESSORS[2]).fit(X, y)
     assert model._training is None
     with pytest.raises(ValueError, match=r"training rows take .* keeps no more than"):

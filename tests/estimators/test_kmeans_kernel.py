@@ -12,9 +12,9 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
-from kaucus.backend import NotPositiveDefiniteError
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus.fitting import _represented as base
 from kaucus.kernels import Gaussian
-from kaucus.machines import _represented as base
 from kaucus.preprocessing import UnitNormalizer
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -248,7 +248,7 @@ def test_parameters_that_are_refused(params, match, monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("k-means was reached with a bad parameter")
 
-    monkeypatch.setattr("kaucus.representatives._per_class.kmeans", reached)
+    monkeypatch.setattr("kaucus.clustering._kmeans.kmeans", reached)
     with pytest.raises(ValueError, match=match):
         model().set_params(**params).fit(DIGITS[:100], LABELS[:100])
 

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import log_loss
 
 from kaucus import KMeansKernelClassifier
-from kaucus.machines import _represented
-from kaucus.solvers import solve_on_representatives
+from kaucus.fitting import _represented
+from kaucus.solvers._columns import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1300), slice(1300, None)

@@ -7,17 +7,16 @@ from sklearn.datasets import load_digits, make_blobs, make_friedman1
 from threadpoolctl import threadpool_limits
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.kernels import Gaussian
-from kaucus.machines import _sizes as growth
-from kaucus.machines._sizes import (
+from kaucus.fitting import _represented as growth
+from kaucus.fitting._represented import (
     Size,
     grow_from,
     grow_openly,
     most_representatives,
     most_rows,
 )
-from kaucus.solvers import columns_bytes
-from kaucus.solvers._low_rank import bytes_per_row
+from kaucus.kernels import Gaussian
+from kaucus.solvers._columns import bytes_per_row, columns_bytes
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1000), slice(1000, None)

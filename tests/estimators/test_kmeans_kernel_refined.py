@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs, make_friedman1
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.solvers import solve_on_representatives
+from kaucus.solvers._columns import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1000), slice(1000, None)

@@ -10,11 +10,10 @@ from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import KMeansKernelRegressor, LSSVMRegressor
-from kaucus.backend import NotPositiveDefiniteError
-from kaucus.machines import NumberTargets
-from kaucus.machines import _represented as base
-from kaucus.machines._stream import as_rows
-from kaucus.machines._targets import target_bins
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus.fitting import _represented as base
+from kaucus.fitting._problem import NumberTargets, target_bins
+from kaucus.fitting._represented import as_rows
 from tests.arrays import assert_close
 
 X, Y = make_friedman1(800, n_features=5, noise=0.3, random_state=0)
@@ -151,7 +150,7 @@ def test_parameters_that_are_refused(params, match, monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("k-means was reached with a bad parameter")
 
-    monkeypatch.setattr("kaucus.representatives._per_class.kmeans", reached)
+    monkeypatch.setattr("kaucus.clustering._kmeans.kmeans", reached)
     with pytest.raises(ValueError, match=match):
         model().set_params(**params).fit(X[TRAIN], Y[TRAIN])
 

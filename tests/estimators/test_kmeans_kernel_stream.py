@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_friedman1
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.machines import _partial as stream_module
-from kaucus.solvers import solve_on_representatives
+from kaucus.fitting import _represented as stream_module
+from kaucus.solvers._columns import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16

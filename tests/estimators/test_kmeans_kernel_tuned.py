@@ -7,10 +7,11 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.kernels import Exponential, Gaussian, resolve_gamma
-from kaucus.machines import _tuning as tuning
-from kaucus.machines._tuning import CS, GAMMA_FACTORS, _finalists
-from kaucus.solvers._low_rank_search import LowRankSearch
+from kaucus.fitting import _search as tuning
+from kaucus.fitting._search import CS, GAMMA_FACTORS, _finalists
+from kaucus.kernels import Exponential, Gaussian
+from kaucus.kernels._kernel import resolve_gamma
+from kaucus.solvers._choice import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from kaucus import LSSVMClassifier, LSSVMRegressor
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import softmax
+from kaucus.solvers._system import softmax
 from tests.reference.bordered import literal_eq_15, one_hot, rbf, solve_bordered
 
 GAMMA = 0.4
@@ -525,10 +525,10 @@ def test_an_unknown_device_is_named(three):
 
 
 def test_a_device_without_torch_says_what_to_install(three, monkeypatch):
-    import kaucus.backend
+    import kaucus._array
 
-    monkeypatch.delattr(kaucus.backend, "_torch", raising=False)
-    monkeypatch.setitem(sys.modules, "kaucus.backend._torch", None)
+    monkeypatch.delattr(kaucus._array, "torch", raising=False)
+    monkeypatch.setitem(sys.modules, "kaucus._array.torch", None)
     with pytest.raises(ImportError, match=r"device='cuda' needs torch.*kaucus\[torch"):
         classifier(device="cuda").fit(*three)
 

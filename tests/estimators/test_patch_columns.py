@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.kernels import KeepingPatchKernel
-from kaucus.machines import _pictures, one_vs_rest_targets
+from kaucus.fitting import _pictures
+from kaucus.fitting._problem import one_vs_rest_targets
+from kaucus.kernels._patches import KeepingPatchKernel
 from kaucus.preprocessing import PatchDictionary
 
 FIXED = {

@@ -8,14 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.machines import (
-    NumberTargets,
-    Problem,
-    _picture_search,
-    _pictures,
-    one_vs_rest_targets,
-)
-from kaucus.machines._folds import gains
+from kaucus.fitting import _pictures
+from kaucus.fitting._problem import NumberTargets, Problem, one_vs_rest_targets
+from kaucus.fitting._search import gains
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 
@@ -72,7 +67,7 @@ def test_leave_one_out_is_that_of_refits(digits):
 
 
 def _pictures_targets(y):
-    from kaucus.machines import ClassTargets
+    from kaucus.fitting._problem import ClassTargets
 
     return ClassTargets(y, 10, lambda weight, _: weight)
 
@@ -82,7 +77,7 @@ def _plan(X, y):
     bank = model.kernel_.parts[0][0].bank
     choices = {"mirror": (False,), "threshold": (1.0,), "cells": (3,), "power": (0.5,)}
     how = model.kernel_.how
-    return _picture_search.PicturePlan(
+    return _pictures.PicturePlan(
         how.shape, how.pixels, [bank], "float64", choices, (0.5,), (20.0,)
     )
 
@@ -180,10 +175,10 @@ def test_losses_of_rows_have_the_mean_that_targets_are_scored_by(digits, rng):
     _, y, *_ = digits
     targets, rows = _pictures_targets(y), np.arange(50)
     values = rng.normal(size=(50, 10))
-    found = _picture_search._row_losses(targets, values, rows)
+    found = _pictures._row_losses(targets, values, rows)
     assert_allclose(found.mean(), -targets.score(values, None, rows), rtol=1e-6)
     numbers = NumberTargets(rng.normal(size=(50, 2)), 1)
-    found = _picture_search._row_losses(numbers, values[:, :2], rows)
+    found = _pictures._row_losses(numbers, values[:, :2], rows)
     assert_allclose(found.mean(), -numbers.score(values[:, :2], None, rows))
 
 
@@ -359,7 +354,7 @@ def test_bad_input_is_refused_before_any_work(kind, case, monkeypatch):
         pytest.fail("work was begun with bad input")
 
     options, X, words = case
-    monkeypatch.setattr("kaucus.preprocessing._dictionary.draw_patches", reached)
+    monkeypatch.setattr("kaucus.preprocessing.images.draw_patches", reached)
     model = kind(**{"patch_sizes": 3, "image_shape": (8, 8), **options})
     with pytest.raises(ValueError, match=words):
         model.fit_transform(X) if kind is PatchDictionary else model.fit(

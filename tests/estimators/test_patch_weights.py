@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.machines import one_vs_rest_targets
+from kaucus.fitting._problem import one_vs_rest_targets
 from kaucus.preprocessing import PatchDictionary
 from tests.reference import ls_svm as reference
 
@@ -157,7 +157,7 @@ def test_bad_weights_are_refused_before_any_work(digits, weight, words, monkeypa
     def reached(*args, **kwargs):
         pytest.fail("work was begun with bad input")
 
-    monkeypatch.setattr("kaucus.preprocessing._dictionary.draw_patches", reached)
+    monkeypatch.setattr("kaucus.preprocessing.images.draw_patches", reached)
     X, y, _ = digits
     for kind in (PatchKernelClassifier, PatchKernelRegressor):
         with pytest.raises(ValueError, match=words):

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from kaucus import LSSVMRegressor
-from kaucus.backend import dtype_name
+from kaucus._array.namespace import dtype_name
 from kaucus.kernels import Gaussian
 from tests.arrays import array, assert_close
 from tests.conftest import namespace
@@ -62,7 +62,8 @@ def test_other_names_are_refused(estimator, iris):
 def test_tf32_knows_its_rounding(monkeypatch, iris):
     """With products of ten bits, as a GPU has them, the answer is still right."""
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _precision, _torch
+    from kaucus._array import namespace as _precision
+    from kaucus._array import torch as _torch
 
     def coarse(x):  # cut off to ten bits, as tf32 may
         bits = x.view(torch.int32)
@@ -76,11 +77,11 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
         calls.append(X.shape)
         return coarse(X) @ coarse(Y).T
 
-    from kaucus.kernels import _distances
+    from kaucus.kernels import _kernel
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
-    monkeypatch.setattr(_distances, "product", product)
-    monkeypatch.setattr(_distances, "_FEW_FEATURES", 0)  # which have no tf32
+    monkeypatch.setattr(_kernel, "product", product)
+    monkeypatch.setattr(_kernel, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)
     K = Gaussian(0.5)(Z)
@@ -100,7 +101,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
 def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _torch
+    from kaucus._array import torch as _torch
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
     X, y = iris

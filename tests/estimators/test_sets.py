@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier, LSSVMClassifierCV
-from kaucus.machines import all_classes, one_vs_rest_targets
+from kaucus.fitting._problem import all_classes, one_vs_rest_targets
 from tests.arrays import array
 from tests.conftest import namespace
 from tests.reference import conformal as reference
@@ -239,7 +239,7 @@ def near_the_boundary(X, y):
     ],
 )
 def test_models_without_leave_one_out_say_what_to_do(fit, reason, monkeypatch):
-    from kaucus.machines import _represented
+    from kaucus.fitting import _represented
 
     monkeypatch.setattr(_represented, "_LEAST_ROWS", 30)
     X, y, new = data(200)

@@ -8,12 +8,8 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import silhouette_score
 
 from kaucus.datasets import make_rings
-from kaucus.evaluation import (
-    clustering_accuracy,
-    compare_kernels,
-    default_kernels,
-    format_table,
-)
+from kaucus.evaluation import clustering_accuracy, compare_kernels, default_kernels
+from kaucus.evaluation.clustering import format_table
 from kaucus.kernels import Gaussian
 from papers.datasets import load_shapes
 

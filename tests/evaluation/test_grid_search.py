@@ -20,8 +20,8 @@ from sklearn.model_selection import (
 from sklearn.svm import SVC
 
 from kaucus import ClusterRBFSVC, LocalSVC
-from kaucus.evaluation import _grid_search as module
 from kaucus.evaluation import grid_search_gamma_C, tunability_auc
+from kaucus.evaluation import tunability as module
 from kaucus.kernels import Cauchy, Gaussian, Linear, NearestCenter
 
 CS, GAMMAS = [0.1, 10.0, 1e3, 1e5], [1e-3, 0.1, 10.0]

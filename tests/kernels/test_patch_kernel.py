@@ -6,19 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kaucus.backend import HostRows, to_numpy
-from kaucus.kernels import (
+from kaucus._array.namespace import to_numpy
+from kaucus._array.rows import HostRows
+from kaucus.kernels import _patches
+from kaucus.kernels._patches import (
     FilterGroup,
     KeptFeatures,
     PatchKernel,
-    _patch_features,
-    _patch_kernel,
-    learn_distances,
-)
-from kaucus.pictures import (
     PictureFeatures,
     draw_patches,
     features_of,
+    learn_distances,
     make_filters,
     pixel_range,
 )
@@ -87,8 +85,8 @@ def test_blocks_of_filters_of_any_size_give_the_same_matrix(rng, monkeypatch, mo
     X, Z = pictures(rng, 20), pictures(rng, 7)
     kernel = make_kernel(X, rng, n_filters=10)
     expected, cross = kernel(X), kernel(Z, X)
-    monkeypatch.setattr(_patch_features, "_FEATURE_BYTES_CPU", most)
-    monkeypatch.setattr(_patch_kernel, "_PRODUCT_WORK", 5000)
+    monkeypatch.setattr(_patches, "_FEATURE_BYTES_CPU", most)
+    monkeypatch.setattr(_patches, "_PRODUCT_WORK", 5000)
     assert_close(kernel(X), expected, rtol=1e-10)
     assert_close(kernel(Z, X), cross, rtol=1e-10)
     learned = learn_distances(X, kernel.how, _without_moments(kernel), 2**28)[1]
@@ -104,7 +102,7 @@ def _without_moments(kernel):
 def test_progress_counts_all_pictures_for_each_block_of_filters(rng, monkeypatch):
     X = pictures(rng, 20)
     kernel = make_kernel(X, rng, n_filters=4)
-    monkeypatch.setattr(_patch_features, "_FEATURE_BYTES_CPU", 1)
+    monkeypatch.setattr(_patches, "_FEATURE_BYTES_CPU", 1)
     told = []
     part = kernel.parts[0]
     learn_distances(
@@ -118,9 +116,9 @@ def test_a_small_budget_means_small_blocks(rng):
     group = FilterGroup(make_kernel(pictures(rng, 9), rng).parts[0][0].bank, 2)
     how = PictureFeatures(SHAPE, pixel_range(pictures(rng, 9)), 1, 1, False, "float32")
     of_three = 2 * 3 * 100 * 8 * 4
-    few = _patch_features.filter_blocks(group, how, 100, of_three, pictures(rng, 1))
+    few = _patches.filter_blocks(group, how, 100, of_three, pictures(rng, 1))
     assert [s.stop - s.start for s in few] == [3, 3]
-    assert len(_patch_features.filter_blocks(group, how, 100, 1, pictures(rng, 1))) == 6
+    assert len(_patches.filter_blocks(group, how, 100, 1, pictures(rng, 1))) == 6
 
 
 def test_features_that_are_constant_count_for_nothing(rng):

@@ -6,10 +6,14 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import _boundary, rows_near_boundary, solve_on_representatives
-from kaucus.solvers._boundary import undecided
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import (
+    rows_near_boundary,
+    solve_on_representatives,
+    undecided,
+)
 from tests.arrays import array
 from tests.solvers.problems import weights
 
@@ -96,7 +100,7 @@ def test_small_blocks_are_the_same_rows(monkeypatch):
     X, Y = classes()
     Z = X[:12] + 0.1
     whole = near(X, Y, Z, 50).rows
-    monkeypatch.setattr(_boundary, "_BLOCK_BYTES", 7 * 3 * 8)
+    monkeypatch.setattr(_columns, "_BOUNDARY_BLOCK_BYTES", 7 * 3 * 8)
     np.testing.assert_array_equal(near(X, Y, Z, 50).rows, whole)
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kaucus.backend import dtype_name, to_numpy
-from kaucus.solvers import (
+from kaucus._array.namespace import dtype_name, to_numpy
+from kaucus.solvers._system import (
     fit_shift,
     fit_temperature,
     softmax,

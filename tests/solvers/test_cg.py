@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import dtype_name, to_numpy
+from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus.solvers._cg import conjugate_gradient, operator_norm
 from tests.arrays import EPS, array, assert_close, same_bits
 

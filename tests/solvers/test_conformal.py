@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import to_numpy
-from kaucus.solvers import (
+from kaucus._array.namespace import to_numpy
+from kaucus.solvers._left_out import (
     check_enough_rows,
     class_scores,
     conformal_quantiles,
@@ -82,11 +82,11 @@ def test_sets_are_those_of_the_definition(xp, rng, score, k):
 
 
 def test_strips_change_nothing(rng, monkeypatch):
-    from kaucus.solvers import _conformal
+    from kaucus.solvers import _left_out
 
     f, v, e = models(rng, b=40, n=19)
     expected = left_out_intervals(f, v, e, LEVELS, "plus")
-    monkeypatch.setattr(_conformal, "_STRIP_BYTES", 3000)
+    monkeypatch.setattr(_left_out, "_STRIP_BYTES", 3000)
     assert np.array_equal(left_out_intervals(f, v, e, LEVELS, "plus"), expected)
 
 

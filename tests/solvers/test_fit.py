@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from kaucus.backend import NotPositiveDefiniteError, dtype_name, to_numpy
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus.kernels import (
     CallableKernel,
     Gaussian,
@@ -14,7 +15,8 @@ from kaucus.kernels import (
     Precomputed,
     Sigmoid,
 )
-from kaucus.solvers import _fit, fit_ls_svm, plan_ls_svm
+from kaucus.solvers import _auto
+from kaucus.solvers._auto import fit_ls_svm, plan_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights
@@ -105,7 +107,7 @@ def test_leave_one_out_rows_are_told(xp):
 
 
 def test_some_rows_left_out_one_by_one(xp, monkeypatch):
-    monkeypatch.setattr(_fit, "_LOO_ROWS", 7)
+    monkeypatch.setattr(_auto, "_LOO_ROWS", 7)
     X, K, Y = problem(n=40)
     s = 1.0 + np.arange(40) % 2
     result = fit(

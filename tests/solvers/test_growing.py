@@ -6,11 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import (
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import (
     Judge,
-    _grown_columns,
     margin_hardness,
     random_hardness,
     residual_hardness,
@@ -68,12 +68,12 @@ def test_growing_equals_solving_from_the_start(xp, dtype, weighted, budget):
 
 def test_the_budget_decides_whether_columns_are_kept():
     Z = np.zeros((5, 3))
-    assert _grown_columns.plan_blocks(1000, 20, 10**6, Z).keep
-    plan = _grown_columns.plan_blocks(1000, 20, 10**5, Z)
+    assert _columns.plan_blocks(1000, 20, 10**6, Z).keep
+    plan = _columns.plan_blocks(1000, 20, 10**5, Z)
     assert not plan.keep
     assert plan.blocks[-1].stop == 1000
     with pytest.raises(MemoryError, match=r"20 representatives need .* add fewer rows"):
-        _grown_columns.plan_blocks(1000, 20, 10**4, Z)
+        _columns.plan_blocks(1000, 20, 10**4, Z)
 
 
 def test_the_rows_added_are_those_of_largest_residual():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import to_numpy
-from kaucus.representatives import pivoted_factor
+from kaucus._array.namespace import to_numpy
+from kaucus.clustering._landmarks import pivoted_factor
 from kaucus.solvers._cg import solve_ls_svm_cg
-from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._direct import solve_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian
-from kaucus.solvers import leave_out_on_representatives, leave_out_rows
-from kaucus.solvers import solve_on_representatives as solve
+from kaucus.solvers._columns import solve_on_representatives as solve
+from kaucus.solvers._left_out import leave_out_on_representatives, leave_out_rows
 from tests.arrays import array, assert_close
 from tests.reference import low_rank
 from tests.reference.conformal import left_out_models

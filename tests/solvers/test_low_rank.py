@@ -6,10 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import Scratch, to_numpy
+from kaucus._array.blocks import Scratch
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
-from kaucus.solvers import _equations, _low_rank, solve_on_representatives
-from kaucus.solvers._equations import NormalEquations, RowData
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import NormalEquations, RowData, solve_on_representatives
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
@@ -65,7 +66,7 @@ def test_the_size_of_the_blocks_changes_nothing(seed, size):
     whole = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            _low_rank, "_BLOCK_BYTES", size * _low_rank.bytes_per_row(len(Z), Z)
+            _columns, "_BLOCK_BYTES", size * _columns.bytes_per_row(len(Z), Z)
         )
         blocks = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     assert_close(blocks.dual_coef, whole.dual_coef, rtol=1e-6, atol=1e-8)
@@ -260,9 +261,9 @@ def test_columns_are_the_same_in_any_memory_and_for_any_number_of_threads(
     expected = KERNEL(X[rows], Z) - shift.astype(np.float32)
     if weight is not None:
         expected *= np.sqrt(weight[rows])[:, None].astype(np.float32)
-    monkeypatch.setattr(_equations, "_COLUMN_BYTES", 8 * 4 * 11)
+    monkeypatch.setattr(_columns, "_COLUMN_BYTES", 8 * 4 * 11)
     for workers in (1, 3):
-        monkeypatch.setattr(_equations, "n_workers", lambda K, w=workers: w)
+        monkeypatch.setattr(_columns, "n_workers", lambda K, w=workers: w)
         for memory in (None, scratch, scratch):
             K = data.columns(X[rows], rows, Z, shift, memory)
             assert same_bits(K, expected)

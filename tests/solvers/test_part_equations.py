@@ -5,16 +5,17 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kaucus.kernels import Exponential, Gaussian, resolve_gamma
-from kaucus.solvers import (
+from kaucus.kernels import Exponential, Gaussian
+from kaucus.kernels._kernel import resolve_gamma
+from kaucus.solvers._columns import (
     RowData,
     margin_hardness,
     residual_hardness,
     rows_near_boundary,
     solve_on_representatives,
     solve_with_hard_rows,
+    sum_equations,
 )
-from kaucus.solvers._low_rank import sum_equations
 from tests.sources import batch_rows
 
 

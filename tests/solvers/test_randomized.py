@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Precomputed
-from kaucus.solvers import (
+from kaucus.solvers._auto import fit_ls_svm
+from kaucus.solvers._blocks import (
     RANDOMIZED,
-    Interrupted,
     Start,
-    Validation,
-    fit_ls_svm,
+    draw_blocks,
+    plan_blocks,
+    solve_ls_svm_randomized,
 )
-from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._randomized import draw_blocks, solve_ls_svm_randomized
-from kaucus.solvers._result import Watch
+from kaucus.solvers._system import Interrupted, Validation, Watch
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights

@@ -5,17 +5,16 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian
-from kaucus.solvers import _loo_search as loo_search
-from kaucus.solvers import (
+from kaucus.solvers import _choice as loo_search
+from kaucus.solvers._choice import decompose_ls_svm, search_by_leave_one_out, solve_at
+from kaucus.solvers._system import (
+    Score,
     classification_score,
     regression_score,
-    search_by_leave_one_out,
     softmax,
 )
-from kaucus.solvers._loo_search import decompose_ls_svm, solve_at
-from kaucus.solvers._scores import Score
 from tests.arrays import array
 
 

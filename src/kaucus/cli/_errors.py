@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from kaucus.backend import parse_bytes, to_device
-from kaucus.contract import MissingPackageError
-from kaucus.delivery import ModelFileError, NotExportableError, TableError
+from kaucus._array.blocks import parse_bytes
+from kaucus._array.namespace import to_device
+from kaucus._base import MissingPackageError
+from kaucus.export.files import ModelFileError
+from kaucus.export.onnx_kernels import NotExportableError
+from kaucus.export.tables import TableError
 
 
 class MachineError(ValueError):

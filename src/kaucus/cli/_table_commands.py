@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 from kaucus import delivery
-from kaucus.backend import format_bytes
+from kaucus._array.blocks import format_bytes
 from kaucus.cli._errors import check_machine
-from kaucus.delivery import TASKS, TIMES, TableError
-from kaucus.evaluation import format_seconds, peak_memory, print_table, timed
+from kaucus.evaluation.clustering import format_seconds, peak_memory, print_table, timed
+from kaucus.export.tables import TASKS, TIMES, TableError
 
 
 def fit(

@@ -19,23 +19,24 @@ the weight 0 for those rows, solved together with the first by the same products
 
 from collections.abc import Callable
 
-from kaucus.backend import (
+from kaucus._array.blocks import row_blocks
+from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
+from kaucus._array.namespace import (
     Array,
-    add_to_diagonal,
     array_namespace,
     astype,
-    cho_solve,
-    cholesky_with_jitter,
     device_of,
     dtype_name,
-    random_normal,
-    row_blocks,
     take_rows,
 )
-from kaucus.solvers._result import CGResult, LSSVMSolution, Recorder, SolveInfo
-from kaucus.solvers._scaling import (
+from kaucus._array.segments import random_normal
+from kaucus.solvers._system import (
+    CGResult,
     Eliminated,
+    LSSVMSolution,
+    Recorder,
     ScaledTargets,
+    SolveInfo,
     eliminate_intercept,
     scale_problems,
 )
