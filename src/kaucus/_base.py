@@ -1,4 +1,4 @@
-"""The contract of every estimator: rows of any library in, results of the same kind out."""
+"""The contract of every estimator: results of the same kind as the rows."""
 
 import contextlib
 import functools
@@ -291,8 +291,7 @@ def refusal(
 #
 # An error or Ctrl-C during ``fit`` or ``partial_fit`` reaches the caller, and leaves
 # the estimator as it was before the call. What is long and compiled is cut, or runs in
-# a thread (:func:`kaucus._array.blocks.interruptible`), so that Ctrl-C is answered within
-# about a second.
+# a thread (``interruptible``), so that Ctrl-C is answered within about a second.
 # ----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra on arrays: factors, solves, Gram sums, LAPACK without Python's lock."""
+"""Linear algebra on arrays: factors, solves, Gram sums, LAPACK without the GIL."""
 
 import ctypes
 import functools

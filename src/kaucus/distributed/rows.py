@@ -105,8 +105,8 @@ def at_home(
     given = [(partitions[p],) for p in away]
     copies = tasks(_as_it_is, "move-rows", given, [homes[p] for p in away])
     found = list(partitions)
-    for p, copy in zip(away, persist(copies, wait=False), strict=True):
-        found[p] = copy
+    for p, here in zip(away, persist(copies, wait=False), strict=True):
+        found[p] = here
     return found
 
 

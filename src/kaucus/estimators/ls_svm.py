@@ -234,6 +234,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
 
 
 def indefinite_kernel(kernel, C: float) -> ValueError:
+    """Return the error for a kernel matrix that is not positive semidefinite."""
     remedy = (
         "Use a positive semidefinite kernel ('rbf', 'exponential', 'cauchy', "
         "'laplacian', 'linear', 'cosine', 'poly' with coef0 of zero or more), or "
@@ -696,6 +697,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
 
 
 def picked(values, rows):
+    """Return the values of some rows; None stands for no values, or all rows."""
     return values if values is None or rows is None else values[rows]
 
 

@@ -572,8 +572,8 @@ def _as_text(columns, rows: list[list[Any]]) -> str:
 # The objective of kernel k-means cannot be compared between kernels: it has the units
 # of the kernel. What is compared here has none:
 #
-#     explained    1 − objective / scatter, the share of the kernel's scatter between the
-#                  clusters; falls with the width of the kernel, whatever the clusters
+#     explained    1 − objective / scatter, the share of the kernel's scatter between
+#                  the clusters; falls with the width of the kernel, whatever they are
 #     tightness    scatter between the clusters over the most that any k clusters could
 #                  have: the k − 1 largest eigenvalues of the centred kernel matrix; 1
 #                  where the leading directions of the feature space are the clusters

@@ -348,8 +348,8 @@ def _rounded(given, shares, full, rest: int) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 # Fit a kernel machine on representatives: a problem and a plan in, a model out.
 #
-#     1  tune        choose kernel, gamma and C by leave-one-out on some rows; or a metric
-#                    with them, by rows held out, in which everything else is then done
+#     1  tune        choose kernel, gamma and C by leave-one-out on some rows; or a
+#                    metric with them, by held-out rows, in which all else is then done
 #     2  choose      cluster each group of rows by k-means: the first representatives
 #     3  accumulate  sum the normal equations of all rows on the kernel columns of these
 #     4  solve       for the coefficients

@@ -46,7 +46,7 @@ from kaucus.solvers._direct import solve_ls_svm
 # ----------------------------------------------------------------------------------
 # A common scale for the columns of a table, which outliers do not spoil.
 #
-#     v = (x − median) / (quartile range),   u = v / √(1 + v²/9),   then (u − mean) / std
+#     v = (x − median) / (quartile range),   u = v / √(1 + v²/9),   (u − mean) / std
 #
 # Where the quartiles are equal, the standard deviation stands in for their range. No
 # value is further than 3 from the median, so that one entry of 10⁶ does no harm; the
@@ -991,11 +991,11 @@ def _larger_fold(search: MetricSearch, n_columns: int) -> Fold:
 #     1  scale    columns as they are, or on a common scale: which is better?
 #     2  step     fit f on few kernel columns; M = mean of Σ_j ∇f_j ∇f_jᵀ over the rows
 #                 (the average gradient outer product); map the rows by M^(p/2); again.
-#                 Of many columns, also M of what each explains alone (``_main_effects``)
-#     3  decide   whether a step, its kind (full or diagonal M) and power p pay, by rows
-#                 that neither fit nor metric has seen (``_metric_search``)
-#     4  refine   kernel, width and C, by the same rows, with as many columns as there are
-#                 rows (``_metric_refine``)
+#                 Of many columns, also M of what each explains alone
+#     3  decide   whether a step, its kind (full or diagonal M) and power p pay, by
+#                 rows that neither fit nor metric has seen
+#     4  refine   kernel, width and C, by the same rows, with as many columns as there
+#                 are rows
 #     5  relearn  the metric of the chosen path, from all rows and more columns
 #
 # References: A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for

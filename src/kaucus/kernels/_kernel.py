@@ -55,7 +55,7 @@ from kaucus._array.streaming import stream_blocks
 # The rows and columns of a kernel's tiles: in memory, or streamed from the host.
 #
 # Rows in memory are made ready once, and tiles are computed in threads. Rows of the
-# host (:class:`~kaucus._array.rows.HostRows`) are copied to the device for each tile, the
+# host (``HostRows``) are copied to the device for each tile, the
 # next while the last are worked on, and made ready there: that costs (h + w) d for a
 # tile of h × w, beside h w d for the tile itself, and nothing of the size of all rows
 # is on the device.
@@ -291,7 +291,7 @@ def _bytes_per_row(X: Array) -> int:
 #    size of the data's spread, wherever the data lies;
 # 2. every entry that has still lost more than half of its digits, that is
 #    ‖x − y‖² < √ε (‖x‖² + ‖y‖²), is computed again from the differences of the rows
-#    as they were given: the shift rounds, and near rows far from the mean would show it.
+#    as they were given: the shift rounds, and near rows far from the mean show it.
 #
 # So each distance has a relative error of at most a small multiple of √ε, equal rows
 # have the distance 0, and no distance is negative.

@@ -331,7 +331,7 @@ def _first_that_fit(blocks: list[Tile], n_entries: int) -> list[tuple[int, int]]
 # Who uses the matrix says what is kept after its first use, as far as the budget goes;
 # everything else is computed again when it is needed.
 #
-#     tiles   for products; of a symmetric matrix only the upper half is kept and computed
+#     tiles   for products; of a symmetric matrix only the upper half is kept
 #     rows    for rows that are drawn again and again
 #     gram    the whole matrix where it fits, for everything; else tiles
 # ----------------------------------------------------------------------------------
