@@ -38,7 +38,7 @@ def test_segment_sum_equals_the_loop(xp, dtype, rng, version):
 def test_sums_after_sorting_are_the_sums(dtype, rng):
     """What a GPU does, on the host; a label without rows has the sum 0."""
     torch = pytest.importorskip("torch")
-    from kaucus._array.torch import sorted_segment_sum
+    from kaucus._array.on_torch import sorted_segment_sum
 
     values = rng.normal(size=(50, 3)).astype(dtype)
     labels = rng.integers(7, size=50)
@@ -70,7 +70,7 @@ def test_sparse_rows_that_change_their_label(rng):
 def test_changes_after_sorting_are_the_changes(dtype, rng):
     """What a GPU does, on the host."""
     torch = pytest.importorskip("torch")
-    from kaucus._array.torch import sorted_segment_sum
+    from kaucus._array.on_torch import sorted_segment_sum
 
     values = rng.normal(size=(50, 3)).astype(dtype)
     new, old = rng.integers(7, size=(2, 50))

@@ -281,7 +281,7 @@ def test_a_mirrored_matrix_has_the_upper_triangle_on_both_sides(xp, dtype, rng, 
 @pytest.mark.parametrize("width", [1, 4, 17, 30])
 def test_a_tensor_is_factored_by_panels_in_place(dtype, H, width):
     torch = pytest.importorskip("torch")
-    from kaucus._array.torch import blocked_cholesky
+    from kaucus._array.on_torch import blocked_cholesky
 
     given = torch.tensor(H.astype(dtype))
     upper = np.triu(to_numpy(given), k=1).copy()
@@ -294,7 +294,7 @@ def test_a_tensor_is_factored_by_panels_in_place(dtype, H, width):
 @pytest.mark.parametrize("width", [1, 4, 30])
 def test_what_cannot_be_factored_by_panels_can_be_restored(dtype, H, width):
     torch = pytest.importorskip("torch")
-    from kaucus._array.torch import blocked_cholesky
+    from kaucus._array.on_torch import blocked_cholesky
 
     H = H.astype(dtype)
     H[-3, -3] = -1.0
@@ -307,7 +307,7 @@ def test_what_cannot_be_factored_by_panels_can_be_restored(dtype, H, width):
 @pytest.mark.parametrize("width", [1, 4, 17, 30])
 def test_a_factored_tensor_solves_by_panels(dtype, H, rng, width):
     torch = pytest.importorskip("torch")
-    from kaucus._array.torch import blocked_cho_solve
+    from kaucus._array.on_torch import blocked_cho_solve
 
     B = rng.normal(size=(len(H), 3))
     # What is above the diagonal is not the factor's.

@@ -137,7 +137,7 @@ def test_numpy_arrays_travel_to_torch_devices(view, writeable):
     x = view(VALUES.copy())
     x.flags.writeable = writeable
     assert to_device(x, "meta").shape == x.shape
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     tensor = _torch.to_device(x, "cpu")
     assert isinstance(tensor, torch.Tensor)

@@ -26,7 +26,7 @@ def torch():
 @pytest.fixture
 def tf32_everywhere(torch, monkeypatch):
     """Every float32 tensor counts as one of a GPU."""
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
 
@@ -103,7 +103,7 @@ def test_an_error_leaves_nothing_behind(torch, spy, monkeypatch):
 def test_the_older_switch_serves_too(torch, monkeypatch):
     from types import SimpleNamespace
 
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     old = SimpleNamespace(allow_tf32=False)
     monkeypatch.setattr(torch.backends.cuda, "matmul", old)
@@ -123,7 +123,7 @@ def test_other_threads_are_not_asked(torch, tf32_everywhere):
 
 
 def test_the_last_of_two_threads_restores(torch):
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     switch = torch.backends.cuda.matmul
     name = "fp32_precision" if hasattr(switch, "fp32_precision") else "allow_tf32"

@@ -11,7 +11,7 @@ from tests.arrays import array, assert_close
 
 torch = pytest.importorskip("torch")
 
-from kaucus._array import torch as _lanes  # noqa: E402 - torch first
+from kaucus._array import on_torch as _lanes  # noqa: E402 - torch first
 
 N, D = 37, 3
 

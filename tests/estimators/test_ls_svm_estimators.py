@@ -527,8 +527,8 @@ def test_an_unknown_device_is_named(three):
 def test_a_device_without_torch_says_what_to_install(three, monkeypatch):
     import kaucus._array
 
-    monkeypatch.delattr(kaucus._array, "torch", raising=False)
-    monkeypatch.setitem(sys.modules, "kaucus._array.torch", None)
+    monkeypatch.delattr(kaucus._array, "on_torch", raising=False)
+    monkeypatch.setitem(sys.modules, "kaucus._array.on_torch", None)
     with pytest.raises(ImportError, match=r"device='cuda' needs torch.*kaucus\[torch"):
         classifier(device="cuda").fit(*three)
 

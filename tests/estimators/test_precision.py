@@ -63,7 +63,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
     """With products of ten bits, as a GPU has them, the answer is still right."""
     torch = pytest.importorskip("torch")
     from kaucus._array import namespace as _precision
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     def coarse(x):  # cut off to ten bits, as tf32 may
         bits = x.view(torch.int32)
@@ -101,7 +101,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
 def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     torch = pytest.importorskip("torch")
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
     X, y = iris

@@ -114,7 +114,7 @@ def without_history(x: Array) -> Array:
 
 def torch_versions() -> Any:
     """Return the module of the torch versions; torch is imported by the first call."""
-    from kaucus._array import torch as _torch
+    from kaucus._array import on_torch as _torch
 
     return _torch
 
@@ -194,7 +194,7 @@ def tensor_near(values: np.ndarray, place: str) -> Array:
     if library == "cupy":
         return _cupy_near(values, int(number))
     try:
-        from kaucus._array import torch as _torch
+        from kaucus._array import on_torch as _torch
     except ModuleNotFoundError:
         return values
     return _torch.from_numpy(values).to(place if _torch.is_here(place) else "cpu")
@@ -216,7 +216,7 @@ def device_is_here(device: str | None) -> bool:
     if device is None or device == "cpu":
         return True
     try:
-        from kaucus._array import torch as _torch
+        from kaucus._array import on_torch as _torch
     except ModuleNotFoundError:
         return False
     return _torch.is_here(device)
@@ -237,7 +237,7 @@ def device_name(device: str | None) -> str | None:
 
 def _torch_module(device: str):
     try:
-        from kaucus._array import torch as _torch
+        from kaucus._array import on_torch as _torch
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"device={device!r} needs torch, which is not installed; install it with "

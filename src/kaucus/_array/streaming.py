@@ -106,7 +106,7 @@ def _copied_ahead(
     To a torch device through two buffers that take turns.
     """
     if is_torch(like):
-        from kaucus._array.torch import device_blocks
+        from kaucus._array.on_torch import device_blocks
 
         yield from (block for _, block in device_blocks(X, parts, like.device))
         return
