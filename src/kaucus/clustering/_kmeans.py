@@ -1511,9 +1511,7 @@ def _in_step(
 # it. What the paper is silent on: a class with no more rows than representatives gives
 # all of them, and a centre that stands for no row is left out.
 #
-# Representatives carry the weight of the rows that they stand for. So new rows can join
-# later: they are clustered together with the old representatives, which count as so
-# many rows, from where the old representatives are.
+# Representatives carry the weight of the rows that they stand for.
 # ----------------------------------------------------------------------------------
 
 # Numbers of float64 for each row of a class: weights, norms, costs, labels.
@@ -1569,7 +1567,6 @@ def represent_classes(
     *,
     options: KMeansOptions,
     sample_weight: np.ndarray | None = None,
-    old: Representatives | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -1589,10 +1586,6 @@ def represent_classes(
     options : KMeansOptions
     sample_weight : array of shape (n,), default=None
         Rows of weight zero are passed over.
-    old : Representatives, default=None
-        Of earlier rows. They move to where the new rows draw them; a class that has
-        fewer than its number gets more, and in one that has more some become one. Not
-        for a source.
     rng : numpy.random.Generator
     memory_budget : int, str or None, default=None
     callback : callable, default=None
@@ -1615,7 +1608,7 @@ def represent_classes(
         return _join(_represent_parts(X, jobs, sample_weight, options, rngs, callback))
     copies, workers = 0, 1
     if not isinstance(X, HostRows):
-        copies = _bytes_of_copies(jobs, X, old, options.metric)
+        copies = _bytes_of_copies(jobs, X, options.metric)
         _check_memory(copies, budget)
         workers = _parallel_classes(jobs, n_workers(X))
         if workers * copies > budget // 2:  # each at work has copies of its own
@@ -1624,12 +1617,11 @@ def represent_classes(
 
     def represent(c: int) -> _OneClass:
         nonlocal n_done
-        rows, w = _class_rows(X, weight, jobs[c].rows, old, c)
+        rows = jobs[c].rows
         result = _represent(
-            on_device_if_it_fits(rows, budget),
-            w,
+            on_device_if_it_fits(rows_in_order(X, rows), budget),
+            weight[rows],
             jobs[c].n_representatives,
-            n_old=0 if old is None else int(np.sum(old.labels == c)),
             options=options,
             rng=rngs[c],
             budget=max(budget // workers - copies, 1),
@@ -1663,45 +1655,9 @@ def with_rows(
     )
 
 
-def speak_for(
-    chosen: Representatives,
-    X: Array,
-    labels: np.ndarray,
-    sample_weight: np.ndarray | None,
-    *,
-    metric: str,
-    memory_budget: int | str | None = None,
-) -> Representatives:
-    """Return the representatives with the weight of more rows, staying where they are.
-
-    Each row counts for the nearest representative of its class.
-
-    Parameters
-    ----------
-    chosen : Representatives
-        Of every class that is among ``labels``.
-    X : array or CSR matrix of shape (n, d)
-    labels : integer array of shape (n,)
-    sample_weight : array of shape (n,) or None
-    metric : {"euclidean", "cosine"}
-    memory_budget : int, str or None, default=None
-    """
-    weights, budget = chosen.weights.copy(), resolve_budget(memory_budget, X)
-    for c in np.unique(labels):
-        own, members = np.flatnonzero(chosen.labels == c), np.flatnonzero(labels == c)
-        rows = prepare_rows(take_rows(X, members), metric)
-        points = take_rows(chosen.points, own)
-        centers = make_centers(prepare_rows(points, metric), metric)
-        nearest = Assigner(rows, len(own), budget, n_rows=0).assign(centers).labels
-        w = None if sample_weight is None else sample_weight[members]
-        weights[own] += np.bincount(to_numpy(nearest), w, minlength=len(own))
-    return chosen._replace(weights=weights)
-
-
-def _bytes_of_copies(jobs: list[_Job], X: Array, old, metric: str) -> int:
+def _bytes_of_copies(jobs: list[_Job], X: Array, metric: str) -> int:
     """Return what the rows of the largest class take: copied, on the sphere twice."""
     n = max(len(job.rows) for job in jobs)
-    n += 0 if old is None else int(np.bincount(old.labels).max(initial=0))
     share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if is_sparse(X) else 1.0
     row = share * itemsize(X) * X.shape[1] * (2 if metric == "cosine" else 1)
     return int(n * (row + _VECTORS * 8))
@@ -1735,28 +1691,17 @@ def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
             raise
 
 
-def _class_rows(X, weight: np.ndarray, rows: np.ndarray, old, c: int):
-    """Return the rows of a class, after its old representatives, and their weights."""
-    new = rows_in_order(X, rows)
-    if old is None or not np.any(old.labels == c):
-        return new, weight[rows]
-    which = np.flatnonzero(old.labels == c)
-    points = astype(take_rows(old.points, which), dtype_name(X))
-    return concat_rows(points, new), np.concatenate([old.weights[which], weight[rows]])
-
-
 def _represent(
     rows: Array,
     weight: np.ndarray,
     k: int,
     *,
-    n_old: int,
     options: KMeansOptions,
     rng: np.random.Generator,
     budget: int,
     stop: threading.Event,
 ) -> _OneClass:
-    """Return at most k points for rows; the first ``n_old`` are the old points."""
+    """Return at most k points for rows."""
     n = rows.shape[0]
     if n <= k:
         every = np.arange(n)
@@ -1768,13 +1713,12 @@ def _represent(
         if stop.is_set():
             raise KeyboardInterrupt  # which came in another thread
 
-    init = options.init if n_old == 0 else _grown_seeds(rows, n_old, k, rng)
     result = kmeans(
         rows,
         k,
         metric=options.metric,
-        init=init,
-        n_init=options.n_init if n_old == 0 else 1,
+        init=options.init,
+        n_init=options.n_init,
         max_iter=options.max_iter,
         tol=options.tol,
         # Rows that all count as one are counted, not weighed.
@@ -1818,14 +1762,6 @@ def _represent_parts(
         own = np.ones(len(rows)) if weight is None else weight[rows]
         found[c] = _OneClass(dense_rows(X, rows), own)
     return [found[c] for c in range(len(jobs))]
-
-
-def _grown_seeds(rows: Array, n_old: int, k: int, rng: np.random.Generator) -> Array:
-    """Return the old representatives and, where there is room, random new rows."""
-    n_new = max(k - n_old, 0)
-    chosen = n_old + rng.permutation(rows.shape[0] - n_old)[:n_new]
-    which = np.concatenate([np.arange(min(n_old, k)), chosen])
-    return dense_rows(rows, which)
 
 
 def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import (
     as_like,
-    is_sparse,
     label_array,
     owned,
     take_rows,
@@ -53,7 +52,13 @@ from kaucus.estimators.metric import (
     warn_of_one_column,
 )
 from kaucus.fitting._problem import ClassTargets, Model, NumberTargets, Plan, Problem
-from kaucus.fitting._represented import SIZES, USUAL_JITTER, PartialFit, fit_represented
+from kaucus.fitting._represented import (
+    SIZES,
+    USUAL_JITTER,
+    begin_stream,
+    fit_represented,
+    learn_part,
+)
 from kaucus.fitting._search import AUTO_KERNELS, CS, GAMMA_FACTORS
 from kaucus.kernels._kernel import (
     kernel_class,
@@ -349,7 +354,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
     # ---- fit -------------------------------------------------------------------------
 
     def _learn(self, X, targets, weight):
-        """Fit the rows at once."""
+        """Fit the rows at once; return their problem, the plan and the model."""
         rng = generator_from(self.random_state)
         self._weight_unit = 1.0
         if self._chooses_C:
@@ -362,33 +367,40 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
             model = fit_represented(problem, plan, rng)
         self._store_model(X, model)
         self._remember_represented(X, problem, model)
-        return self
+        return problem, plan, model
 
     def _learn_part(self, X, targets, weight):
-        """Take in a part of the rows; the model so far stays where that fails."""
-        fit = PartialFit(
-            self._plan([], X),
-            lambda rows, weight: self._kernel_paths(as_like(rows, X), weight),
-            targets,
-            lambda rows: self._placed(as_like(rows, X)),
-            lambda: generator_from(self.random_state),
-        )
-        model = self._as_model(X) if hasattr(self, "representatives_") else None
-        rows = X if is_sparse(X) else to_numpy(X)
-        stream = getattr(self, "_stream", None)
-        if model is None:  # all parts have the unit of the first
-            self._weight_unit = mean_weight(weight) if self._chooses_C else 1.0
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        weight = weight / self._weight_unit
-        with self._own_errors():
-            if stream is None:
-                rng = generator_from(self.random_state)
-                empty = fit.begin(rows, targets.values, rng)
-                stream = empty if model is None else fit.begin_with(model, rng)
-            model, stream = fit.take_in(stream, model, rows, targets.values, weight)
-        self._store_model(X, model)
+        """Fit the first rows, or add the equations of more."""
+        if getattr(self, "fit_on", "all") != "all":
+            raise ValueError(
+                f"fit_on={self.fit_on!r} fits chosen rows; partial_fit adds all that "
+                "come. Use fit_on='all'."
+            )
+        rng = generator_from(self.random_state)
+        if not hasattr(self, "representatives_"):
+            learned = self._learn(X, targets, weight)
+            with self._own_errors():
+                self._stream = begin_stream(*learned, rng)
+        elif getattr(self, "_stream", None) is None:
+            raise ValueError(
+                "This model was made by fit, or compressed: the equations of its rows, "
+                "to which partial_fit adds those of more, are gone. Begin with "
+                "partial_fit on a new model, or fit all rows."
+            )
+        else:
+            weight = None if weight is None else weight / self._weight_unit
+            problem = Problem.of(self._placed(X), targets, weight)
+            stream = self._stream
+            first = Problem.of(
+                self._placed(as_like(stream.rows, X)),
+                targets.like(stream.targets),
+                stream.weight,
+            )
+            given = stream, problem, first, self._plan([], X), self._as_model(X), rng
+            with self._own_errors():
+                model, self._stream = learn_part(*given)
+            self._store_model(X, model)
         self._remember(None, "partial_fit keeps no rows")
-        self._stream = stream
         return self
 
     @contextlib.contextmanager
@@ -520,7 +532,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         each representative but at least 10,000, a third of them those that a rough fit
         is least sure about, the others at random. For many rows: several times faster
         than ``"all"``, and as accurate where hard rows are added by ``refine``. Where
-        there are no more rows than that, and in ``partial_fit``, it is ``"all"``.
+        there are no more rows than that, it is ``"all"``.
     refine : int, "auto" or None, default=None
         So many training rows that the fit so far finds hardest, those of the smallest
         margin, become representatives too, in two rounds with a fit after each (in one
@@ -662,23 +674,16 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         weight = check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
-        return self._learn(X, self._targets(indices), weight)
+        self._learn(X, self._targets(indices), weight)
+        return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Take in more rows.
+        """Fit the first rows, or add more rows to the fit.
 
-        While there are no more than 10,000 rows, or ten for each representative that is
-        asked for, all are kept, and the model is chosen from them anew whenever they
-        have doubled: that is a ``fit`` of all rows so far. Between, and afterwards, the
-        representatives stay, and the coefficients are those of the least squares of all
-        rows seen on these: their normal equations are kept, m × m numbers for m
-        representatives. A class that comes later than that gets its representatives
-        from a random sample of the rows, which is kept as well.
-
-        ``fit_on="boundary"`` is ``"all"`` here. With ``fit_on="representatives"`` new
-        rows are clustered together with the representatives, which count as the rows
-        they stand for, and move. After a ``fit``, whose model has no rows, its
-        representatives count as the rows of it.
+        The first call is a :meth:`fit`: it chooses kernel, C and representatives, and
+        should have some thousands of rows. Later calls add the normal equations of
+        their rows, m × m numbers for m representatives, so that the coefficients are
+        those of the least squares of all rows seen on these representatives.
 
         Parameters
         ----------
@@ -709,6 +714,8 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
             y, classes, None if first else self.classes_
         )
         weight = check_weights(sample_weight, X)
+        if first:
+            weights_with_classes(weight, self.class_weight, self.classes_, indices)
         return self._learn_part(X, self._targets(indices), weight)
 
     def _targets(self, indices: np.ndarray) -> ClassTargets:
@@ -918,24 +925,16 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        return self._learn(X, NumberTargets(Y, self.n_bins), weight)
+        self._learn(X, NumberTargets(Y, self.n_bins), weight)
+        return self
 
     def partial_fit(self, X, y, sample_weight=None):
-        """Take in more rows.
+        """Fit the first rows, or add more rows to the fit.
 
-        While there are no more than 10,000 rows, or ten for each representative that is
-        asked for, all are kept, and the model is chosen from them anew whenever they
-        have doubled: that is a ``fit`` of all rows so far. Between, and afterwards, the
-        representatives stay, and the coefficients are those of the least squares of all
-        rows seen on these: their normal equations are kept, m × m numbers for m
-        representatives.
-
-        After a ``fit``, whose model has no rows, its representatives z_q of weight w_q
-        count as the rows of it, with the targets
-
-            t_q = f(z_q) + (a_q / w_q − Σ a / Σ w) / C,
-
-        from which alone the model would be fitted again, or nearly so.
+        The first call is a :meth:`fit`: it chooses kernel, C and representatives, and
+        should have some thousands of rows. Later calls add the normal equations of
+        their rows, m × m numbers for m representatives, so that the coefficients are
+        those of the least squares of all rows seen on these representatives.
 
         Parameters
         ----------

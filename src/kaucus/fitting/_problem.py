@@ -323,10 +323,6 @@ class Plan(NamedTuple):
     """Returns the callback ``(n_done, n_total)`` of a stage, or None."""
     metric: "MetricOptions | None" = None
     """Where a metric is searched together with kernel and C."""
-    streamed: bool = False
-    """Whether more rows will come, whose equations are added to those of these."""
-    grows_fully: bool = False
-    """Whether to add representatives even where rows held out see no gain."""
 
 
 class Unseen(NamedTuple):

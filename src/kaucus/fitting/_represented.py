@@ -13,11 +13,10 @@ from kaucus._array.namespace import (
     Array,
     as_like,
     astype,
-    concat_rows,
     dense_rows,
     dtype_name,
     epsilon,
-    itemsize,
+    is_sparse,
     products_in,
     take_rows,
     to_numpy,
@@ -26,7 +25,6 @@ from kaucus._array.segments import draw_some
 from kaucus.clustering._kmeans import (
     Representatives,
     represent_classes,
-    speak_for,
     with_rows,
 )
 from kaucus.fitting._problem import (
@@ -45,9 +43,8 @@ from kaucus.fitting._problem import (
     unseen_values,
     values_of,
 )
-from kaucus.fitting._search import Tuning, better_C, choose_kernel
+from kaucus.fitting._search import Tuning, choose_kernel
 from kaucus.kernels._kernel import Kernel
-from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import fit_ls_svm
 from kaucus.solvers._choice import affordable_search, search_on_representatives
@@ -144,7 +141,7 @@ def plan_growth(
     budget = resolve_budget(plan.memory_budget, problem.rows)
     # Where every row is a representative and weighs the same, their least squares are
     # factored at once; the equations of later rows are not.
-    factored = weight is None and not plan.streamed
+    factored = weight is None
     if len(present) <= most_rows(size, budget, factored=factored):
         return Growth(sizes.tolist(), [])
     allocation = "proportional"
@@ -161,7 +158,7 @@ def plan_growth(
         )
     most = most_representatives(size, budget)
     growth = grow_openly(size, sizes, allocation, most)
-    return growth._replace(least_gain=-np.inf) if plan.grows_fully else growth
+    return growth
 
 
 def grow_from(
@@ -367,31 +364,13 @@ _ROWS_EACH, _LEAST_ROWS = 5, 10_000
 USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
 
-def fit_represented(
-    problem: Problem,
-    plan: Plan,
-    rng: np.random.Generator,
-    *,
-    tuned: Tuning | None = None,
-) -> Model:
+def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> Model:
     """Fit a kernel machine on representatives of the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-    plan : Plan
-    rng : numpy.random.Generator
-    tuned : Tuning, default=None
-        Kernel and C, where they are known.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If the kernel is indefinite on these rows; its ``C`` tells at which C.
-    MemoryError
-        If the plan does not fit into its memory budget.
+    Raises NotPositiveDefiniteError, with its ``C``, where the kernel is indefinite on
+    these rows, and MemoryError where the plan does not fit into its budget.
     """
-    tuning = choose_kernel(problem, plan, rng) if tuned is None else tuned
+    tuning = choose_kernel(problem, plan, rng)
     if not isinstance(tuning.kernel, MappedKernel):
         return _fit_tuned(problem, plan, tuning, rng)
     kernel, row_map = tuning.kernel.kernel, tuning.kernel.row_map
@@ -581,7 +560,7 @@ class _Fit(NamedTuple):
 
     def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
         """Choose the rows near the boundary; None where all are to be fitted."""
-        if self.plan.fit_on != "boundary" or self.plan.streamed:
+        if self.plan.fit_on != "boundary":
             return None
         problem, (kernel, C, _) = self.problem, self.tuning
         first = chosen.points.shape[0]
@@ -639,17 +618,6 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
     return model._replace(unseen=Unseen(values, targets.values[some], weight))
 
 
-def refit_moved(
-    problem: Problem, plan: Plan, model: Model, chosen: Representatives, rng
-) -> Model:
-    """Fit the LS-SVM of a model's representatives, which have moved."""
-    fit = _Fit(problem, plan, Tuning(*model[:3]), rng)
-    with errors_at(model.C), products_in(plan.precision):
-        targets = problem.targets.like(chosen.labels)
-        moved = fit_representatives(fit, chosen, targets)
-        return calibrated(moved, problem, plan, rng)
-
-
 def _is_singular(found: GrownSolution | NearBoundary) -> bool:
     """Tell whether float32 had to be helped by more than is usual."""
     if isinstance(found, NearBoundary):
@@ -668,402 +636,80 @@ def _without(weight: np.ndarray | None, held: np.ndarray, n: int) -> np.ndarray 
 
 
 # ----------------------------------------------------------------------------------
-# State of ``partial_fit`` between two calls.
+# More rows for a fitted model: their normal equations are added to those of the rows
+# before, on representatives that stay.
 # ----------------------------------------------------------------------------------
-
-
-class KeptRows(NamedTuple):
-    """Rows on the host, in the order in which they came."""
-
-    rows: np.ndarray
-    """Or a CSR matrix."""
-    targets: np.ndarray
-    """Labels, (n,), or outputs, (n, t)."""
-    weight: np.ndarray
-    keys: np.ndarray
-    """Random numbers: those of the least are the sample."""
-
-    def joined(self, other: "KeptRows") -> "KeptRows":
-        """Return these rows and then the others."""
-        rows = concat_rows(self.rows, astype(other.rows, dtype_name(self.rows)))
-        pairs = zip(self[1:], other[1:], strict=True)
-        return KeptRows(rows, *(np.concatenate(pair) for pair in pairs))
-
-    def sample(self, n: int) -> "KeptRows":
-        """Return n rows at random; all where there are fewer."""
-        if len(self.keys) <= n:
-            return self
-        some = np.sort(np.argpartition(self.keys, n)[:n])
-        return KeptRows(*(part[some] for part in self))
-
-    def scaled(self, total: float) -> "KeptRows":
-        """Return the rows with weights that sum to ``total``."""
-        share = total / max(self.weight.sum(), 1e-300)
-        return self if share == 1 else self._replace(weight=self.weight * share)
 
 
 class Stream(NamedTuple):
     """State of ``partial_fit`` between two calls, without the model."""
 
-    kept: KeptRows
-    n_seen: int
+    sums: RunningSums
+    """Normal equations of all rows so far, on the host."""
     total: float
-    """Weight of all rows seen."""
-    groups: np.ndarray
-    """Rows seen of each class; of all, for numbers."""
-    rng: np.random.Generator
-    """Draws the keys."""
-    all_kept: bool
-    n_chosen: int = 0
-    """Rows seen when the model was chosen."""
-    n_tuned: int = 0
-    """Rows seen when kernel and C were chosen."""
-    n_C: int = 0
-    """Rows seen when C was looked at again; 0: it is due as soon as rows are gone."""
-    groups_chosen: np.ndarray | None = None
-    """``groups`` at that time."""
-    sums: RunningSums | None = None
-    """Equations of all rows seen; None: to be made of the rows kept."""
-    precision: str | None = None
-    """Of the kernel in these equations."""
+    """Weight of all rows so far."""
+    rows: np.ndarray
+    """Some rows of the first call, on the host: their held-out values calibrate."""
+    targets: np.ndarray
+    weight: np.ndarray
+    precision: str
+    """Of the kernel in the equations."""
 
 
-def as_rows(
-    model: Model, targets: Targets, memory_budget: int | str | None
-) -> tuple[Representatives, np.ndarray]:
-    """Return the representatives, and targets from which the model is fitted again.
-
-    Least squares of the representatives alone, with targets t and weights W, have
-    the solution a, b if K (W (K a + b − t) + a / C) = 0 and 1ᵀ W (K a + b − t) = 0.
-    Both hold for t = f(Z) + W⁻¹ a / C where 1ᵀ a = 0, as in a machine of all rows,
-    whose targets these are. Else the mean of W⁻¹ a is taken off, for the second.
-    """
-    chosen, solution = model.representatives, model.solution
-    now = kernel_expansion(
-        model.kernel,
-        chosen.points,
-        chosen.points,
-        as_like(solution.dual_coef, chosen.points),
-        memory_budget=memory_budget,
-    )
-    now = to_numpy(now) + to_numpy(solution.intercept)
-    coef = to_numpy(solution.dual_coef).astype(np.float64)
-    weight = chosen.weights
-    if targets.n_groups > 1:
-        weight = targets.like(chosen.labels).fit_weights(weight)
-    assert weight is not None
-    pull = coef / np.where(weight > 0, weight, np.inf)[:, None]
-    pull = (pull - coef.sum(axis=0) / weight.sum()) / model.C
-    return chosen, now + pull
-
-
-# ----------------------------------------------------------------------------------
-# Rows that come in parts: what is kept of them, and when a model is chosen anew.
-#
-# As long as there are few rows, all are kept. The model is chosen anew from them,
-# kernel, C and representatives, whenever there are twice as many as at the last choice:
-# together that costs about two fits. In between, and for good when there are too many
-# rows to be kept, the representatives stay, and the normal equations of all rows seen
-# are kept: the coefficients are those of one fit of all rows on these representatives.
-#
-# Of many rows a random sample is kept: for the temperature of probabilities, and for a
-# class whose rows come late. Such a class has no representatives, and nothing is known
-# of their kernel at rows that are gone; then the model is chosen anew from the sample,
-# which has the weight of all rows.
-# ----------------------------------------------------------------------------------
-
-# Rows that are kept: at least, for each representative that is asked for, and for each
-# of the most that there may be. No more than an eighth of the memory budget.
-_LEAST_KEPT, _KEPT_EACH, _KEPT_OPEN = 10_000, 10, 2
-_KEPT_SHARE = 8
-# The model is chosen anew when there are so many times the rows of the last choice;
-# where every row of a group was a representative, earlier, unless rows are gone. Fewer
-# new rows of a group than this are no reason, unless they are its first.
-_ANEW, _ANEW_FEW, _FEW_ROWS = 2.0, 1.5, 10
-# C is looked at again, beside its neighbours, when there are so many times the rows.
-_C_ANEW = 1.25
-
-
-class PartialFit(NamedTuple):
-    """How parts of the rows are taken in."""
-
-    plan: Plan
-    """Its kernels are not used."""
-    kernels: Callable[[Array, np.ndarray | None], Sequence[Sequence[Kernel]]]
-    """Returns the kernels to choose from, of rows and weights; see ``Plan``."""
-    targets: Targets
-    """Of any rows; tells their kind."""
-    place: Callable[[Array], Array]
-    """Brings rows of the host to where the work is."""
-    make_rng: Callable[[], np.random.Generator]
-    """Draws for a choice of the model."""
-
-    # ---- a stream begins -------------------------------------------------------------
-
-    def begin(self, rows: Array, targets: np.ndarray, rng) -> Stream:
-        """Return a stream of no rows; those given tell their kind."""
-        nothing = KeptRows(rows[:0], targets[:0], np.empty(0), np.empty(0))
-        return Stream(nothing, 0, 0.0, self._count(targets[:0]), rng, all_kept=True)
-
-    def begin_with(self, model: Model, rng) -> Stream:
-        """Return a stream in which the model's representatives are the rows seen."""
-        chosen, columns = as_rows(model, self.targets, self.plan.memory_budget)
-        points, weight, n = chosen.points, chosen.weights, len(chosen.weights)
-        numbers = chosen.labels if self.targets.n_groups > 1 else columns
-        groups = self._count(numbers)
-        stream = Stream(
-            KeptRows(to_numpy(points), numbers, weight, rng.random(n)),
-            n,
-            weight.sum(),
-            groups,
-            rng,
-            all_kept=False,
-            n_chosen=n,
-            n_tuned=n,
-            # Not every row of theirs is a representative.
-            groups_chosen=groups + (groups > 0),
-            precision=dtype_name(points),
-        )
-        if self.plan.fit_on == "representatives":
-            return stream
-        fit_weight = self.targets.like(numbers).fit_weights(weight)
-        data = _row_data(model, points, points, columns, fit_weight)
-        sums = add_rows(data, points, memory_budget=self.plan.memory_budget)
-        return stream._replace(sums=sums.on_host())
-
-    # ---- a part comes ----------------------------------------------------------------
-
-    def take_in(
-        self, stream: Stream, model: Model | None, rows: Array, targets, weight
-    ) -> tuple[Model, Stream]:
-        """Learn from a part of the rows, which are on the host.
-
-        Parameters
-        ----------
-        stream : Stream
-        model : Model or None
-            Of the earlier rows; its points are where the work is.
-        rows, targets, weight
-            Of the part.
-
-        Returns
-        -------
-        model, stream
-        """
-        part = KeptRows(rows, targets, weight, stream.rng.random(len(targets)))
-        stream = stream._replace(
-            n_seen=stream.n_seen + len(targets),
-            total=stream.total + weight.sum(),
-            groups=stream.groups + self._count(targets),
-        )
-        if model is None or self._is_due(stream, model, rows):
-            return self._choose_anew(stream, model, part)
-        if self.plan.fit_on == "representatives":
-            return self._move(stream, model, part)
-        return self._go_on(stream, model, part)
-
-    def _count(self, targets: np.ndarray) -> np.ndarray:
-        of_rows = self.targets.like(targets)
-        return np.bincount(of_rows.groups(), minlength=of_rows.n_groups)
-
-    def _is_due(self, stream: Stream, model: Model, rows: Array) -> bool:
-        """Tell whether the model is to be chosen anew."""
-        if stream.groups_chosen is None:
-            return True
-        if self.plan.fit_on == "representatives" and not stream.all_kept:
-            return False  # those that move need no rows but their own class's
-        last = stream.n_seen > self.most_kept(rows)  # rows will be gone
-        wanted = _ANEW_FEW if last else _ANEW
-        if stream.all_kept and stream.n_seen >= wanted * stream.n_chosen:
-            return True
-        # Groups of which every row was a representative, or which were a smaller share.
-        then, now = stream.groups_chosen, stream.groups
-        have = np.bincount(_group_numbers(self, model), minlength=len(now))
-        rose = now * stream.n_chosen >= _ANEW * then * stream.n_seen
-        wanted = _ANEW_FEW if stream.all_kept else _ANEW
-        many = (now - then >= _FEW_ROWS) | (then == 0)
-        more = many & (now >= np.maximum(wanted * then, 1))
-        return bool(np.any(((have >= then) | rose) & more))
-
-    def most_kept(self, rows: Array) -> int:
-        """Return how many rows are kept."""
-        budget, size = resolve_budget(self.plan.memory_budget, rows), self.plan.size
-        if isinstance(size, str):
-            wanted = _KEPT_OPEN * most_representatives(size, budget)
-        else:
-            wanted = _KEPT_EACH * int(np.sum(size))
-        fit = budget // _KEPT_SHARE // (itemsize(rows) * rows.shape[1])
-        return max(min(max(wanted, _LEAST_KEPT), fit), 1)
-
-    def _choose_anew(self, stream: Stream, model: Model | None, part: KeptRows):
-        """Fit the rows kept and the new ones; of very many, a sample."""
-        before, n_most = stream.kept, self.most_kept(part.rows)
-        if not stream.all_kept:
-            before = before.scaled(stream.total - part.weight.sum())
-        kept = before.joined(part)
-        keeps_equations = self.plan.fit_on != "representatives"
-        few = kept.sample(2 * n_most) if keeps_equations else kept
-        tunes = stream.n_seen >= _ANEW * stream.n_tuned or not stream.all_kept
-        problem = self._problem(few.scaled(stream.total))
-        tuned = None if tunes or model is None else Tuning(*model[:3])
-        plan = self.plan._replace(
-            kernels=[] if tuned else self.kernels(few.rows, problem.fit_weight),
-            streamed=True,
-            # How many representatives help is not told by the first of many rows.
-            grows_fully=len(few.keys) > n_most,
-        )
-        model = fit_represented(problem, plan, self.make_rng(), tuned=tuned)
-        stream = stream._replace(
-            kept=kept,
-            n_chosen=stream.n_seen,
-            n_tuned=stream.n_seen if tunes else stream.n_tuned,
-            n_C=0,
-            groups_chosen=stream.groups,
-            sums=None,
-            precision=_precision_of_columns(model, part.rows),
-        )
-        if stream.all_kept and len(kept.keys) <= n_most:
-            return model, stream
-        stream = stream._replace(kept=kept.sample(n_most), all_kept=False)
-        if not keeps_equations:
-            return model, stream
-        sums = self._add(model, stream, kept, None)
-        chosen = model.representatives
-        share = stream.total / chosen.weights.sum()  # where it was a sample
-        chosen = chosen._replace(weights=chosen.weights * share)
-        model = model._replace(representatives=chosen)
-        stream = stream._replace(sums=sums.on_host())
-        return self._solve(stream, model, sums)
-
-    def _go_on(self, stream: Stream, model: Model, part: KeptRows):
-        """Add the equations of new rows to those of the others, and solve."""
-        before = stream.sums
-        if before is None:
-            before = self._add(model, stream, stream.kept, None)
-        sums = self._add(model, stream, part, before)
-        stream = self._with_part(stream, part)._replace(sums=sums.on_host())
-        chosen = speak_for(
-            model.representatives,
-            self.place(part.rows),
-            self.targets.like(part.targets).groups(),
-            part.weight,
-            metric=self.plan.kmeans.metric,
-            memory_budget=self.plan.memory_budget,
-        )
-        model = model._replace(representatives=chosen)
-        return self._solve(stream, model, sums)
-
-    def _with_part(self, stream: Stream, part: KeptRows) -> Stream:
-        """Return the stream with as many of the new rows as are kept."""
-        kept, n_most = stream.kept.joined(part), self.most_kept(part.rows)
-        all_kept = stream.all_kept and len(kept.keys) <= n_most
-        return stream._replace(kept=kept.sample(n_most), all_kept=all_kept)
-
-    def _problem(self, kept: KeptRows) -> Problem:
-        weight = None if np.all(kept.weight == 1) else kept.weight
-        targets = self.targets.like(kept.targets)
-        return Problem.of(self.place(kept.rows), targets, weight)
-
-    def _add(self, model: Model, stream: Stream, part: KeptRows, before):
-        """Add rows to the running normal equations."""
-        targets = self.targets.like(part.targets)
-        points = astype(model.representatives.points, stream.precision)
-        data = _row_data(
-            model,
-            points,
-            self.place(part.rows),
-            targets.columns(),
-            targets.fit_weights(part.weight),
-        )
-        with products_in(self.plan.precision):
-            return add_rows(
-                data,
-                points,
-                before,
-                memory_budget=self.plan.memory_budget,
-                callback=self.plan.progress("row"),
-            )
-
-    def _solve(self, stream: Stream, model: Model, sums: RunningSums):
-        """Solve for the coefficients, and choose C again when it is due."""
-        plan = self.plan
-        points = astype(model.representatives.points, stream.precision)
-        due = not stream.all_kept and stream.n_seen >= _C_ANEW * stream.n_C
-        tunes = due and len(plan.Cs) > 1
-        wanted = tunes or plan.calibrates or plan.moves_intercept
-        some = stream.kept.sample(UNSEEN_ROWS)
-        problem = Problem.of(
-            self.place(some.rows), self.targets.like(some.targets), some.weight
-        )
-        data = _row_data(
-            model,
-            points,
-            problem.rows,
-            problem.targets.columns(),
-            problem.fit_weight,
-        )
-        every = np.arange(problem.n)
-        loo_rows = every if wanted else None
-
-        def solve(C: float) -> LSSVMSolution:
-            return solve_running(data, points, sums, C=C, loo_rows=loo_rows)
-
-        def loss(values: Array) -> float:
-            return -problem.targets.score(to_numpy(values), problem.fit_weight, every)
-
-        C = model.C
-        with errors_at(C), products_in(plan.precision):
-            solution = solve(C)
-            if tunes:
-                C, solution = better_C(solve, loss, C, solution)
-        model = model._replace(C=C, solution=solution, fit_rows=None, unseen=None)
-        if wanted:
-            unseen = unseen_values(solution.loo_decision, problem, every)
-            model = model._replace(unseen=unseen)
-        stream = stream._replace(n_C=stream.n_seen if tunes else stream.n_C)
-        return calibrated(model, problem, plan, stream.rng), stream
-
-    def _move(self, stream: Stream, model: Model, part: KeptRows):
-        """Cluster new rows together with the representatives, and solve for these."""
-        rng, old = self.make_rng(), model.representatives
-        size, n_classes = self.plan.size, self.targets.n_groups
-        wanted = [OPEN_REPRESENTATIVES] * n_classes if isinstance(size, str) else size
-        numbers = np.maximum(np.bincount(old.labels, minlength=n_classes), wanted)
-        rows = self.place(part.rows)
-        chosen = represent_classes(
-            rows,
-            part.targets,
-            numbers.tolist(),
-            options=self.plan.kmeans,
-            sample_weight=part.weight,
-            old=old,
-            rng=rng,
-            memory_budget=self.plan.memory_budget,
-            callback=self.plan.progress(self.targets.clustered),
-        )
-        labels = np.concatenate([old.labels, part.targets])
-        problem = Problem.of(
-            self.place(concat_rows(to_numpy(old.points), part.rows)),
-            self.targets.like(labels),
-            np.concatenate([old.weights, part.weight]),
-        )
-        model = refit_moved(problem, self.plan, model, chosen, rng)
-        return model, self._with_part(stream, part)
-
-
-def _group_numbers(fit: PartialFit, model: Model) -> np.ndarray:
-    """Return the group of each representative."""
-    labels = model.representatives.labels
-    return labels if fit.targets.n_groups > 1 else np.zeros_like(labels)
-
-
-def _row_data(model: Model, points, rows, columns, weight) -> RowData:
-    given = (as_like(columns, points), as_like(weight, points))
-    return RowData(model.kernel, rows, *given)
-
-
-def _precision_of_columns(model: Model, rows: Array) -> str:
-    """Return the precision in which the kernel's columns have to be."""
+def begin_stream(problem: Problem, plan: Plan, model: Model, rng) -> Stream:
+    """Return the state after the fit of the first rows."""
     info = model.solution.info
     wide = info.solver == "normal_equations" and info.precision == "float64"
-    return "float64" if wide else dtype_name(rows)
+    precision = "float64" if wide else dtype_name(problem.rows)
+    sums = _equations(problem, plan, model, precision, None)
+    weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    some = draw_some(rng, np.flatnonzero(weight), UNSEEN_ROWS)
+    rows, values = take_rows(problem.rows, some), problem.targets.values[some]
+    host = rows if is_sparse(rows) else to_numpy(rows)
+    return Stream(sums.on_host(), weight.sum(), host, values, weight[some], precision)
+
+
+def learn_part(
+    stream: Stream, problem: Problem, first: Problem, plan: Plan, model: Model, rng
+) -> tuple[Model, Stream]:
+    """Add the equations of new rows, and solve for the coefficients.
+
+    ``first`` is the problem of the rows that the stream has of the first call.
+    """
+    sums = _equations(problem, plan, model, stream.precision, stream.sums)
+    total = stream.total + (
+        problem.n if problem.weight is None else problem.weight.sum()
+    )
+    points = astype(model.representatives.points, stream.precision)
+    wanted = np.arange(first.n) if plan.calibrates or plan.moves_intercept else None
+    with errors_at(model.C), products_in(plan.precision):
+        data = _row_data(first, model, points)
+        solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
+    chosen = model.representatives
+    chosen = chosen._replace(weights=chosen.weights * (total / stream.total))
+    model = model._replace(
+        solution=solution, representatives=chosen, fit_rows=None, unseen=None
+    )
+    if wanted is not None:
+        unseen = unseen_values(solution.loo_decision, first, wanted)
+        model = model._replace(unseen=unseen)
+    stream = stream._replace(sums=sums.on_host(), total=total)
+    return calibrated(model, first, plan, rng), stream
+
+
+def _equations(problem: Problem, plan: Plan, model: Model, precision: str, before):
+    """Return the normal equations of rows, added to those of the rows before."""
+    points = astype(model.representatives.points, precision)
+    with products_in(plan.precision):
+        return add_rows(
+            _row_data(problem, model, points),
+            points,
+            before,
+            memory_budget=plan.memory_budget,
+            callback=plan.progress("row"),
+        )
+
+
+def _row_data(problem: Problem, model: Model, points: Array) -> RowData:
+    given = problem.targets.columns(), problem.fit_weight
+    return RowData(model.kernel, problem.rows, *(as_like(v, points) for v in given))
