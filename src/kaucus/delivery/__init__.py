@@ -3,8 +3,10 @@
 from kaucus.delivery._files import (
     ModelFile,
     ModelFileError,
+    check_output,
     describe,
     load,
+    replace_file,
     save,
     write_whole,
 )
@@ -55,6 +57,7 @@ __all__ = [
     "TableError",
     "TableWriter",
     "TrainingTable",
+    "check_output",
     "check_outputs",
     "class_rows",
     "column_kinds",
@@ -73,6 +76,7 @@ __all__ = [
     "read_chunks",
     "read_table",
     "register_converters",
+    "replace_file",
     "report",
     "save",
     "score_of",
