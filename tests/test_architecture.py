@@ -35,7 +35,7 @@ LAYERS = [
     "experiments",
     "cli",
 ]
-MAX_MODULE_LINES = 401
+MAX_MODULE_LINES = 1200
 MAX_BODY_LINES = 60
 
 
