@@ -3,8 +3,10 @@
 from kaucus.delivery._files import (
     ModelFile,
     ModelFileError,
+    check_output,
     describe,
     load,
+    replace_file,
     save,
     write_whole,
 )
@@ -28,7 +30,10 @@ from kaucus.delivery._table_models import (
     task_of,
 )
 from kaucus.delivery._table_rows import (
+    Remarks,
     TableError,
+    as_kinds,
+    column_of,
     kind_of,
     read_chunks,
     read_table,
@@ -41,6 +46,7 @@ from kaucus.delivery._table_training import (
     judge_held_out,
     labelled_predictions,
     labelled_rows,
+    model_chunks,
 )
 from kaucus.delivery._trusted import trusted_types
 
@@ -48,6 +54,7 @@ __all__ = [
     "ModelFile",
     "ModelFileError",
     "NotExportableError",
+    "Remarks",
     "Report",
     "Score",
     "TASKS",
@@ -55,9 +62,12 @@ __all__ = [
     "TableError",
     "TableWriter",
     "TrainingTable",
+    "as_kinds",
+    "check_output",
     "check_outputs",
     "class_rows",
     "column_kinds",
+    "column_of",
     "describe",
     "fit_table",
     "calibrate_intervals",
@@ -69,10 +79,12 @@ __all__ = [
     "load",
     "make_table_pipeline",
     "model_card",
+    "model_chunks",
     "prediction_frame",
     "read_chunks",
     "read_table",
     "register_converters",
+    "replace_file",
     "report",
     "save",
     "score_of",

@@ -1,17 +1,27 @@
 """Pipelines for tables with columns of any kind: make, fit, score, predict, write.
 
-The pipeline is skrub's ``TableVectorizer`` (text, dates, categories), medians for gaps
-with a column that tells of them, and a k-means kernel machine that learns a metric.
+The pipeline is skrub's ``TableVectorizer`` (texts, categories) with parts of dates,
+medians for gaps with a column that marks them, and a k-means kernel machine that learns
+a metric.
 """
 
-import os
+import contextlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kaucus.contract import require
-from kaucus.delivery._files import last_step
-from kaucus.delivery._table_rows import TableError, table_kind
+from kaucus.delivery._files import last_step, replace_file
+from kaucus.delivery._table_rows import (
+    PACKERS,
+    UNKNOWN_CATEGORIES,
+    Remarks,
+    TableError,
+    parse_numbers,
+    shown,
+    table_kind,
+)
 from kaucus.estimators import KMeansKernelClassifier, KMeansKernelRegressor
 
 TASKS = ("classification", "regression")
@@ -41,25 +51,37 @@ class Score(NamedTuple):
         return f"{value}{unit} (95 % interval {low} to {high})"
 
 
-def task_of(target) -> str:
-    """Return "classification" for texts and few whole numbers, else "regression"."""
-    if target.dtype.kind not in "iuf":
-        return "classification"
-    values = np.unique(target.to_numpy())
+def task_of(target, path="the table") -> str:
+    """Return "classification" for texts and few whole numbers, else "regression".
+
+    A column of amounts with a word in it is an error.
+    """
+    numbers = parse_numbers(target)
+    is_word = numbers.isna()
+    values = np.unique(numbers[~is_word])
     whole = bool(np.all(values == np.round(values)))
-    return TASKS[0] if whole and len(values) <= _MOST_CLASSES else TASKS[1]
+    if whole and len(values) <= _MOST_CLASSES:
+        return TASKS[0]
+    if not is_word.any():
+        return TASKS[1]
+    if is_word.mean() > 0.5:
+        return TASKS[0]
+    place = int(np.argmax(is_word))
+    raise TableError(
+        f"{path}, row {target.index[place]}, column {target.name!r}: "
+        f"{shown(target, place)!r} is not a number, and {int((~is_word).sum()):,} of "
+        f"{len(target):,} values are; mend it, or pass --task classification."
+    )
 
 
-def labels_of(target):
-    """Return a target as classes: whole numbers as such, all else as texts."""
-    values = target.to_numpy()
-    if target.dtype.kind in "iuf" and np.all(values == np.round(values)):
-        return values.astype(np.int64)
+def labels_of(target) -> np.ndarray:
+    """Return a target as classes: its texts, as they are in the file."""
     return target.astype(str).to_numpy(dtype=object).astype(str)
 
 
 def make_table_pipeline(
     task: str,
+    kinds: Mapping[str, str] | None = None,
     *,
     time: str = "balanced",
     device: str | None = None,
@@ -72,6 +94,8 @@ def make_table_pipeline(
     Parameters
     ----------
     task : {"classification", "regression"}
+    kinds : mapping, default=None
+        Kind of each column, for numbers and dates in float64: skrub's are float32.
     time : {"fast", "balanced", "best"}, default="balanced"
         How much to spend: ``n_representatives``, and with ``"fast"`` standardised
         columns in place of a learned metric.
@@ -79,9 +103,11 @@ def make_table_pipeline(
         Of the estimator.
     """
     skrub = require("skrub", "tables")
-    from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
+
+    # Not before: scikit-learn's imputers import rich where there is one.
+    from kaucus.delivery._table_steps import DateParts, GapFiller
 
     options: dict[str, Any] = {
         "n_representatives": time,
@@ -90,13 +116,17 @@ def make_table_pipeline(
         "random_state": random_state,
         "verbose": verbose,
     }
-    gaps = SimpleImputer(
-        strategy="median", add_indicator=True, keep_empty_features=True
-    )
+    gaps = GapFiller(strategy="median", add_indicator=True, keep_empty_features=True)
     gaps.set_output(transform="pandas")  # so that the estimator knows the names
     texts = skrub.StringEncoder(random_state=random_state)
     columns = skrub.TableVectorizer(
-        cardinality_threshold=_CATEGORIES, high_cardinality=texts
+        cardinality_threshold=_CATEGORIES,
+        high_cardinality=texts,
+        specific_transformers=[
+            ("passthrough" if kind == "number" else DateParts(kind), [name])
+            for name, kind in (kinds or {}).items()
+            if kind != "text"
+        ],
     )
     steps: list[Any] = [columns, gaps]
     if time == "fast":
@@ -171,6 +201,7 @@ def prediction_frame(
     name: str = "prediction",
     proba: bool = False,
     interval: float | None = None,
+    label_type: str | None = None,
 ):
     """Return the predictions of a frame as columns.
 
@@ -184,9 +215,11 @@ def prediction_frame(
         Whether to add the probability of each class, ``p_LABEL``.
     interval : float, default=None
         Confidence level of an interval to add, ``lower`` and ``upper``.
+    label_type : str, default=None
+        Type of the labels: whole numbers or ``"bool"``; None: texts.
     """
     pandas = require("pandas", "tables")
-    columns = {name: model.predict(X)}
+    columns = {name: _typed(model.predict(X), label_type)}
     if proba:
         probabilities = model.predict_proba(X)
         columns |= {
@@ -196,6 +229,13 @@ def prediction_frame(
         bounds = _interval(model, X, interval)
         columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
     return pandas.DataFrame(columns)
+
+
+def _typed(labels: np.ndarray, label_type: str | None) -> np.ndarray:
+    """Return texts of labels as the type that the table of fit had."""
+    if label_type == "bool":
+        return labels == "True"
+    return labels if label_type is None else labels.astype(label_type)
 
 
 def check_outputs(model, *, proba: bool, interval: float | None) -> None:
@@ -233,58 +273,67 @@ def _last(model) -> str:
     return type(last_step(model)).__name__
 
 
+def count_unknown_categories(model, X, remarks: Remarks) -> None:
+    """Remark on texts for which the one-hot columns of a pipeline are all zero."""
+    for name, encoder in model[0].transformers_.items():
+        if hasattr(encoder, "categories_"):
+            known = X[name].isin(encoder.categories_[0]) | X[name].isna()
+            remarks.add(X[name], ~known, UNKNOWN_CATEGORIES)
+
+
 class TableWriter:
-    """Writes frames to a CSV, TSV or Parquet file, one after the other.
+    """Context manager that writes frames to a CSV, TSV or Parquet file in turn.
 
     The file is there when all is written, and not before.
 
     Parameters
     ----------
     path : path or text stream
-        ``.gz`` is packed; a stream gets CSV.
+        ``.gz``, ``.bz2`` and ``.xz`` are packed; a stream gets CSV.
     """
 
     def __init__(self, path):
-        self.path, self._n, self._writer = path, 0, None
+        self.path, self._is_first, self._writer = path, True, None
         self._is_stream = hasattr(path, "write")
         kind = "" if self._is_stream else table_kind(path)
-        if kind not in ("", *_WRITTEN):
+        packer = "" if self._is_stream else path.suffix.lower()
+        if kind not in ("", *_WRITTEN) or packer not in ("", kind, *PACKERS):
             raise TableError(
                 f"{path} cannot be written; expected a name that ends in "
-                f"{', '.join(_WRITTEN)}, of texts also with .gz after it."
+                f"{', '.join(_WRITTEN)}, of texts also with {', '.join(PACKERS)} "
+                "after it."
             )
         self._is_parquet = kind == ".parquet"
         self._separator = "\t" if kind == ".tsv" else ","
-        self._part = path if self._is_stream else path.with_name(f".part-{path.name}")
+        self._packer = PACKERS.get(packer)
+        self._opened = contextlib.ExitStack()
 
     def add(self, frame) -> None:
         """Append rows."""
         if self._is_parquet:
             self._add_parquet(frame)
         else:
-            first = self._n == 0
-            mode = {} if self._is_stream else {"mode": "w" if first else "a"}
-            options = {"sep": self._separator, "header": first, "index": False}
-            frame.to_csv(self._part, **options, **mode)
-        self._n += len(frame)
+            options = {"sep": self._separator, "header": self._is_first, "index": False}
+            mode = "w" if self._is_stream else "wb"
+            frame.to_csv(self._file, mode=mode, **options)
+        self._is_first = False
 
     def _add_parquet(self, frame) -> None:
         pyarrow = require("pyarrow", "tables")
         parquet = require("pyarrow.parquet", "tables")
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
-            self._writer = parquet.ParquetWriter(self._part, table.schema)
+            writer = parquet.ParquetWriter(self._file, table.schema)
+            self._writer = self._opened.enter_context(writer)
         self._writer.write_table(table)
 
     def __enter__(self) -> "TableWriter":
+        self._file: Any = self.path
+        if not self._is_stream:
+            self._file = self._opened.enter_context(replace_file(self.path))
+        if self._packer is not None:
+            self._file = self._opened.enter_context(self._packer(self._file, "wb"))
         return self
 
-    def __exit__(self, kind, *_) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if self._is_stream:
-            return
-        if kind is None and self._n:
-            os.replace(self._part, self.path)
-        else:
-            self._part.unlink(missing_ok=True)
+    def __exit__(self, *error) -> None:
+        self._opened.__exit__(*error)

@@ -1,88 +1,227 @@
-"""Read table files, whole or in chunks, with columns of the types that fit has seen.
+"""Read table files, whole or in chunks, and convert their columns.
 
-CSV and TSV, plain or compressed, Parquet and Feather. A column is ``"number"``,
-``"text"`` or ``"date"``; in fit that is found out, later it is held to, so that a chunk
-without a letter in it does not turn a column of texts into numbers.
+CSV and TSV, plain or compressed, Parquet and Feather. Text files are read as text, so
+that labels and copied columns stay as they are in the file. A column of the model is
+``"number"``, ``"text"`` or a date; fit finds out which, and later tables are held to
+it, so that a chunk without a letter in it does not turn a column of texts into numbers.
 """
 
+import bz2
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import lzma
+import re
+import warnings
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from kaucus.backend import warn_user
 from kaucus.contract import require
 
 CHUNK_ROWS = 20_000
-_PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+PACKERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = (*PACKERS, ".zst", ".zip")
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": None}
 _ARROW = (".feather", ".arrow")
 _KINDS = (*_SEPARATORS, ".parquet", *_ARROW)
 _TRUE_FALSE = {"true": 1.0, "false": 0.0}
+# The words of gaps, as in pandas; in a column of labels only an empty field is one.
+_GAPS = (
+    "", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL",
+    "null", "None", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+)  # fmt: skip
+_BLOCK_BYTES = 2**22  # a longer row is an error; Arrow keeps several blocks
+_HINTS = {
+    "utf": " Save the file in UTF-8.",
+    "straddling": " A row is longer than 4 MiB; close a quote that is open.",
+}
+# Squares of larger numbers overflow when they are summed.
+_LARGEST = 1e100
+# Share of readable dates from which a column is one of dates, with gaps for the others;
+# it is looked for in the first values. From this share of numbers on, words are told.
+_MOST = 0.9
+_SAMPLE = 200
+
+# What is noticed in columns. The first two are errors where all values are so.
+NO_DATES = "read as missing: no date, or one of which day or month may come first"
+UNKNOWN_LABELS = "counted as wrong: a label that the model does not know"
+UNKNOWN_CATEGORIES = "read as no category: a text that fit has not seen"
+_SPACED = "another category than without the spaces around the text"
+_NO_NUMBERS = "not a number, so that the whole column is read as texts"
+_EITHER_ORDER = "read month first: a date of which day or month may come first"
+_EXPECTED = {NO_DATES: "dates such as 2024-01-31", UNKNOWN_LABELS: "labels of fit"}
 
 
 class TableError(ValueError):
     """A table that cannot be read or used: which file, which column, which row."""
 
 
-def read_table(
-    path, kinds: Mapping[str, str] | None = None, *, target: str | None = None
-) -> Any:
-    """Return a table as a pandas frame whose columns are numbers, texts and dates.
+class _Noticed(NamedTuple):
+    count: int
+    total: int
+    row: int
+    value: Any
+
+
+class Remarks:
+    """What is noticed in the columns of a table, counted over its chunks.
 
     Parameters
     ----------
-    path : str or path
-    kinds : mapping, default=None
-        What each column is to be; None: as it looks.
-    target : str, default=None
-        A column whose true and false stay words, as they are to be predicted.
+    path : path
+        The table.
     """
+
+    def __init__(self, path):
+        self.path = path
+        self._noticed: dict[tuple[str, str], _Noticed] = {}
+
+    def add(self, column, which, problem: str) -> None:
+        """Count the rows of a column where ``which`` is true."""
+        rows = np.flatnonzero(which)
+        old = self._noticed.get((str(column.name), problem))
+        if old is None:
+            old = _Noticed(0, 0, 0, None)
+        if len(rows) and not old.count:
+            first = rows[0]
+            old = old._replace(row=column.index[first], value=shown(column, first))
+        self._noticed[str(column.name), problem] = old._replace(
+            count=old.count + len(rows), total=old.total + len(column)
+        )
+
+    def check(self) -> None:
+        """Raise if dates or labels of a whole column cannot be used."""
+        for (name, problem), found in self._noticed.items():
+            if problem in _EXPECTED and 0 < found.count == found.total:
+                raise TableError(
+                    f"{self._text(name, problem)} So is every value of the column; "
+                    f"expected {_EXPECTED[problem]}."
+                )
+
+    def warn(self) -> None:
+        """Issue one warning for each column and problem."""
+        for (name, problem), found in self._noticed.items():
+            if found.count:
+                warn_user(self._text(name, problem), UserWarning)
+
+    def _text(self, name: str, problem: str) -> str:
+        count, _, row, value = self._noticed[name, problem]
+        values = "1 value is" if count == 1 else f"{count:,} values are each"
+        return (
+            f"{self.path}, column {name!r}: {values} {problem} "
+            f"(first {value!r} in row {row})."
+        )
+
+
+def read_table(path) -> Any:
+    """Return a table as a pandas frame, with texts as they are in the file."""
     pandas = require("pandas", "tables")
-    parts = list(read_chunks(path, kinds, n_rows=None, target=target))
+    parts = list(read_chunks(path, n_rows=None))
     return parts[0] if len(parts) == 1 else pandas.concat(parts)
 
 
-def read_chunks(
-    path,
-    kinds: Mapping[str, str] | None,
-    *,
-    n_rows: int | None = CHUNK_ROWS,
-    target: str | None = None,
-) -> Iterator[Any]:
-    """Yield a table as frames of at most ``n_rows`` rows; None: in one piece.
+def read_chunks(path, *, n_rows: int | None = CHUNK_ROWS) -> Iterator[Any]:
+    """Yield a table as frames of at most ``n_rows`` rows; None: as it comes.
 
-    Columns that ``kinds`` does not name are left out, those that it names and the file
-    does not have are an error. The index of the frames is the number of the row, from
-    1 on.
+    Columns are as they are in the file, those of text files as texts. The index of the
+    frames is the number of the row, from 1 on.
     """
     pandas = require("pandas", "tables")
     path, first = Path(path), 1
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    for frame in _raw_chunks(path, kinds, n_rows):
+    for frame in _raw_chunks(path, n_rows):
         frame.columns = [str(name) for name in frame.columns]
-        if kinds is None:
-            kinds = {name: kind_of(frame[name]) for name in frame.columns}
-            if target in kinds and frame[target].dtype.kind == "b":
-                kinds[target] = "text"
         frame.index = pandas.RangeIndex(first, first + len(frame))
-        yield as_kinds(frame, kinds, path)
+        yield frame
         first += len(frame)
 
 
-def kind_of(column) -> str:
-    """Return whether a column is of numbers, dates or texts."""
+def column_of(frame, name: str, path) -> Any:
+    """Return the one column of a name, or an error that lists the columns."""
+    names = list(frame.columns)
+    if names.count(name) == 1:
+        return frame[name]
+    if name in names:
+        raise TableError(
+            f"{path} has {names.count(name)} columns of the name {name!r}; expected "
+            "one, rename the others."
+        )
+    near: Sequence[str] = [
+        c for c in names if c.strip().lower() == name.strip().lower()
+    ]
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise TableError(f"{path} has no column {name!r}; it has {', '.join(names)}.{hint}")
+
+
+def target_of(frame, name: str, path) -> Any:
+    """Return a column without gaps as it is in the file."""
+    column = column_of(frame, name, path)
+    empty = column.isna() | (column.astype(str).str.strip() == "")
+    _check_no_gaps(column, empty, path)
+    return column
+
+
+def numbers_of(column, path) -> np.ndarray:
+    """Return a column without gaps as numbers."""
+    numbers = as_kinds(column.to_frame(), {column.name: "number"}, Remarks(path))
+    _check_no_gaps(column, numbers[column.name].isna(), path)
+    return numbers[column.name].to_numpy()
+
+
+def _check_no_gaps(column, empty, path) -> None:
+    gaps = np.flatnonzero(empty.to_numpy())
+    if len(gaps):
+        more = f", here and in {len(gaps) - 1:,} more rows" if len(gaps) > 1 else ""
+        raise TableError(
+            f"{path}, row {column.index[gaps[0]]}, column {column.name!r}: the value "
+            f"is missing{more}; take such rows out."
+        )
+
+
+# ---- columns -------------------------------------------------------------------------
+
+
+def kind_of(column, remarks: Remarks | None = None) -> str:
+    """Return whether a column is of numbers, dates or texts.
+
+    Dates that begin with day or month are ``"date, day first"`` or ``"date, month
+    first"``, as their values tell.
+    """
     if column.dtype.kind in "iufb":
         return "number"
     if column.dtype.kind == "M":
         return "date"
-    values = column.dropna()
-    numbers = len(values) and _numbers(values).notna().all()
-    return "number" if numbers else "text"
+    remarks = Remarks("") if remarks is None else remarks
+    values = column[~_gaps(column)]
+    is_number = parse_numbers(values).notna()
+    if len(values) and is_number.all():
+        return "number"
+    if is_number.sum() >= _MOST * len(values):
+        remarks.add(values, ~is_number, _NO_NUMBERS)
+        return "text"
+    some = values.iloc[:_SAMPLE]
+    if _read_dates(some).readable.sum() < _MOST * len(some):
+        return "text"
+    found = _read_dates(values)
+    day_first, month_first = found.only_day_first.any(), found.only_month_first.any()
+    if day_first != month_first:
+        return "date, day first" if day_first else "date, month first"
+    if not found.either.any() or day_first:
+        return "date"
+    remarks.add(values, found.either, _EITHER_ORDER)
+    return "date, month first"
 
 
-def as_kinds(frame, kinds: Mapping[str, str], path):
+def as_kinds(frame, kinds: Mapping[str, str], remarks: Remarks):
     """Return the columns that are asked for, each of its kind.
 
     Parameters
@@ -90,57 +229,145 @@ def as_kinds(frame, kinds: Mapping[str, str], path):
     frame : DataFrame
         Its index is the number of each row, for errors.
     kinds : mapping
-        ``"number"``, ``"text"`` or ``"date"`` of each column.
-    path : path
-        For errors.
+        Of each column, what :func:`kind_of` returned in fit.
+    remarks : Remarks
+        Of this table; takes what is noticed in the columns.
     """
     pandas = require("pandas", "tables")
-    missing = [name for name in kinds if name not in frame.columns]
-    if missing:
-        raise TableError(
-            f"{path} has no column {missing[0]!r}; expected the columns "
-            f"{', '.join(kinds)}, got {', '.join(map(str, frame.columns))}."
-        )
-    columns = {name: _as_kind(frame[name], kind, path) for name, kind in kinds.items()}
+    convert = {"number": _as_numbers, "text": _as_texts}
+    columns = {}
+    for name, kind in kinds.items():
+        column = column_of(frame, name, remarks.path)
+        if kind in convert:
+            columns[name] = convert[kind](column, remarks)
+        else:
+            columns[name] = _as_dates(column, kind, remarks)
     return pandas.DataFrame(columns, index=frame.index)
 
 
-# ---- columns -------------------------------------------------------------------------
+def _as_numbers(column, remarks: Remarks):
+    if column.dtype.kind in "iufb":
+        gaps, values = column.isna(), column
+    else:
+        gaps, values = _gaps(column), parse_numbers(column)
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.flatnonzero(~gaps.to_numpy() & ~(np.abs(numbers) <= _LARGEST))
+    if len(wrong):
+        place = wrong[0]
+        is_word = np.isnan(numbers[place])
+        what = "a number" if is_word else f"at most {_LARGEST:g} in size"
+        raise TableError(
+            f"{remarks.path}, row {column.index[place]}, column {column.name!r}: "
+            f"{shown(column, place)!r} is not {what}; mend it, or leave it empty."
+        )
+    return require("pandas", "tables").Series(numbers, index=column.index)
 
 
-def _as_kind(column, kind: str, path):
-    pandas = require("pandas", "tables")
-    if kind == "number":
-        values = column if column.dtype.kind in "iufb" else _numbers(column)
-        _check_converted(column, values, path, "is not a number")
-        return values.astype(np.float64)
-    if kind == "date":
-        values = column
-        if column.dtype.kind != "M":
-            values = pandas.to_datetime(column, errors="coerce", format="mixed")
-        _check_converted(column, values, path, "is not a date")
-        return values
-    gaps = column.isna()
-    return column.astype(str).astype(object).where(~gaps, None)
-
-
-def _numbers(column):
+def parse_numbers(column):
     """Return texts as numbers, NaN where they are none; true and false are 1 and 0."""
     pandas = require("pandas", "tables")
     texts = column.astype(str).str.strip()
-    numbers = pandas.to_numeric(texts, errors="coerce")
-    return numbers.fillna(texts.str.lower().map(_TRUE_FALSE)).where(column.notna())
+    numbers = pandas.to_numeric(texts, errors="coerce").astype(np.float64)
+    if numbers.isna().any():
+        numbers = numbers.fillna(texts.str.lower().map(_TRUE_FALSE).astype(np.float64))
+    return numbers.where(column.notna())
 
 
-def _check_converted(column, values, path, problem: str) -> None:
-    """Raise an error that names the first value that was not converted."""
-    lost = np.flatnonzero((column.notna() & values.isna()).to_numpy())
-    if len(lost):
-        place = lost[0]
-        raise TableError(
-            f"{path}, row {column.index[place]}, column {column.name!r}: "
-            f"{column.iloc[place]!r} {problem}; mend it, or leave it empty."
-        )
+def _as_texts(column, remarks: Remarks):
+    gaps, texts = _gaps(column), column.astype(str).astype(object)
+    remarks.add(column, ~gaps & (texts != texts.str.strip()), _SPACED)
+    return texts.where(~gaps, None)
+
+
+def _as_dates(column, kind: str, remarks: Remarks):
+    if column.dtype.kind == "M":
+        return column if column.dt.tz is None else column.dt.tz_convert(None)
+    values = column[~_gaps(column)]
+    found = _read_dates(values)
+    if kind != "date":
+        other = found.only_month_first if "day" in kind else found.only_day_first
+        if other.any():
+            place = int(np.argmax(other))
+            raise TableError(
+                f"{remarks.path}, row {values.index[place]}, column {column.name!r}: "
+                f"{shown(values, place)!r} is not a {kind}, as in fit; write dates as "
+                "2024-01-31."
+            )
+    dates = found.dates(kind)
+    remarks.add(values, dates.isna(), NO_DATES)
+    return dates.reindex(column.index)
+
+
+class _Dates(NamedTuple):
+    """Texts read as dates, day first and month first; in UTC, if they have a zone."""
+
+    day_first: Any
+    month_first: Any
+
+    @property
+    def only_day_first(self):
+        return self.day_first.notna() & self.month_first.isna()
+
+    @property
+    def only_month_first(self):
+        return self.month_first.notna() & self.day_first.isna()
+
+    @property
+    def either(self):
+        """Whether the order of day and month changes the date."""
+        both = self.day_first.notna() & self.month_first.notna()
+        return both & (self.day_first != self.month_first)
+
+    @property
+    def readable(self):
+        return self.day_first.notna() | self.month_first.notna()
+
+    def dates(self, kind: str):
+        """Return the dates; NaT where the order matters and kind does not tell it."""
+        first = self.month_first if "month" in kind else self.day_first
+        dates = first.fillna(self.day_first).fillna(self.month_first)
+        return dates.mask(self.either) if kind == "date" else dates
+
+
+def _read_dates(column) -> _Dates:
+    """Read each value by itself: other rows do not change what it is."""
+    texts = column.dropna().astype(str).str.strip()
+    orders = (_dates_in_order(texts, order) for order in (("%d", "%m"), ("%m", "%d")))
+    return _Dates(*(dates.reindex(column.index) for dates in orders))
+
+
+def _dates_in_order(texts, order: tuple[str, str]):
+    """Return texts as dates; in the order of day and month where these come first."""
+    pandas = require("pandas", "tables")
+    options: dict[str, Any] = {"errors": "coerce", "utc": True}
+    dates = pandas.to_datetime(texts, format="ISO8601", **options)
+    left = texts[dates.isna()]
+    while len(left):
+        value = left.iloc[0]
+        left, same = left[left != value], left[left == value]
+        with warnings.catch_warnings():  # of an order that we choose ourselves
+            warnings.simplefilter("ignore")
+            form = pandas.tseries.api.guess_datetime_format(value)
+        if form is None:
+            continue
+        form = re.sub(r"^%[dm]([^%]+)%[dm]", r"{}\1{}".format(*order), form)
+        found = pandas.to_datetime(pandas.concat([same, left]), format=form, **options)
+        dates = dates.fillna(found)
+        left = left[found[left.index].isna()]
+    return dates.dt.tz_localize(None)
+
+
+def _gaps(column):
+    """Return where a column has no value, or a word for none."""
+    if column.dtype.kind in "iufbM":
+        return column.isna()
+    return column.isna() | column.astype(str).str.strip().isin(_GAPS)
+
+
+def shown(column, place: int) -> Any:
+    """Return a value of a column as Python's own, for messages."""
+    value = column.iloc[place]
+    return value.item() if hasattr(value, "item") else value
 
 
 # ---- files ---------------------------------------------------------------------------
@@ -160,33 +387,121 @@ def table_kind(path: Path) -> str:
     return kind
 
 
-def _raw_chunks(path: Path, kinds, n_rows: int | None) -> Iterator[Any]:
+def _raw_chunks(path: Path, n_rows: int | None) -> Iterator[Any]:
     kind = table_kind(path)
     try:
         if kind in _SEPARATORS:
-            yield from _text_chunks(path, kind, kinds, n_rows)
+            yield from _text_chunks(path, _SEPARATORS[kind], n_rows)
         else:
             yield from _arrow_chunks(path, kind, n_rows)
     except TableError:
         raise
-    except (ValueError, OSError, EOFError, UnicodeDecodeError) as error:
-        raise TableError(f"{path} cannot be read: {_first_line(error)}") from error
+    except _UNREADABLE as error:
+        problem = _first_line(error)
+        hint = next((_HINTS[h] for h in _HINTS if h in problem.lower()), "")
+        raise TableError(f"{path} cannot be read: {problem}.{hint}") from error
 
 
-def _text_chunks(path: Path, kind: str, kinds, n_rows: int | None) -> Iterator[Any]:
+_UNREADABLE = (
+    ValueError, OSError, EOFError, csv.Error, zlib.error, lzma.LZMAError,
+    zipfile.BadZipFile,
+)  # fmt: skip
+
+
+def _text_chunks(path: Path, separator: str | None, n_rows: int | None):
+    """Yield frames of texts; a row of more or fewer fields than names is an error."""
     pandas = require("pandas", "tables")
-    separator = _SEPARATORS[kind]
-    texts = [name for name, what in (kinds or {}).items() if what == "text"]
-    options: dict[str, Any] = {"dtype": dict.fromkeys(texts, str)}
-    if separator is None:
-        options |= {"sep": None, "engine": "python"}  # it looks for the separator
-    else:
-        options |= {"sep": separator, "low_memory": False}
-    if n_rows is None:
-        yield pandas.read_csv(path, **options)
-        return
-    with pandas.read_csv(path, chunksize=n_rows, **options) as reader:
-        yield from reader
+    arrow = require("pyarrow.csv", "tables")
+    names, separator = _header(path, separator)
+    wrong: list[Any] = []
+
+    def refuse(row) -> str:
+        wrong.append(row)
+        return "error"
+
+    options = (
+        arrow.ReadOptions(
+            column_names=names, block_size=_BLOCK_BYTES, use_threads=False
+        ),
+        arrow.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse
+        ),
+        arrow.ConvertOptions(
+            column_types=dict.fromkeys(names, require("pyarrow", "tables").string()),
+            strings_can_be_null=False,
+        ),
+    )
+    skipped, last = 1, ""  # the names come first
+    with _opened(path) as stream:
+        try:
+            for batch in arrow.open_csv(stream, *options):
+                for part in _slices(batch.slice(skipped), n_rows):
+                    yield part.to_pandas(types_mapper=pandas.ArrowDtype)
+                if len(batch):
+                    skipped, last = 0, str(batch.column(-1)[-1])
+        except ValueError as error:
+            if not wrong:
+                raise
+            [row] = wrong
+            raise TableError(
+                f"{path} cannot be read: row {row.number - 1} has "
+                f"{row.actual_columns} fields, expected {len(names)} as there are "
+                "names in the first line; mend its separators or quotes."
+            ) from error
+    if "\n" in last or "\r" in last:
+        _check_last_quote(path)
+
+
+def _check_last_quote(path: Path) -> None:
+    """Raise if a quote is open at the end: Arrow reads all after it as one value."""
+    end = b""
+    with _opened(path) as stream:
+        while block := stream.read(2**20):
+            end = (end + block)[-64:]
+    if not end.rstrip().endswith(b'"'):
+        raise TableError(
+            f"{path} cannot be read: a quote is open at the end of the file; close it, "
+            "or take it out."
+        )
+
+
+def _header(path: Path, separator: str | None) -> tuple[list[str], str]:
+    """Return the names in the first line that is not empty, and what separates them."""
+    with _opened(path) as stream:
+        lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        line = next(filter(str.strip, lines), "")
+        if separator is None:
+            separator = next((c for c in "\t;,| " if c in line), ",")
+        names = next(csv.reader(itertools.chain([line], lines), delimiter=separator))
+    if not line:
+        raise TableError(
+            f"{path} cannot be read: it is empty; expected a line of names, and rows."
+        )
+    return [name or f"Unnamed: {i}" for i, name in enumerate(names)], separator
+
+
+def _opened(path: Path) -> contextlib.AbstractContextManager:
+    """Open a file as bytes, unpacked."""
+    packer = path.suffix.lower()
+    if packer == ".zst":
+        stream = require("pyarrow", "tables").input_stream(path, compression="zstd")
+        return contextlib.closing(stream)
+    if packer != ".zip":
+        return PACKERS.get(packer, open)(path, "rb")
+    archive = zipfile.ZipFile(path)
+    if len(archive.namelist()) != 1:
+        raise TableError(
+            f"{path} cannot be read: it has {len(archive.namelist())} files, expected "
+            "one table."
+        )
+    return archive.open(archive.namelist()[0])
+
+
+def _slices(batch, n_rows: int | None) -> Iterator[Any]:
+    """Yield parts of at most n_rows rows, at least one."""
+    step = n_rows or max(len(batch), 1)
+    for start in range(0, max(len(batch), 1), step):
+        yield batch.slice(start, step)
 
 
 def _arrow_chunks(path: Path, kind: str, n_rows: int | None) -> Iterator[Any]:
@@ -205,22 +520,5 @@ def _arrow_chunks(path: Path, kind: str, n_rows: int | None) -> Iterator[Any]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-
-
-def target_of(frame, name: str, path) -> Any:
-    """Return the column of a name without gaps, or an error that names the row."""
-    if name not in frame.columns:
-        near: Sequence[str] = [c for c in frame.columns if c.lower() == name.lower()]
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise TableError(
-            f"{path} has no column {name!r}; it has {', '.join(frame.columns)}.{hint}"
-        )
-    column = frame[name]
-    gaps = np.flatnonzero(column.isna().to_numpy())
-    if len(gaps):
-        raise TableError(
-            f"{path}, row {column.index[gaps[0]]}, column {name!r}: the value is "
-            f"missing, here and in {len(gaps) - 1} more rows; take them out."
-        )
-    return column
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else repr(error)

@@ -10,6 +10,7 @@ from kaucus.contract import require
 from kaucus.delivery._files import describe
 from kaucus.delivery._table_models import (
     Score,
+    count_unknown_categories,
     fit_table,
     labels_of,
     make_table_pipeline,
@@ -17,9 +18,14 @@ from kaucus.delivery._table_models import (
     task_of,
 )
 from kaucus.delivery._table_rows import (
+    CHUNK_ROWS,
+    UNKNOWN_LABELS,
+    Remarks,
     TableError,
     as_kinds,
+    column_of,
     kind_of,
+    numbers_of,
     read_chunks,
     read_table,
     target_of,
@@ -45,41 +51,48 @@ class TrainingTable:
 
     def __init__(self, path: Path, target: str, weights: str | None, task: str | None):
         self.path, self.target, self.weights = path, target, weights
-        frame = read_table(path, target=target)
-        y = target_of(frame, target, path)
-        self.task = task or task_of(y)
-        self.y = self._targets(y, path)
-        self.weight = _weight(frame, weights, path)
-        self.X = frame.drop(columns=[c for c in (target, weights) if c is not None])
-        if not self.X.shape[1] or len(frame) < 2:
+        if target == weights:
             raise TableError(
-                f"{path} has {len(frame)} rows and {self.X.shape[1]} columns beside "
+                f"--weights={weights!r} is the target; expected another column."
+            )
+        frame, remarks = read_table(path), Remarks(path)
+        y = target_of(frame, target, path)
+        self.weight = _weight(frame, weights, path)
+        X = frame.drop(columns=[target] if weights is None else [target, weights])
+        if not X.shape[1] or len(frame) < 2:
+            raise TableError(
+                f"{path} has {len(frame)} rows and {X.shape[1]} columns beside "
                 f"{target!r}; a model needs two rows and a column."
             )
-        self.kinds = {name: kind_of(self.X[name]) for name in self.X.columns}
+        self.task = task or task_of(y, path)
+        self.y = self._targets(y, path)
+        if self.task == "classification" and len(np.unique(self.y)) < 2:
+            raise TableError(
+                f"{path}, column {target!r}: every row is {str(self.y[0])!r}; there "
+                "is nothing to learn."
+            )
+        # Whole numbers and truth values of a typed file are predicted as such.
+        is_typed = self.task == "classification" and y.dtype.kind in "iub"
+        self.label_type = str(y.dtype) if is_typed else None
+        self.kinds = {c: kind_of(column_of(X, c, path), remarks) for c in X.columns}
+        self.X = as_kinds(X, self.kinds, remarks)
+        remarks.warn()
 
     def _targets(self, y, path: Path) -> np.ndarray:
         if self.task == "classification":
-            labels = labels_of(y)
-            if len(np.unique(labels)) < 2:
-                raise TableError(
-                    f"{path}, column {self.target!r}: every row is {str(labels[0])!r}; "
-                    "there is nothing to learn."
-                )
-            return labels
-        numbers = as_kinds(y.to_frame(), {self.target: "number"}, path)
-        return numbers[self.target].to_numpy()
+            return labels_of(y)
+        return numbers_of(y, path)
 
     def others(self, path: Path):
         """Return rows, targets and weights of another table."""
-        frame = read_table(path, self._all_kinds())
-        y = self._targets(target_of(frame, self.target, path), path)
-        return frame[list(self.kinds)], y, _weight(frame, self.weights, path)
-
-    def _all_kinds(self) -> dict[str, str]:
-        number = "number" if self.y.dtype.kind in "iuf" else "text"
-        weights = {} if self.weights is None else {self.weights: "number"}
-        return self.kinds | {self.target: number} | weights
+        frame, remarks = read_table(path), Remarks(path)
+        y = target_of(frame, self.target, path)
+        X, targets = as_kinds(frame, self.kinds, remarks), self._targets(y, path)
+        if self.task == "classification":
+            remarks.add(y, ~np.isin(targets, self.y), UNKNOWN_LABELS)
+        remarks.check()
+        remarks.warn()
+        return X, targets, _weight(frame, self.weights, path)
 
     def about(self) -> dict:
         """Return the metadata to write into the model's file."""
@@ -89,7 +102,7 @@ class TrainingTable:
             "weights": self.weights,
             "kinds": self.kinds,
             "rows": len(self.y),
-            "numbers": self.y.dtype.kind in "iuf",
+            "label_type": self.label_type,
         }
 
 
@@ -116,7 +129,7 @@ def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> H
         )
     except ValueError:  # a class of one row
         rest, some = train_test_split(np.arange(n), test_size=size, random_state=seed)
-    model = make_table_pipeline(data.task, **options)
+    model = make_table_pipeline(data.task, data.kinds, **options)
     X, y, weight = data.X, data.y, data.weight
     fit_table(model, X.iloc[rest], y[rest], None if weight is None else weight[rest])
     weight = None if weight is None else weight[some]
@@ -136,23 +149,41 @@ def calibrate_intervals(model, X, y, predictions=None) -> None:
         model[-1].conformalize(model[:-1].transform(X), y, predictions)
 
 
+def model_chunks(
+    model: Path, loaded, remarks: Remarks, n_rows: int = CHUNK_ROWS
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows of a model and all columns as they are in the file, in chunks.
+
+    At the end it warns of what the columns have shown. A chunk is read before the one
+    before it is used, so that an error of all rows comes first where they are few.
+    """
+    kinds, held = column_kinds(model, describe(model).about), None
+    for frame in filter(len, read_chunks(remarks.path, n_rows=n_rows)):
+        if held is not None:
+            yield held
+        held = as_kinds(frame, kinds, remarks), frame
+        count_unknown_categories(loaded, held[0], remarks)
+    if held is None:
+        raise TableError(f"{remarks.path} has no rows.")
+    remarks.check()
+    yield held
+    remarks.check()
+    remarks.warn()
+
+
 def labelled_chunks(
     model: Path, loaded, rows: Path, target: str | None, weights: str | None
 ) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
     """Yield rows, targets and weights of a table, a chunk at a time."""
-    about = describe(model).about
-    kinds = column_kinds(model, about)
-    target = target or about["target"]
-    asked = kinds | {target: "number" if about["numbers"] else "text"}
-    asked |= {} if weights is None else {weights: "number"}
-    n_rows = 0
-    for frame in filter(len, read_chunks(rows, asked)):
-        y = target_of(frame, target, rows)
-        y = labels_of(y) if hasattr(loaded, "classes_") else y.to_numpy()
-        n_rows += len(frame)
-        yield frame[list(kinds)], y, _weight(frame, weights, rows)
-    if not n_rows:
-        raise TableError(f"{rows} has no rows.")
+    target, remarks = target or describe(model).about.get("target", ""), Remarks(rows)
+    for X, frame in model_chunks(model, loaded, remarks):
+        column = target_of(frame, target, rows)
+        if hasattr(loaded, "classes_"):
+            y = labels_of(column)
+            remarks.add(column, ~np.isin(y, loaded.classes_), UNKNOWN_LABELS)
+        else:
+            y = numbers_of(column, rows)
+        yield X, y, _weight(frame, weights, rows)
 
 
 def labelled_predictions(model: Path, loaded, rows: Path, target, weights):
@@ -187,12 +218,11 @@ def column_kinds(model: Path, about: dict) -> dict[str, str]:
 def _weight(frame, name: str | None, path: Path) -> np.ndarray | None:
     if name is None:
         return None
-    column = target_of(frame, name, path)
-    values = as_kinds(column.to_frame(), {name: "number"}, path)[name]
-    bad = np.flatnonzero(~(values >= 0))
+    values = numbers_of(column_of(frame, name, path), path)
+    bad = np.flatnonzero(values < 0)
     if len(bad):
         raise TableError(
-            f"{path}, row {column.index[bad[0]]}, column {name!r}: "
-            f"{values.iloc[bad[0]]:g} is not a weight; expected zero or more."
+            f"{path}, row {frame.index[bad[0]]}, column {name!r}: "
+            f"{values[bad[0]]:g} is not a weight; expected zero or more."
         )
-    return values.to_numpy()
+    return values

@@ -18,6 +18,8 @@ from kaucus.kernels import Kernel
 # Records that models and kernels are made of, private where they are.
 _RECORDS = (
     "kaucus.contract._fitted_arrays.Packed",
+    "kaucus.delivery._table_steps.DateParts",
+    "kaucus.delivery._table_steps.GapFiller",
     "kaucus.estimators._left_out.Training",
     "kaucus.estimators._partitions.KnownCells",
     "kaucus.estimators._partitions.ModelCells",
