@@ -1,14 +1,16 @@
 """Models in skops files."""
 
+import contextlib
 import inspect
 import io
 import json
 import os
+import stat
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import sklearn
@@ -33,6 +35,8 @@ from kaucus.kernels._kernel import Kernel
 # Records that models and kernels are made of, private where they are.
 _RECORDS = (
     "kaucus._base.Packed",
+    "kaucus.export.tables.DateParts",
+    "kaucus.export.tables.GapFiller",
     "kaucus.estimators._predict.Training",
     "kaucus.estimators.cells.KnownCells",
     "kaucus.estimators.cells.ModelCells",
@@ -176,7 +180,7 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
     model : estimator or pipeline
     path : str or path
         Name of the file, ``model.skops`` for instance. An old file stays whole until
-        the new one is written.
+        the new one is written, which gets its permissions.
     about : mapping, default=None
         Numbers, texts, lists and dicts that the file is to tell about the model, read
         by :func:`describe`.
@@ -189,6 +193,8 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
     ModelFileError
         If the model holds a type or a function that is neither in
         :func:`trusted_types` nor in ``trusted``: such a file could not be loaded.
+    OSError
+        If ``path`` is a folder, a device, a FIFO or a read-only file.
 
     Examples
     --------
@@ -209,7 +215,7 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
     buffer = io.BytesIO(data)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_ENTRY, json.dumps(_description(model, about), indent=2))
-    write_whole(Path(path), buffer.getbuffer())
+    write_whole(path, buffer.getbuffer())
 
 
 def load(path, *, trusted: Iterable[str] = ()):
@@ -352,23 +358,78 @@ def last_step(model):
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
-def write_whole(path: Path, data: Any) -> None:
-    """Write bytes so that the file is there as a whole or not at all."""
-    handle, part = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
+# ---- writing -------------------------------------------------------------------------
+
+
+def check_output(path) -> Path:
+    """Return the file that writing to a path makes or replaces, with links followed.
+
+    Raises
+    ------
+    OSError
+        If the folder is not there, the path is a folder, a device or a FIFO, or the
+        file is read-only.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {target.parent}; make it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(
+            f"{path} cannot be written: its folder {target.parent} is read-only; "
+            "choose another one."
+        )
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected the name of a file.")
+    if not target.exists():
+        return target
+    mode = target.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise FileExistsError(
+            f"{path} is a device, a FIFO or a socket; expected the name of a file."
+        )
+    if not (mode & 0o222 and os.access(target, os.W_OK)):  # root may write any
+        raise PermissionError(
+            f"{path} is read-only; choose another name, or make it writable."
+        )
+    return target
+
+
+@contextlib.contextmanager
+def replace_file(path) -> Iterator[BinaryIO]:
+    """Context manager: a new binary file that takes the path's place at the end.
+
+    The file is there as a whole or, after an exception, not at all. Until then it has a
+    random name in the same folder, and nobody else can read it.
+    """
+    handle, part = tempfile.mkstemp(".part", ".", check_output(path).parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(part, _rights_of_new_files())
-        os.replace(part, path)
+        target = check_output(path)  # again: the work may have taken hours
+        _set_rights(part, target)
+        os.replace(part, target)
     except BaseException:
-        os.unlink(part)
+        with contextlib.suppress(OSError):
+            os.unlink(part)
         raise
 
 
-def _rights_of_new_files() -> int:
-    """Return the rights that ``open`` gives; reading the mask means setting it."""
-    mask = os.umask(0o077)
+def write_whole(path, data: Any) -> None:
+    """Write bytes so that the file is there as a whole or not at all."""
+    with replace_file(path) as file:
+        file.write(data)
+
+
+def _set_rights(part: str, target: Path) -> None:
+    """Give a file the owner and permissions of another, or those of new files."""
+    if target.exists():
+        old = target.stat()
+        with contextlib.suppress(OSError, AttributeError):  # not ours to give; Windows
+            os.chown(part, old.st_uid, old.st_gid)
+        os.chmod(part, stat.S_IMODE(old.st_mode))
+        return
+    mask = os.umask(0o077)  # the mask can only be read by setting it
     os.umask(mask)
-    return 0o666 & ~mask
+    os.chmod(part, 0o666 & ~mask)

@@ -589,9 +589,8 @@ _OUTPUTS = ("label", "decision", "probabilities", "prediction", "transformed")
 
 
 def _number(graph: Graph, name: str) -> str:
-    """Add a column of numbers, rounded to float32 as skrub does."""
-    value = name if graph.given == np.float32 else graph.cast(name, np.float32)
-    return value if graph.dtype == np.float32 else graph.cast(value, graph.dtype)
+    """Add a column of numbers, in the precision of the graph."""
+    return name if graph.given == graph.dtype else graph.cast(name, graph.dtype)
 
 
 def _one_hot(graph: Graph, name: str, encoder) -> str:
@@ -618,7 +617,7 @@ def _one_hot(graph: Graph, name: str, encoder) -> str:
 def numeric_step(step, graph: Graph, x: str) -> str:
     """Add a transformer of numeric columns to a graph."""
     kind = type(step).__name__
-    if kind == "SimpleImputer":
+    if kind in ("SimpleImputer", "GapFiller"):
         return _filled(step, graph, x)
     if kind == "StandardScaler":
         return _standardised(step, graph, x)

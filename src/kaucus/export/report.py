@@ -718,6 +718,7 @@ class Report:
         Parameters
         ----------
         path : str or path, default="report.html"
+            A folder, a device, a FIFO or a read-only file is an error.
 
         Returns
         -------
