@@ -175,7 +175,7 @@ def spherical_job(device: str, sizes: Sizes) -> Job:
         kmeans(
             X,
             k,
-            clustering="spherical",
+            metric="cosine",
             init="random",
             max_iter=20,
             tol=0.0,

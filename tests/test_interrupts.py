@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -68,7 +68,10 @@ def test_ctrl_c_is_raised_and_leaves_the_estimator_as_it_was(estimator, rows):
 )
 def test_ctrl_c_in_partial_fit_leaves_the_model_as_it_was(estimator, rows):
     X, y = rows
-    model = clone(estimator).set_params(C=10.0, gamma=0.5, kernel="rbf").fit(X, y)
+    model = clone(estimator).set_params(C=10.0, gamma=0.5, kernel="rbf")
+    if hasattr(model, "fit_on"):
+        model.set_params(fit_on="all")
+    model.partial_fit(X, y, **({"classes": [0, 1, 2]} if is_classifier(model) else {}))
     before, predicted = dict(vars(model)), model.predict(X)
     n_calls = count_calls(lambda: copy.copy(model).partial_fit(X[:40], y[:40]))
     with pytest.raises(KeyboardInterrupt), InterruptAt(n_calls // 4):

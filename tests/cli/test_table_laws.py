@@ -639,12 +639,12 @@ def test_a_copied_column_is_no_column_of_probabilities(capsys):
 
 
 def test_what_a_library_refuses_is_one_line(capsys, monkeypatch):
-    import kaucus.delivery as delivery
+    from kaucus.export import tables
 
     def refuse(*_, **__):
         raise MemoryError("10 rows need 3.1 KiB, and 0 B are allowed")
 
-    monkeypatch.setattr(delivery, "judge_held_out", refuse)
+    monkeypatch.setattr(tables, "judge_held_out", refuse)
     write(rows())
     _, [line] = run(capsys, "fit", "train.csv", "--target", "y", code=1)
     assert line == "kaucus: 10 rows need 3.1 KiB, and 0 B are allowed"

@@ -14,7 +14,6 @@ from kaucus._array.namespace import to_numpy
 from kaucus.clustering import _kmeans
 from kaucus.clustering._kmeans import (
     KMeansOptions,
-    Representatives,
     kmeans,
     represent_classes,
 )
@@ -142,60 +141,6 @@ def test_progress_is_told_class_by_class():
 
 
 # ---- rows that come later ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_new_rows_join_with_the_weight_of_the_old_ones(metric):
-    X, labels = rows_and_labels(n=200)
-    first = represent(X[:100], labels[:100], [5, 5, 5], metric)
-    both = represent(X[100:], labels[100:], [5, 5, 5], metric, old=first)
-    assert_array_equal(np.bincount(both.labels), [5, 5, 5])
-    assert both.weights.sum() == pytest.approx(200)
-
-
-def test_a_class_that_has_too_few_gets_more():
-    X, labels = rows_and_labels(n=100)
-    first = represent(X[:10], labels[:10], [8, 8, 8])
-    assert len(first.points) == 10
-    both = represent(X[10:], labels[10:], [8, 8, 8], old=first)
-    assert_array_equal(np.bincount(both.labels), [8, 8, 8])
-
-
-def test_a_class_without_new_rows_stays_as_it_was():
-    X, labels = rows_and_labels(n=100)
-    first = represent(X, labels, [4, 4, 4])
-    only = labels != 1
-    both = represent(X[only], labels[only], [4, 4, 4], old=first)
-    assert_array_equal(both.points[both.labels == 1], first.points[first.labels == 1])
-
-
-def test_old_representatives_that_are_too_many_become_fewer():
-    X, labels = rows_and_labels(n=100)
-    old = represent(X, labels, [8, 8, 8])
-    both = represent(X[:0], labels[:0], [8, 3, 8], old=old)
-    assert_array_equal(np.bincount(both.labels), [8, 3, 8])
-    assert both.weights.sum() == pytest.approx(100)
-    assert_allclose(both.weights @ both.points, X.sum(axis=0), rtol=1e-5)
-
-
-def test_the_old_representatives_move_to_the_weighted_mean():
-    old = Representatives(
-        np.array([[0.0]]), np.zeros(1, int), np.array([3.0]), *[0] * 3
-    )
-    both = represent(np.array([[4.0]]), np.zeros(1, int), [1], old=old)
-    assert_allclose(both.points, [[1.0]])
-    assert_allclose(both.weights, [4.0])
-
-
-def test_sparse_rows_join_dense_representatives():
-    X, labels = rows_and_labels(n=100)
-    X = np.where(np.abs(X) > 1, X, 0)
-    first = represent(X[:50], labels[:50], [4, 4, 4])
-    dense = represent(X[50:], labels[50:], [4, 4, 4], old=first)
-    sparse = represent(
-        scipy.sparse.csr_array(X[50:]), labels[50:], [4, 4, 4], old=first
-    )
-    assert_allclose(sparse.points, dense.points, rtol=1e-10, atol=1e-12)
 
 
 # ---- interrupts -------------------------------------------------------------------

@@ -158,35 +158,10 @@ def test_the_papers_pipeline():
 # ---- streams ----------------------------------------------------------------------
 
 
-def stream(m, X, y, n_parts, **options):
-    classes = np.unique(LABELS)
-    for part in np.array_split(np.arange(len(X)), n_parts):
-        m.partial_fit(X[part], y[part], classes=classes, **options)
-    return m
-
-
-@pytest.mark.parametrize("fit_on", FIT_ON)
-def test_a_stream_comes_near_the_fit_of_all_rows(fitted, fit_on):
-    streamed = stream(model(fit_on=fit_on, C=100), DIGITS[TRAIN], LABELS[TRAIN], 5)
-    whole = fitted[fit_on].score(DIGITS[TEST], LABELS[TEST])
-    assert streamed.score(DIGITS[TEST], LABELS[TEST]) > whole - 0.03
-    assert streamed.representatives_.shape == (200, 64)
-    assert streamed.representative_weights_.sum() == pytest.approx(1000)
-
-
 def test_the_first_part_of_a_stream_is_a_fit():
     m = model().partial_fit(DIGITS[:300], LABELS[:300], classes=np.arange(10))
     whole = model().fit(DIGITS[:300], LABELS[:300])
     assert_allclose(m.dual_coef_, whole.dual_coef_, rtol=1e-9)
-
-
-def test_a_stream_learns_what_it_had_not_seen():
-    m = model(C=100)
-    few = LABELS[TRAIN] < 5
-    m.partial_fit(DIGITS[TRAIN][few], LABELS[TRAIN][few], classes=np.arange(10))
-    before = m.score(DIGITS[TEST], LABELS[TEST])
-    m.partial_fit(DIGITS[TRAIN][~few], LABELS[TRAIN][~few])
-    assert before < 0.6 < 0.9 < m.score(DIGITS[TEST], LABELS[TEST])
 
 
 def test_a_part_with_one_class_only_is_welcome():
@@ -195,14 +170,6 @@ def test_a_part_with_one_class_only_is_welcome():
         DIGITS[TRAIN][zeros], LABELS[TRAIN][zeros], classes=np.arange(10)
     )
     assert (m.predict(DIGITS[TEST]) == 0).all()
-
-
-def test_a_fit_goes_on_as_a_stream_and_fit_forgets():
-    m = model().fit(DIGITS[:500], LABELS[:500])
-    m.partial_fit(DIGITS[500:600], LABELS[500:600])
-    assert m.representative_weights_.sum() == pytest.approx(600)
-    m.fit(DIGITS[:500], LABELS[:500])
-    assert m.representative_weights_.sum() == pytest.approx(500)
 
 
 @pytest.mark.parametrize(

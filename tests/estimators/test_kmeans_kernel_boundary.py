@@ -157,11 +157,3 @@ def test_the_memory_budget_changes_nothing_but_rounding(fitted):
         rtol=1e-4,
         atol=1e-6,
     )
-
-
-def test_a_stream_takes_all_rows():
-    m = model().fit(DIGITS[:700], LABELS[:700])
-    assert len(m.fit_rows_) == 200
-    m.partial_fit(DIGITS[700:1300], LABELS[700:1300])
-    assert m.fit_rows_ is None
-    assert m.representative_weights_.sum() == pytest.approx(1300)

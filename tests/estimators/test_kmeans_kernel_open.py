@@ -127,13 +127,6 @@ def test_a_regressor_grows_as_well():
     assert many.representative_weights_.sum() == pytest.approx(900)
 
 
-def test_every_row_of_a_short_stream_speaks_as_in_a_fit():
-    m = KMeansKernelClassifier(**FIXED)
-    m.partial_fit(DIGITS[:50], LABELS[:50], classes=np.arange(10))
-    m.partial_fit(DIGITS[50:1300], LABELS[50:1300])
-    assert len(m.representatives_) == 1300
-
-
 # ---- allocation ------------------------------------------------------------------
 
 

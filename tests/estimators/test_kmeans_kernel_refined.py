@@ -127,15 +127,6 @@ def test_the_memory_budget_changes_nothing_but_rounding(refined):
     )
 
 
-def test_a_stream_goes_on_with_the_hard_rows():
-    m = model().fit(DIGITS[:700], LABELS[:700])
-    m.partial_fit(DIGITS[700:1000], LABELS[700:1000])
-    assert len(m.representatives_) == 240
-    assert_array_equal(m.representatives_[80:], DIGITS[m.hard_rows_])
-    assert m.representative_weights_.sum() == pytest.approx(1000)
-    assert m.score(DIGITS[TEST], LABELS[TEST]) > 0.9
-
-
 def test_a_regressor_adds_the_largest_residuals():
     X, y = make_friedman1(900, n_features=5, noise=0.01, random_state=0)
     plain = KMeansKernelRegressor(30, C=1e4, random_state=0, learn_metric=False).fit(

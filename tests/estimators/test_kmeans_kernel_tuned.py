@@ -182,16 +182,6 @@ def test_rows_of_weight_zero_are_passed_over():
     assert m.score(MOONS[TEST], SIDES[TEST]) > 0.9
 
 
-def test_a_stream_chooses_anew_when_its_rows_have_doubled():
-    m = model().partial_fit(MOONS[:200], SIDES[:200], classes=[0, 1])
-    before = (m.C_, m.kernel_)
-    m.partial_fit(MOONS[200:300], SIDES[200:300])
-    assert (m.C_, m.kernel_) == before
-    m.partial_fit(MOONS[300:500], SIDES[300:500])
-    whole = model().fit(MOONS[:500], SIDES[:500])
-    assert (m.C_, m.kernel_) == (whole.C_, whole.kernel_) != before
-
-
 def test_a_regressor_without_an_argument():
     X, y = make_friedman1(900, n_features=5, noise=0.1, random_state=0)
     X = StandardScaler().fit_transform(X)

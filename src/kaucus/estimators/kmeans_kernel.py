@@ -714,8 +714,6 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
             y, classes, None if first else self.classes_
         )
         weight = check_weights(sample_weight, X)
-        if first:
-            weights_with_classes(weight, self.class_weight, self.classes_, indices)
         return self._learn_part(X, self._targets(indices), weight)
 
     def _targets(self, indices: np.ndarray) -> ClassTargets:

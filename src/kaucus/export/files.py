@@ -46,7 +46,7 @@ _RECORDS = (
     "kaucus.kernels._patches.FilterGroup",
     "kaucus.kernels._patches.KeptFeatures",
     "kaucus.kernels._patches.Moments",
-    "kaucus.fitting._represented.KeptRows",
+    "kaucus.kernels._patches.PatchKernel",
     "kaucus.fitting._represented.Stream",
     "kaucus.kernels._patches.FilterBank",
     "kaucus.kernels._patches.PixelRange",

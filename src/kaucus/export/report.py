@@ -779,9 +779,6 @@ def report(
     'iris.html'
     """
     require("matplotlib", "plot")
-    # Not before: evaluation imports rich where there is one, by scikit-learn's metrics.
-    pass
-
     check_is_fitted(model)
     if not hasattr(model, "predict"):
         raise ValueError(
