@@ -39,9 +39,10 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     Parameters
     ----------
     precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
+        What rows are cast to; None works in their own precision. Results have it, but
+        for predictions of numbers, which are float64, as are sums and solves that need
+        it. ``"tf32"`` is float32 with faster, coarser products of rows in the kernel
+        on CUDA, where C allows it.
 
     Attributes
     ----------
@@ -136,8 +137,8 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    def _decision_values(self, X):
-        """Return f(x), (n, t), in the kind and precision of ``X``."""
+    def _decision_values(self, X, dtype=None):
+        """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
@@ -147,7 +148,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
             values = map_rows(
                 self._values_on_device, X, self.device, self.memory_budget
             )
-        return astype(values, dtype_name(X))
+        return astype(values, dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""

@@ -22,8 +22,10 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.kernels import kernel_diagonal
+from kaucus.machines import NO_UNIT, TargetUnit
 from kaucus.solvers import (
     RANDOMIZED,
+    Callback,
     FitResult,
     SolveInfo,
     Start,
@@ -45,10 +47,11 @@ class BlockwiseFit:
         ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
         model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
     tol : float
-        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
-        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
-        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
-        lowers the residual by less.
+        Relative residual at which an iterative solver stops; of a regressor, relative
+        to the targets less their mean. ``"kaczmarz"`` and ``"nystrom"`` stop where no
+        step of a whole pass changes the weights by more than this,
+        ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass lowers the
+        residual by less.
     max_iter : int
         Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
         n_samples / block_size steps.
@@ -135,16 +138,24 @@ class BlockwiseFit:
                 "the same blocks."
             )
 
-    def _block_options(self, X, Y, validation) -> dict:
-        """Return what the solvers take beside the data."""
+    def _block_options(self, X, Y, validation, unit: TargetUnit = NO_UNIT) -> dict:
+        """Return what the solvers take beside data whose targets are in ``unit``."""
+        start = self._start(X, Y)
         return {
             "block_size": self.block_size,
             "n_runs": self.n_runs,
-            "start": self._start(X, Y),
+            "start": None if start is None else unit.standardised(start),
             "checkpoint": self.checkpoint,
-            "watch": self.callback,
+            "watch": self._watch(unit),
             "validation": validation,
         }
+
+    def _watch(self, unit: TargetUnit) -> Callback | None:
+        """Return the callback, which is shown coefficients in the unit of ``y``."""
+        callback = self.callback
+        if callback is None:
+            return None
+        return lambda step, state: callback(step, unit.restored(state))
 
     def _start(self, X, Y) -> Start | None:
         """Return the coefficients of the last fit, if they are to be used."""
