@@ -29,6 +29,7 @@ _RECORDS = (
     "kaucus.kernels._patch_features.Moments",
     "kaucus.machines._stream.KeptRows",
     "kaucus.machines._stream.Stream",
+    "kaucus.machines._targets.TargetUnit",
     "kaucus.pictures._filters.FilterBank",
     "kaucus.pictures._filters.PixelRange",
     "kaucus.pictures._responses.PictureFeatures",

@@ -16,7 +16,6 @@ from kaucus.backend import (
     generator_from,
     owned,
     products_in,
-    to_numpy,
     warn_user,
 )
 from kaucus.contract import ExportsONNX, FollowsX
@@ -31,10 +30,8 @@ from kaucus.estimators._ranges import check_coefficients
 from kaucus.kernels import kernel_expansion
 from kaucus.solvers import (
     FitResult,
-    Interrupted,
     LSSVMSolution,
     SolveInfo,
-    Start,
     fit_ls_svm,
 )
 
@@ -48,9 +45,10 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     Parameters
     ----------
     precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
+        What rows are cast to; None works in their own precision. Results have it, but
+        for predictions of numbers, which are float64, as are sums and solves that need
+        it. ``"tf32"`` is float32 with faster, coarser products of rows in the kernel
+        on CUDA, where C allows it.
 
     Attributes
     ----------
@@ -101,11 +99,6 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
                 )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
-        except Interrupted as stop:
-            warm = getattr(self, "warm_start", False)
-            if warm and stop.best is not None:  # for the next fit
-                stop.kept = {"_iterate": Start(*map(to_numpy, stop.best))}
-            raise
         if self.verbose:
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
@@ -149,8 +142,8 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    def _decision_values(self, X):
-        """Return f(x), (n, t), in the kind and precision of ``X``."""
+    def _decision_values(self, X, dtype=None):
+        """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
@@ -160,7 +153,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
             values = map_rows(
                 self._values_on_device, X, self.device, self.memory_budget
             )
-        return astype(values, dtype_name(X))
+        return astype(values, dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""

@@ -1,5 +1,6 @@
 """What estimators share that can be fitted by random blocks of the kernel matrix."""
 
+import contextlib
 import math
 from typing import ClassVar
 
@@ -20,9 +21,12 @@ from kaucus.estimators._parameters import (
     one_of,
 )
 from kaucus.kernels import kernel_diagonal
+from kaucus.machines import NO_UNIT, TargetUnit
 from kaucus.solvers import (
     RANDOMIZED,
+    Callback,
     FitResult,
+    Interrupted,
     SolveInfo,
     Start,
     Validation,
@@ -43,10 +47,11 @@ class BlockwiseFit:
         ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
         model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
     tol : float
-        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
-        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
-        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
-        lowers the residual by less.
+        Relative residual at which an iterative solver stops; of a regressor, relative
+        to the targets less their mean. ``"kaczmarz"`` and ``"nystrom"`` stop where no
+        step of a whole pass changes the weights by more than this,
+        ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass lowers the
+        residual by less.
     max_iter : int
         Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
         n_samples / block_size steps.
@@ -98,15 +103,34 @@ class BlockwiseFit:
         "callback": Constraint(callable, "a function of step and state") | NONE,
     }
 
-    def _block_options(self, X, Y, validation) -> dict:
-        """Return what the solvers take beside the data."""
+    def _block_options(self, X, Y, validation, unit: TargetUnit = NO_UNIT) -> dict:
+        """Return what the solvers take beside data whose targets are in ``unit``."""
+        start = self._start(X, Y)
         return {
             "block_size": self.block_size,
             "n_runs": self.n_runs,
-            "start": self._start(X, Y),
-            "watch": self.callback,
+            "start": None if start is None else unit.standardised(start),
+            "watch": self._watch(unit),
             "validation": validation,
         }
+
+    @contextlib.contextmanager
+    def _keeping_iterate(self, unit: TargetUnit = NO_UNIT):
+        """Context manager: with warm_start, Ctrl-C keeps the best iterate."""
+        try:
+            yield
+        except Interrupted as stop:
+            if self.warm_start and stop.best is not None:
+                best = unit.restored(stop.best)
+                stop.kept = {"_iterate": Start(*map(to_numpy, best))}
+            raise
+
+    def _watch(self, unit: TargetUnit) -> Callback | None:
+        """Return the callback, which is shown coefficients in the unit of ``y``."""
+        callback = self.callback
+        if callback is None:
+            return None
+        return lambda step, state: callback(step, unit.restored(state))
 
     def _start(self, X, Y) -> Start | None:
         """Return the coefficients of the last fit, if they are to be used."""

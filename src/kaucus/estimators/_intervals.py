@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from kaucus.backend import array_namespace, as_like, astype, dtype_name, to_numpy
+from kaucus.backend import array_namespace, as_like, to_numpy
 from kaucus.contract import HostR2, rowwise
 from kaucus.estimators._left_out import (
     KnowsLeftOut,
@@ -24,6 +24,10 @@ from kaucus.solvers import (
 INTERVAL_METHODS = ("plus", "naive", "minmax", "split")
 
 
+# Rows may be float32. Of targets with a large offset, float32 would keep few digits.
+_RESULTS = "float64"
+
+
 class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
 
@@ -39,8 +43,9 @@ class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            In float64, whatever the rows.
         """
-        values = check_results(self._decision_values(X))
+        values = check_results(self._decision_values(X, _RESULTS))
         return values[:, 0] if self._single_output else values
 
     def _validate_outputs(self, X, y, *, reset: bool = True):
@@ -145,7 +150,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            f = to_numpy(check_results(self._decision_values(X)))
+            f = to_numpy(check_results(self._decision_values(X, _RESULTS)))
         else:
             f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
@@ -163,12 +168,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         if method in ("plus", "minmax"):
             ends = self._jackknife(X, levels, method)
         else:
-            f = check_results(self._decision_values(X))
+            f = check_results(self._decision_values(X, _RESULTS))
             residuals = self._unseen_residuals(method)
             check_enough_rows(residuals.shape[0], levels)
-            wide = astype(f, "float64")
-            ends = symmetric_intervals(wide, as_like(residuals, wide), levels)
-            ends = astype(ends, dtype_name(f))
+            ends = symmetric_intervals(f, as_like(residuals, f), levels)
         return ends[:, :, :, 0] if self._single_output else ends
 
     def _unseen_residuals(self, method):
@@ -179,7 +182,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         return self._left_out_models().left_out.residuals
 
     def _jackknife(self, X, levels, method):
-        dtype = dtype_name(self._validate(X, reset=False))
+        self._validate(X, reset=False)  # before the models are made
         check_enough_rows(self._unseen_residuals(method).shape[0], levels)
 
         def ends(f, models, x, K):
@@ -187,7 +190,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             influence, e = models.influence(K), models.left_out.residuals
             return left_out_intervals(f, influence, e, levels, method)
 
-        return astype(self._over_left_out(X, ends), dtype)
+        return self._over_left_out(X, ends)
 
     @rowwise
     def _standard_deviations(self, X):
@@ -200,10 +203,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
 
         def deviations(f, models, x, K):
             xp = array_namespace(K)
-            variance = models.variance(x, K)
-            variance = xp.maximum(variance, xp.zeros_like(variance))
-            return xp.sqrt(variance[:, None] * models.scale[None, :])
+            factors = (models.variance(x, K)[:, None], models.scale[None, :])
+            # Rounding may make a zero of either negative: of equal targets, the scale.
+            root, scale = (xp.sqrt(xp.maximum(f, xp.zeros_like(f))) for f in factors)
+            return root * scale
 
         found = self._over_left_out(X, deviations)
-        found = astype(found, dtype_name(self._validate(X, reset=False)))
         return found[:, 0] if self._single_output else found

@@ -41,9 +41,11 @@ from kaucus.machines import (
     CS,
     GAMMA_FACTORS,
     SIZES,
+    Model,
     PartialFit,
     Plan,
     Problem,
+    TargetUnit,
     fit_represented,
 )
 from kaucus.representatives import KMeansOptions
@@ -56,6 +58,11 @@ _KMEANS: Mapping[str, Constraint] = {
     "tol": POSITIVE,
 }
 _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
+
+
+def _in_unit(model: Model, unit: TargetUnit) -> Model:
+    """Return a model of standard targets with coefficients for those of the user."""
+    return model._replace(solution=unit.restored(model.solution))
 
 
 def _is_mapping(value) -> bool:
@@ -158,12 +165,15 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         self._stream = None
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
-        self._store_model(X, model)
+        self._store_model(X, _in_unit(model, targets.unit))
         self._remember_represented(X, problem, model)
         return self
 
     def _learn_part(self, X, targets, weight):
-        """Take in a part of the rows; the model so far stays where that fails."""
+        """Take in a part of the rows; the model so far stays where that fails.
+
+        ``targets`` are in the unit of the stream, if there is one.
+        """
         fit = PartialFit(
             self._plan([], X),
             lambda rows, weight: self._kernel_paths(as_like(rows, X), weight),
@@ -171,7 +181,11 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
             lambda rows: self._placed(as_like(rows, X)),
             lambda: generator_from(self.random_state),
         )
-        model = self._as_model(X) if hasattr(self, "representatives_") else None
+        model = None
+        if hasattr(self, "representatives_"):
+            model = self._as_model(X)
+            standard = targets.unit.standardised(model.solution)
+            model = model._replace(solution=standard)
         rows = X if is_sparse(X) else to_numpy(X)
         stream = getattr(self, "_stream", None)
         if model is None:  # all parts have the unit of the first
@@ -184,7 +198,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
                 empty = fit.begin(rows, targets.values, rng)
                 stream = empty if model is None else fit.begin_with(model, rng)
             model, stream = fit.take_in(stream, model, rows, targets.values, weight)
-        self._store_model(X, model)
+        self._store_model(X, _in_unit(model, targets.unit))
         self._remember(None, "partial_fit keeps no rows")
         self._stream = stream
         return self

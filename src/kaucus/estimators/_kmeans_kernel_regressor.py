@@ -150,7 +150,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        return self._learn(X, NumberTargets(Y, self.n_bins), weight)
+        return self._learn(X, NumberTargets.of(Y, self.n_bins, weight), weight)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Take in more rows.
@@ -192,4 +192,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
                 f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
                 "pass as many, or fit a new model."
             )
-        return self._learn_part(X, NumberTargets(Y, self.n_bins), weight)
+        stream = getattr(self, "_stream", None)
+        unit = None if stream is None else stream.unit
+        targets = NumberTargets.of(Y, self.n_bins, weight, unit)
+        return self._learn_part(X, targets, weight)

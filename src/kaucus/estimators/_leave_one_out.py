@@ -241,7 +241,8 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
 
         Returns
         -------
-        loo_decision, loo_rows
+        solution, loo_rows
+            Its leave-one-out values are of these rows.
         """
         options = metric_options(
             X,
@@ -269,19 +270,18 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         if self.learn_metric is False:
             kernel = found.kernel
         fitted = self._fit_core(X, C=self.C_, kernel=kernel, leave_one_out=True, **data)
-        self._store(X, fitted.solution)
         values, rows = fitted.solution.loo_decision, fitted.loo_rows
         self._n_searched = len(rows)
         self.best_score_ = float(score(to_numpy(values), rows).value)
-        return values, rows
+        return fitted.solution, rows
 
     def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
-        """Search on ``rows`` (None: all), fit on all, and return unseen values.
+        """Search on ``rows`` (None: all), and fit all.
 
         Returns
         -------
-        loo_decision, loo_rows
-            Decision values of models fitted without the row, and which rows.
+        solution, loo_rows
+            Its leave-one-out values are of these rows.
         """
 
         def score_part(values):
@@ -290,8 +290,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         if rows is None:
             solution = self._search(X, Cs=Cs, score=score_part, **data).solution
             self._report(solution.info, self.C_)
-            self._store(X, solution)
-            return solution.loo_decision, np.arange(X.shape[0])
+            return solution, np.arange(X.shape[0])
         part = {name: picked(values, rows) for name, values in data.items()}
         some = take_rows(X, rows)
         if self._precomputed:
@@ -300,8 +299,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         fitted = self._fit_core(
             X, C=self.C_, kernel=self.kernel_, leave_one_out=leave_one_out, **data
         )
-        self._store(X, fitted.solution)
-        return fitted.solution.loo_decision, fitted.loo_rows
+        return fitted.solution, fitted.loo_rows
 
     def _rows_for_search(self, n_samples: int, groups=None) -> np.ndarray | None:
         """Return some rows, of every group, or None for all of them."""

@@ -30,9 +30,10 @@ from kaucus.backend import (
 from kaucus.contract import is_dask
 from kaucus.estimators._kernel_input import map_rows, on_device
 from kaucus.estimators._parameters import Constraint, as_float
-from kaucus.machines import Model, Problem
+from kaucus.machines import NO_UNIT, Model, Problem, TargetUnit
 from kaucus.solvers import (
     LeftOutModels,
+    Start,
     leave_out_on_representatives,
     leave_out_rows,
     move_left_out,
@@ -53,12 +54,13 @@ class Training(NamedTuple):
     """The problem that was solved, as far as leave-one-out models need it."""
 
     values: np.ndarray
-    """Targets (n, t), or numbers of classes (n,)."""
+    """Targets in ``unit``, (n, t), or numbers of classes, (n,)."""
     weight: np.ndarray | None
     """In the least squares, (n,)."""
     C: float
     rows: Any = None
     """(n, d), or a given kernel matrix; None: the rows that the model keeps."""
+    unit: TargetUnit = NO_UNIT
 
 
 def _is_level(value: Any) -> bool:
@@ -103,14 +105,14 @@ class KnowsLeftOut:
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 
-    def _remember_fit(self, X, values, C: float, weight) -> None:
+    def _remember_fit(self, X, values, C: float, weight, unit=NO_UNIT) -> None:
         """Keep the problem of an LS-SVM of all rows."""
         rows = X if self._precomputed else None  # X_fit_ has them
-        self._remember(Training(values, weight, C, rows))
+        self._remember(Training(values, weight, C, rows, unit))
 
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
-        targets, n = problem.targets, problem.n
+        targets, n, weight = problem.targets, problem.n, problem.fit_weight
         if model.fit_rows is not None:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
         elif (n_bytes := _bytes_of(X)) > _MOST_KEPT:
@@ -121,12 +123,13 @@ class KnowsLeftOut:
             )
         elif model.solution.info.solver == "normal_equations":
             rows = X.at_rest() if isinstance(X, RowSource) else X
-            self._remember(Training(targets.values, problem.fit_weight, model.C, rows))
+            given = (targets.values, weight, model.C, rows, targets.unit)
+            self._remember(Training(*given))
         elif problem.weight is None and model.representatives.points.shape[0] == n:
             # Every row is a representative; they come group by group.
             values = targets.values[np.argsort(targets.clusters(None), kind="stable")]
             weight = targets.like(values).fit_weights(None)
-            self._remember(Training(values, weight, model.C))
+            self._remember(Training(values, weight, model.C, None, targets.unit))
         else:
             self._remember(None, "fit_on='representatives' fits centres, not rows")
 
@@ -169,17 +172,18 @@ class KnowsLeftOut:
             "sample_weight": as_like(training.weight, Y),
         }
         if not represented:
-            return leave_out_rows(kernel, rows, Y, **problem)
-        return leave_out_on_representatives(
+            return _in_unit(leave_out_rows(kernel, rows, Y, **problem), training.unit)
+        fitted = training.unit.standardised(Start(self.dual_coef_, self.intercept_))
+        models = leave_out_on_representatives(
             kernel,
             rows,
             Y,
             points,
-            as_like(self.dual_coef_, Y),
-            as_like(self.intercept_, Y),
+            *(as_like(part, Y) for part in fitted),
             rng=generator_from(self.random_state),
             **problem,
         )
+        return _in_unit(models, training.unit)
 
     def _target_columns(self, values: np.ndarray) -> np.ndarray:
         """Return the columns of the least squares, (n, t)."""
@@ -239,6 +243,15 @@ class KnowsLeftOut:
         if training is not None and training.rows is not None:
             state |= {"_training": None, "_no_training": _NOT_IN_FILES}
         return state
+
+
+def _in_unit(models: LeftOutModels, unit: TargetUnit) -> LeftOutModels:
+    """Return leave-one-out models of standard targets for those of the user."""
+    rows = models.left_out
+    scale = as_like(unit.scale, rows.residuals)
+    residuals, values = rows.residuals * scale, unit.values(rows.values)
+    rows = rows._replace(residuals=residuals, values=values)
+    return models._replace(scale=models.scale * scale**2, left_out=rows)
 
 
 def _bytes_of(X: Any) -> int:

@@ -135,14 +135,15 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         )
         Y = one_vs_rest_targets(indices, len(self.classes_))
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        fitted = self._fit_core(
-            X,
-            Y,
-            C,
-            weight,
-            leave_one_out=self.probability == "softmax",
-            options=self._block_options(X, Y, unseen),
-        )
+        with self._keeping_iterate():
+            fitted = self._fit_core(
+                X,
+                Y,
+                C,
+                weight,
+                leave_one_out=self.probability == "softmax",
+                options=self._block_options(X, Y, unseen),
+            )
         self._store(X, fitted.solution)
         self._remember_fit(X, indices, C, weight)
         self._keep_history(fitted)

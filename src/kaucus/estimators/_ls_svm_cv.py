@@ -158,16 +158,18 @@ default="accuracy"
             targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
             problem = Problem(self._placed(X), targets, rows_weight, weight)
             losses = functools.partial(_class_losses, targets, weight, self.scoring)
-            loo, loo_rows = self._search_openly(X, problem, data, losses, score)
+            solution, loo_rows = self._search_openly(X, problem, data, losses, score)
         else:
             rows = self._rows_for_search(X.shape[0], indices)
             wanted = self.probability == "softmax"
-            loo, loo_rows = self._search_and_fit(
+            solution, loo_rows = self._search_and_fit(
                 X, data, Cs, score, rows, leave_one_out=wanted
             )
+        self._store(X, solution)
         self._remember_fit(X, indices, self.C_, weight)
         if self.probability == "softmax":
-            self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
+            labels, judged = indices[loo_rows], picked(weight, loo_rows)
+            self._calibrate(solution.loo_decision, labels, judged)
         return self
 
 
@@ -296,21 +298,26 @@ default="neg_mean_squared_error"
         Cs = self._grid_of_C()
         X, Y = self._validate_outputs(X, y)
         weight = relative_weights(check_weights(sample_weight, X))
-        data = {"Y": Y, "sample_weight": weight}
+        targets = NumberTargets.of(Y, _BINS, weight)
+        Z, unit = targets.columns(), targets.unit
+        data = {"Y": Z, "sample_weight": weight}
 
-        def score(loo_decision, rows):
-            targets, judged = picked(Y, rows), picked(weight, rows)
-            return regression_score(loo_decision, targets, self.scoring, judged)
+        def score(loo_decision, rows):  # in the unit of y, but for its offset
+            values, judged = loo_decision * unit.scale, picked(weight, rows)
+            right = picked(Z, rows) * unit.scale
+            return regression_score(values, right, self.scoring, judged)
 
         if self._is_open and enough_rows(X.shape[0], weight):
-            targets = NumberTargets(Y, _BINS)
             problem = Problem(self._placed(X), targets, weight, weight)
             losses = functools.partial(_number_losses, targets, weight, self.scoring)
-            self._search_openly(X, problem, data, losses, score)
+            solution, _ = self._search_openly(X, problem, data, losses, score)
         else:
             rows = self._rows_for_search(X.shape[0])
-            self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
-        self._remember_fit(X, Y, self.C_, weight)
+            solution, _ = self._search_and_fit(
+                X, data, Cs, score, rows, leave_one_out=False
+            )
+        self._store(X, unit.restored(solution))
+        self._remember_fit(X, Z, self.C_, weight, unit)
         return self
 
 

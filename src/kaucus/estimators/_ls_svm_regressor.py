@@ -1,5 +1,7 @@
 """The least-squares support vector regressor."""
 
+import functools
+
 import numpy as np
 
 from kaucus.backend import to_numpy
@@ -11,6 +13,7 @@ from kaucus.estimators._validation import (
     check_weights,
     numeric_targets,
 )
+from kaucus.machines import TargetUnit
 
 
 class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
@@ -119,11 +122,17 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         C = float(self.C)
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        options = self._block_options(X, Y, unseen)
-        fitted = self._fit_core(X, Y, C, weight, leave_one_out=False, options=options)
-        self._store(X, fitted.solution)
-        self._remember_fit(X, Y, C, weight)
+        unit = TargetUnit.of(Y, weight)
+        make_error = functools.partial(self._validation_error, unit=unit)
+        unseen = validation_pair(self, X_val, y_val, make_error)
+        Z = unit.standard(Y)
+        options = self._block_options(X, Z, unseen, unit)
+        with self._keeping_iterate(unit):
+            fitted = self._fit_core(
+                X, Z, C, weight, leave_one_out=False, options=options
+            )
+        self._store(X, unit.restored(fitted.solution))
+        self._remember_fit(X, Z, C, weight, unit)
         self._keep_history(fitted)
         return self
 
@@ -131,11 +140,15 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         """Return the right-hand sides of a fit to ``y``."""
         return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
 
-    def _validation_error(self, y_val):
-        """Return a function that gives the root mean squared error of predictions."""
-        targets = numeric_targets(np.asarray(y_val))
+    def _validation_error(self, y_val, unit: TargetUnit):
+        """Return a function that gives the root mean squared error of predictions.
+
+        These are in the unit of the fit, the error is in that of ``y``.
+        """
+        targets = unit.standard(numeric_targets(np.asarray(y_val)))
 
         def error(predictions) -> float:
-            return float(np.sqrt(np.mean((to_numpy(predictions) - targets) ** 2)))
+            errors = (to_numpy(predictions) - targets) * unit.scale
+            return float(np.sqrt(np.mean(errors**2)))
 
         return error

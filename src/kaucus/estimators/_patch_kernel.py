@@ -268,7 +268,8 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = self._checked_weights(sample_weight, X)
-        problem = with_weight(Problem.of(X, NumberTargets(Y, 1), weight))
+        targets = NumberTargets.of(Y, 1, weight)
+        problem = with_weight(Problem.of(X, targets, weight))
         model = self._learn(problem)
         unseen = problem.targets.values[model.unseen_rows]
         judged = of_rows(problem.fit_weight, model.unseen_rows)

@@ -22,8 +22,10 @@ from kaucus.machines._problem import Model, Plan, Problem
 from kaucus.machines._represented import USUAL_JITTER, fit_represented
 from kaucus.machines._sizes import SIZES
 from kaucus.machines._targets import (
+    NO_UNIT,
     ClassTargets,
     NumberTargets,
+    TargetUnit,
     all_classes,
     of_rows,
     one_vs_rest_targets,

@@ -7,7 +7,7 @@ import numpy as np
 from kaucus.backend import as_like, astype, concat_rows, dtype_name, to_numpy
 from kaucus.kernels import kernel_expansion
 from kaucus.machines._problem import Model
-from kaucus.machines._targets import Targets
+from kaucus.machines._targets import NO_UNIT, Targets, TargetUnit
 from kaucus.representatives import Representatives
 from kaucus.solvers import RunningSums
 
@@ -66,6 +66,8 @@ class Stream(NamedTuple):
     """Equations of all rows seen; None: to be made of the rows kept."""
     precision: str | None = None
     """Of the kernel in these equations."""
+    unit: TargetUnit = NO_UNIT
+    """Of the targets of all rows: that of the first."""
 
 
 def as_rows(

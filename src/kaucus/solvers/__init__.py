@@ -51,7 +51,13 @@ from kaucus.solvers._low_rank_search import (
 )
 from kaucus.solvers._ls_svm import solve_ls_svm
 from kaucus.solvers._plan import plan_ls_svm
-from kaucus.solvers._result import Interrupted, LSSVMSolution, SolveInfo, Validation
+from kaucus.solvers._result import (
+    Callback,
+    Interrupted,
+    LSSVMSolution,
+    SolveInfo,
+    Validation,
+)
 from kaucus.solvers._scores import (
     classification_score,
     fit_shift,
