@@ -52,7 +52,14 @@ from kaucus.estimators.metric import (
     metric_options,
     warn_of_one_column,
 )
-from kaucus.fitting._problem import ClassTargets, Model, NumberTargets, Plan, Problem
+from kaucus.fitting._problem import (
+    ClassTargets,
+    Model,
+    NumberTargets,
+    Plan,
+    Problem,
+    TargetUnit,
+)
 from kaucus.fitting._represented import SIZES, USUAL_JITTER, PartialFit, fit_represented
 from kaucus.fitting._search import AUTO_KERNELS, CS, GAMMA_FACTORS
 from kaucus.kernels._kernel import (
@@ -260,6 +267,11 @@ _KMEANS: Mapping[str, Constraint] = {
 _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 
 
+def _in_unit(model: Model, unit: TargetUnit) -> Model:
+    """Return a model of standard targets with coefficients for those of the user."""
+    return model._replace(solution=unit.restored(model.solution))
+
+
 def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
@@ -360,12 +372,15 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         self._stream = None
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
-        self._store_model(X, model)
+        self._store_model(X, _in_unit(model, targets.unit))
         self._remember_represented(X, problem, model)
         return self
 
     def _learn_part(self, X, targets, weight):
-        """Take in a part of the rows; the model so far stays where that fails."""
+        """Take in a part of the rows; the model so far stays where that fails.
+
+        ``targets`` are in the unit of the stream, if there is one.
+        """
         fit = PartialFit(
             self._plan([], X),
             lambda rows, weight: self._kernel_paths(as_like(rows, X), weight),
@@ -373,7 +388,11 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
             lambda rows: self._placed(as_like(rows, X)),
             lambda: generator_from(self.random_state),
         )
-        model = self._as_model(X) if hasattr(self, "representatives_") else None
+        model = None
+        if hasattr(self, "representatives_"):
+            model = self._as_model(X)
+            standard = targets.unit.standardised(model.solution)
+            model = model._replace(solution=standard)
         rows = X if is_sparse(X) else to_numpy(X)
         stream = getattr(self, "_stream", None)
         if model is None:  # all parts have the unit of the first
@@ -386,7 +405,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
                 empty = fit.begin(rows, targets.values, rng)
                 stream = empty if model is None else fit.begin_with(model, rng)
             model, stream = fit.take_in(stream, model, rows, targets.values, weight)
-        self._store_model(X, model)
+        self._store_model(X, _in_unit(model, targets.unit))
         self._remember(None, "partial_fit keeps no rows")
         self._stream = stream
         return self
@@ -918,7 +937,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        return self._learn(X, NumberTargets(Y, self.n_bins), weight)
+        return self._learn(X, NumberTargets.of(Y, self.n_bins, weight), weight)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Take in more rows.
@@ -960,4 +979,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
                 f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
                 "pass as many, or fit a new model."
             )
-        return self._learn_part(X, NumberTargets(Y, self.n_bins), weight)
+        stream = getattr(self, "_stream", None)
+        unit = None if stream is None else stream.unit
+        targets = NumberTargets.of(Y, self.n_bins, weight, unit)
+        return self._learn_part(X, targets, weight)

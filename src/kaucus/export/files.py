@@ -44,6 +44,7 @@ _RECORDS = (
     "kaucus.kernels._patches.Moments",
     "kaucus.fitting._represented.KeptRows",
     "kaucus.fitting._represented.Stream",
+    "kaucus.fitting._problem.TargetUnit",
     "kaucus.kernels._patches.FilterBank",
     "kaucus.kernels._patches.PixelRange",
     "kaucus.kernels._patches.PictureFeatures",

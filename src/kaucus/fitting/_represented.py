@@ -31,12 +31,14 @@ from kaucus.clustering._kmeans import (
 )
 from kaucus.fitting._problem import (
     NO_ROWS,
+    NO_UNIT,
     UNSEEN_ROWS,
     ClassTargets,
     Model,
     Plan,
     Problem,
     Targets,
+    TargetUnit,
     Unseen,
     calibrated,
     errors_at,
@@ -726,6 +728,8 @@ class Stream(NamedTuple):
     """Equations of all rows seen; None: to be made of the rows kept."""
     precision: str | None = None
     """Of the kernel in these equations."""
+    unit: TargetUnit = NO_UNIT
+    """Of the targets of all rows: that of the first."""
 
 
 def as_rows(
@@ -803,7 +807,8 @@ class PartialFit(NamedTuple):
     def begin(self, rows: Array, targets: np.ndarray, rng) -> Stream:
         """Return a stream of no rows; those given tell their kind."""
         nothing = KeptRows(rows[:0], targets[:0], np.empty(0), np.empty(0))
-        return Stream(nothing, 0, 0.0, self._count(targets[:0]), rng, all_kept=True)
+        groups, unit = self._count(targets[:0]), self.targets.unit
+        return Stream(nothing, 0, 0.0, groups, rng, all_kept=True, unit=unit)
 
     def begin_with(self, model: Model, rng) -> Stream:
         """Return a stream in which the model's representatives are the rows seen."""
@@ -823,6 +828,7 @@ class PartialFit(NamedTuple):
             # Not every row of theirs is a representative.
             groups_chosen=groups + (groups > 0),
             precision=dtype_name(points),
+            unit=self.targets.unit,
         )
         if self.plan.fit_on == "representatives":
             return stream
