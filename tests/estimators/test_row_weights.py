@@ -170,7 +170,8 @@ def test_it_is_n_refits(model, problem):
     model = clone(model).fit(X, y, sample_weight=weight)
     known = np.flatnonzero(weight)
     found = model._left_out_models().left_out
-    targets = model._target_columns(model._training.values)
+    training = model._training
+    targets = training.unit.values(model._target_columns(training.values))
     assert found.residuals.shape[0] == len(known)
     for i, values in zip(known, found.values, strict=True):
         others = weight * (np.arange(len(X)) != i)

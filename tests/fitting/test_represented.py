@@ -57,13 +57,16 @@ def test_the_classifier_is_this_function():
 
 def test_the_regressor_is_this_function():
     Y = DIGITS[:600, 20:22] + 0.0
-    problem = Problem.of(DIGITS[:600], NumberTargets(Y, 5), None)
+    targets = NumberTargets.of(Y, 5, None)
+    problem = Problem.of(DIGITS[:600], targets, None)
     plan = Plan([[Gaussian(gamma=5e-4)]], [10.0], 60, OPTIONS)
     model = fit_represented(problem, plan, np.random.default_rng(0))
     m = KMeansKernelRegressor(60, kernel="rbf", gamma=5e-4, C=10.0, random_state=0)
     m.fit(DIGITS[:600], Y)
     assert_array_equal(m.representatives_, model.representatives.points)
-    assert_array_equal(m.dual_coef_, model.solution.dual_coef)
+    restored = targets.unit.restored(model.solution)
+    assert_array_equal(m.dual_coef_, restored.dual_coef)
+    assert_array_equal(m.intercept_, restored.intercept)
 
 
 def test_weights_of_the_whole_go_with_a_part():

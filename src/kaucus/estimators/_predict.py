@@ -38,7 +38,15 @@ from kaucus._parameters import (
     on_device,
     one_of,
 )
-from kaucus.fitting._problem import Model, Problem, all_classes, one_vs_rest_targets
+from kaucus.fitting._problem import (
+    NO_UNIT,
+    Model,
+    Problem,
+    TargetUnit,
+    all_classes,
+    one_vs_rest_targets,
+)
+from kaucus.solvers._blocks import Start
 from kaucus.solvers._left_out import (
     LeftOutModels,
     check_enough_rows,
@@ -77,12 +85,13 @@ class Training(NamedTuple):
     """The problem that was solved, as far as leave-one-out models need it."""
 
     values: np.ndarray
-    """Targets (n, t), or numbers of classes (n,)."""
+    """Targets in ``unit``, (n, t), or numbers of classes, (n,)."""
     weight: np.ndarray | None
     """In the least squares, (n,)."""
     C: float
     rows: Any = None
     """(n, d), or a given kernel matrix; None: the rows that the model keeps."""
+    unit: TargetUnit = NO_UNIT
 
 
 def _is_level(value: Any) -> bool:
@@ -127,14 +136,14 @@ class KnowsLeftOut:
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 
-    def _remember_fit(self, X, values, C: float, weight) -> None:
+    def _remember_fit(self, X, values, C: float, weight, unit=NO_UNIT) -> None:
         """Keep the problem of an LS-SVM of all rows."""
         rows = X if self._precomputed else None  # X_fit_ has them
-        self._remember(Training(values, weight, C, rows))
+        self._remember(Training(values, weight, C, rows, unit))
 
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
-        targets, n = problem.targets, problem.n
+        targets, n, weight = problem.targets, problem.n, problem.fit_weight
         if model.fit_rows is not None:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
         elif (n_bytes := _bytes_of(X)) > _MOST_KEPT:
@@ -145,12 +154,13 @@ class KnowsLeftOut:
             )
         elif model.solution.info.solver == "normal_equations":
             rows = X.at_rest() if isinstance(X, RowSource) else X
-            self._remember(Training(targets.values, problem.fit_weight, model.C, rows))
+            given = (targets.values, weight, model.C, rows, targets.unit)
+            self._remember(Training(*given))
         elif problem.weight is None and model.representatives.points.shape[0] == n:
             # Every row is a representative; they come group by group.
             values = targets.values[np.argsort(targets.clusters(None), kind="stable")]
             weight = targets.like(values).fit_weights(None)
-            self._remember(Training(values, weight, model.C))
+            self._remember(Training(values, weight, model.C, None, targets.unit))
         else:
             self._remember(None, "fit_on='representatives' fits centres, not rows")
 
@@ -193,17 +203,18 @@ class KnowsLeftOut:
             "sample_weight": as_like(training.weight, Y),
         }
         if not represented:
-            return leave_out_rows(kernel, rows, Y, **problem)
-        return leave_out_on_representatives(
+            return _in_unit(leave_out_rows(kernel, rows, Y, **problem), training.unit)
+        fitted = training.unit.standardised(Start(self.dual_coef_, self.intercept_))
+        models = leave_out_on_representatives(
             kernel,
             rows,
             Y,
             points,
-            as_like(self.dual_coef_, Y),
-            as_like(self.intercept_, Y),
+            *(as_like(part, Y) for part in fitted),
             rng=generator_from(self.random_state),
             **problem,
         )
+        return _in_unit(models, training.unit)
 
     def _target_columns(self, values: np.ndarray) -> np.ndarray:
         """Return the columns of the least squares, (n, t)."""
@@ -265,6 +276,15 @@ class KnowsLeftOut:
         return state
 
 
+def _in_unit(models: LeftOutModels, unit: TargetUnit) -> LeftOutModels:
+    """Return leave-one-out models of standard targets for those of the user."""
+    rows = models.left_out
+    scale = as_like(unit.scale, rows.residuals)
+    residuals, values = rows.residuals * scale, unit.values(rows.values)
+    rows = rows._replace(residuals=residuals, values=values)
+    return models._replace(scale=models.scale * scale**2, left_out=rows)
+
+
 def _bytes_of(X: Any) -> int:
     """Return the memory of rows; none for rows that are read again when needed."""
     if isinstance(X, RowSource):
@@ -310,6 +330,10 @@ def refuse_dask(X) -> None:
 INTERVAL_METHODS = ("plus", "naive", "minmax", "split")
 
 
+# Rows may be float32. Of targets with a large offset, float32 would keep few digits.
+_RESULTS = "float64"
+
+
 class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
 
@@ -325,8 +349,9 @@ class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            In float64, whatever the rows.
         """
-        values = check_results(self._decision_values(X))
+        values = check_results(self._decision_values(X, _RESULTS))
         return values[:, 0] if self._single_output else values
 
     def _validate_outputs(self, X, y, *, reset: bool = True):
@@ -431,7 +456,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            f = to_numpy(check_results(self._decision_values(X)))
+            f = to_numpy(check_results(self._decision_values(X, _RESULTS)))
         else:
             f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
@@ -449,12 +474,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         if method in ("plus", "minmax"):
             ends = self._jackknife(X, levels, method)
         else:
-            f = check_results(self._decision_values(X))
+            f = check_results(self._decision_values(X, _RESULTS))
             residuals = self._unseen_residuals(method)
             check_enough_rows(residuals.shape[0], levels)
-            wide = astype(f, "float64")
-            ends = symmetric_intervals(wide, as_like(residuals, wide), levels)
-            ends = astype(ends, dtype_name(f))
+            ends = symmetric_intervals(f, as_like(residuals, f), levels)
         return ends[:, :, :, 0] if self._single_output else ends
 
     def _unseen_residuals(self, method):
@@ -465,7 +488,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         return self._left_out_models().left_out.residuals
 
     def _jackknife(self, X, levels, method):
-        dtype = dtype_name(self._validate(X, reset=False))
+        self._validate(X, reset=False)  # before the models are made
         check_enough_rows(self._unseen_residuals(method).shape[0], levels)
 
         def ends(f, models, x, K):
@@ -473,7 +496,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             influence, e = models.influence(K), models.left_out.residuals
             return left_out_intervals(f, influence, e, levels, method)
 
-        return astype(self._over_left_out(X, ends), dtype)
+        return self._over_left_out(X, ends)
 
     @rowwise
     def _standard_deviations(self, X):
@@ -486,12 +509,12 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
 
         def deviations(f, models, x, K):
             xp = array_namespace(K)
-            variance = models.variance(x, K)
-            variance = xp.maximum(variance, xp.zeros_like(variance))
-            return xp.sqrt(variance[:, None] * models.scale[None, :])
+            factors = (models.variance(x, K)[:, None], models.scale[None, :])
+            # Rounding may make a zero of either negative: of equal targets, the scale.
+            root, scale = (xp.sqrt(xp.maximum(f, xp.zeros_like(f))) for f in factors)
+            return root * scale
 
         found = self._over_left_out(X, deviations)
-        found = astype(found, dtype_name(self._validate(X, reset=False)))
         return found[:, 0] if self._single_output else found
 
 

@@ -51,7 +51,14 @@ from kaucus.estimators.metric import (
     metric_options,
     warn_of_one_column,
 )
-from kaucus.fitting._problem import ClassTargets, Model, NumberTargets, Plan, Problem
+from kaucus.fitting._problem import (
+    ClassTargets,
+    Model,
+    NumberTargets,
+    Plan,
+    Problem,
+    TargetUnit,
+)
 from kaucus.fitting._represented import (
     SIZES,
     USUAL_JITTER,
@@ -265,6 +272,11 @@ _KMEANS: Mapping[str, Constraint] = {
 _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 
 
+def _in_unit(model: Model, unit: TargetUnit) -> Model:
+    """Return a model of standard targets with coefficients for those of the user."""
+    return model._replace(solution=unit.restored(model.solution))
+
+
 def _is_mapping(value) -> bool:
     return isinstance(value, Mapping)
 
@@ -365,7 +377,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         self._stream = None
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
-        self._store_model(X, model)
+        self._store_model(X, _in_unit(model, targets.unit))
         self._remember_represented(X, problem, model)
         return problem, plan, model
 
@@ -923,7 +935,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        self._learn(X, NumberTargets(Y, self.n_bins), weight)
+        self._learn(X, NumberTargets.of(Y, self.n_bins, weight), weight)
         return self
 
     def partial_fit(self, X, y, sample_weight=None):
@@ -957,4 +969,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
                 f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
                 "pass as many, or fit a new model."
             )
-        return self._learn_part(X, NumberTargets(Y, self.n_bins), weight)
+        stream = getattr(self, "_stream", None)
+        unit = None if stream is None else stream.unit
+        targets = NumberTargets.of(Y, self.n_bins, weight, unit)
+        return self._learn_part(X, targets, weight)

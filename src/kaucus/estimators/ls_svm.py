@@ -1,5 +1,6 @@
 """Least-squares support vector machines on all rows."""
 
+import contextlib
 import functools
 import math
 import sys
@@ -55,9 +56,11 @@ from kaucus.estimators.metric import (
     warn_of_one_column,
 )
 from kaucus.fitting._problem import (
+    NO_UNIT,
     ClassTargets,
     NumberTargets,
     Problem,
+    TargetUnit,
     all_classes,
     one_vs_rest_targets,
 )
@@ -81,6 +84,7 @@ from kaucus.solvers._auto import FitResult, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
 from kaucus.solvers._choice import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._system import (
+    Callback,
     Interrupted,
     LSSVMSolution,
     SolveInfo,
@@ -103,9 +107,10 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     Parameters
     ----------
     precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, sums
-        and solves that need more are in float64. ``"tf32"`` is float32 with faster,
-        coarser products of rows in the kernel on CUDA, where C allows it.
+        What rows are cast to; None works in their own precision. Results have it, but
+        for predictions of numbers, which are float64, as are sums and solves that need
+        it. ``"tf32"`` is float32 with faster, coarser products of rows in the kernel
+        on CUDA, where C allows it.
 
     Attributes
     ----------
@@ -156,11 +161,6 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
                 )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
-        except Interrupted as stop:
-            warm = getattr(self, "warm_start", False)
-            if warm and stop.best is not None:  # for the next fit
-                stop.kept = {"_iterate": Start(*map(to_numpy, stop.best))}
-            raise
         if self.verbose:
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
@@ -204,8 +204,8 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    def _decision_values(self, X):
-        """Return f(x), (n, t), in the kind and precision of ``X``."""
+    def _decision_values(self, X, dtype=None):
+        """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
@@ -215,7 +215,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
             values = map_rows(
                 self._values_on_device, X, self.device, self.memory_budget
             )
-        return astype(values, dtype_name(X))
+        return astype(values, dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""
@@ -266,10 +266,11 @@ class BlockwiseFit:
         ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
         model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
     tol : float
-        Relative residual at which an iterative solver stops. ``"kaczmarz"`` and
-        ``"nystrom"`` stop where no step of a whole pass changes the weights by more
-        than this, ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass
-        lowers the residual by less.
+        Relative residual at which an iterative solver stops; of a regressor, relative
+        to the targets less their mean. ``"kaczmarz"`` and ``"nystrom"`` stop where no
+        step of a whole pass changes the weights by more than this,
+        ``"matching_pursuit"`` and ``"kaczmarz_mp"`` also where a whole pass lowers the
+        residual by less.
     max_iter : int
         Most steps of an iterative solver. A ``"nystrom"`` committee is complete after
         n_samples / block_size steps.
@@ -321,15 +322,34 @@ class BlockwiseFit:
         "callback": Constraint(callable, "a function of step and state") | NONE,
     }
 
-    def _block_options(self, X, Y, validation) -> dict:
-        """Return what the solvers take beside the data."""
+    def _block_options(self, X, Y, validation, unit: TargetUnit = NO_UNIT) -> dict:
+        """Return what the solvers take beside data whose targets are in ``unit``."""
+        start = self._start(X, Y)
         return {
             "block_size": self.block_size,
             "n_runs": self.n_runs,
-            "start": self._start(X, Y),
-            "watch": self.callback,
+            "start": None if start is None else unit.standardised(start),
+            "watch": self._watch(unit),
             "validation": validation,
         }
+
+    @contextlib.contextmanager
+    def _keeping_iterate(self, unit: TargetUnit = NO_UNIT):
+        """Context manager: with warm_start, Ctrl-C keeps the best iterate."""
+        try:
+            yield
+        except Interrupted as stop:
+            if self.warm_start and stop.best is not None:
+                best = unit.restored(stop.best)
+                stop.kept = {"_iterate": Start(*map(to_numpy, best))}
+            raise
+
+    def _watch(self, unit: TargetUnit) -> Callback | None:
+        """Return the callback, which is shown coefficients in the unit of ``y``."""
+        callback = self.callback
+        if callback is None:
+            return None
+        return lambda step, state: callback(step, unit.restored(state))
 
     def _start(self, X, Y) -> Start | None:
         """Return the coefficients of the last fit, if they are to be used."""
@@ -620,7 +640,8 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
 
         Returns
         -------
-        loo_decision, loo_rows
+        solution, loo_rows
+            Its leave-one-out values are of these rows.
         """
         options = metric_options(
             X,
@@ -648,19 +669,18 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         if self.learn_metric is False:
             kernel = found.kernel
         fitted = self._fit_core(X, C=self.C_, kernel=kernel, leave_one_out=True, **data)
-        self._store(X, fitted.solution)
         values, rows = fitted.solution.loo_decision, fitted.loo_rows
         self._n_searched = len(rows)
         self.best_score_ = float(score(to_numpy(values), rows).value)
-        return values, rows
+        return fitted.solution, rows
 
     def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
-        """Search on ``rows`` (None: all), fit on all, and return unseen values.
+        """Search on ``rows`` (None: all), and fit all.
 
         Returns
         -------
-        loo_decision, loo_rows
-            Decision values of models fitted without the row, and which rows.
+        solution, loo_rows
+            Its leave-one-out values are of these rows.
         """
 
         def score_part(values):
@@ -669,8 +689,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         if rows is None:
             solution = self._search(X, Cs=Cs, score=score_part, **data).solution
             self._report(solution.info, self.C_)
-            self._store(X, solution)
-            return solution.loo_decision, np.arange(X.shape[0])
+            return solution, np.arange(X.shape[0])
         part = {name: picked(values, rows) for name, values in data.items()}
         some = take_rows(X, rows)
         if self._precomputed:
@@ -679,8 +698,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
         fitted = self._fit_core(
             X, C=self.C_, kernel=self.kernel_, leave_one_out=leave_one_out, **data
         )
-        self._store(X, fitted.solution)
-        return fitted.solution.loo_decision, fitted.loo_rows
+        return fitted.solution, fitted.loo_rows
 
     def _rows_for_search(self, n_samples: int, groups=None) -> np.ndarray | None:
         """Return some rows, of every group, or None for all of them."""
@@ -827,14 +845,15 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         )
         Y = one_vs_rest_targets(indices, len(self.classes_))
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        fitted = self._fit_core(
-            X,
-            Y,
-            C,
-            weight,
-            leave_one_out=self.probability == "softmax",
-            options=self._block_options(X, Y, unseen),
-        )
+        with self._keeping_iterate():
+            fitted = self._fit_core(
+                X,
+                Y,
+                C,
+                weight,
+                leave_one_out=self.probability == "softmax",
+                options=self._block_options(X, Y, unseen),
+            )
         self._store(X, fitted.solution)
         self._remember_fit(X, indices, C, weight)
         self._keep_history(fitted)
@@ -975,11 +994,17 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         C = float(self.C)
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        options = self._block_options(X, Y, unseen)
-        fitted = self._fit_core(X, Y, C, weight, leave_one_out=False, options=options)
-        self._store(X, fitted.solution)
-        self._remember_fit(X, Y, C, weight)
+        unit = TargetUnit.of(Y, weight)
+        make_error = functools.partial(self._validation_error, unit=unit)
+        unseen = validation_pair(self, X_val, y_val, make_error)
+        Z = unit.standard(Y)
+        options = self._block_options(X, Z, unseen, unit)
+        with self._keeping_iterate(unit):
+            fitted = self._fit_core(
+                X, Z, C, weight, leave_one_out=False, options=options
+            )
+        self._store(X, unit.restored(fitted.solution))
+        self._remember_fit(X, Z, C, weight, unit)
         self._keep_history(fitted)
         return self
 
@@ -987,12 +1012,16 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         """Return the right-hand sides of a fit to ``y``."""
         return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
 
-    def _validation_error(self, y_val):
-        """Return a function that gives the root mean squared error of predictions."""
-        targets = numeric_targets(np.asarray(y_val))
+    def _validation_error(self, y_val, unit: TargetUnit):
+        """Return a function that gives the root mean squared error of predictions.
+
+        These are in the unit of the fit, the error is in that of ``y``.
+        """
+        targets = unit.standard(numeric_targets(np.asarray(y_val)))
 
         def error(predictions) -> float:
-            return float(np.sqrt(np.mean((to_numpy(predictions) - targets) ** 2)))
+            errors = (to_numpy(predictions) - targets) * unit.scale
+            return float(np.sqrt(np.mean(errors**2)))
 
         return error
 
@@ -1135,16 +1164,18 @@ default="accuracy"
             targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
             problem = Problem(self._placed(X), targets, rows_weight, weight)
             losses = functools.partial(_class_losses, targets, weight, self.scoring)
-            loo, loo_rows = self._search_openly(X, problem, data, losses, score)
+            solution, loo_rows = self._search_openly(X, problem, data, losses, score)
         else:
             rows = self._rows_for_search(X.shape[0], indices)
             wanted = self.probability == "softmax"
-            loo, loo_rows = self._search_and_fit(
+            solution, loo_rows = self._search_and_fit(
                 X, data, Cs, score, rows, leave_one_out=wanted
             )
+        self._store(X, solution)
         self._remember_fit(X, indices, self.C_, weight)
         if self.probability == "softmax":
-            self._calibrate(loo, indices[loo_rows], picked(weight, loo_rows))
+            labels, judged = indices[loo_rows], picked(weight, loo_rows)
+            self._calibrate(solution.loo_decision, labels, judged)
         return self
 
 
@@ -1273,21 +1304,26 @@ default="neg_mean_squared_error"
         Cs = self._grid_of_C()
         X, Y = self._validate_outputs(X, y)
         weight = relative_weights(check_weights(sample_weight, X))
-        data = {"Y": Y, "sample_weight": weight}
+        targets = NumberTargets.of(Y, _BINS, weight)
+        Z, unit = targets.columns(), targets.unit
+        data = {"Y": Z, "sample_weight": weight}
 
-        def score(loo_decision, rows):
-            targets, judged = picked(Y, rows), picked(weight, rows)
-            return regression_score(loo_decision, targets, self.scoring, judged)
+        def score(loo_decision, rows):  # in the unit of y, but for its offset
+            values, judged = loo_decision * unit.scale, picked(weight, rows)
+            right = picked(Z, rows) * unit.scale
+            return regression_score(values, right, self.scoring, judged)
 
         if self._is_open and enough_rows(X.shape[0], weight):
-            targets = NumberTargets(Y, _BINS)
             problem = Problem(self._placed(X), targets, weight, weight)
             losses = functools.partial(_number_losses, targets, weight, self.scoring)
-            self._search_openly(X, problem, data, losses, score)
+            solution, _ = self._search_openly(X, problem, data, losses, score)
         else:
             rows = self._rows_for_search(X.shape[0])
-            self._search_and_fit(X, data, Cs, score, rows, leave_one_out=False)
-        self._remember_fit(X, Y, self.C_, weight)
+            solution, _ = self._search_and_fit(
+                X, data, Cs, score, rows, leave_one_out=False
+            )
+        self._store(X, unit.restored(solution))
+        self._remember_fit(X, Z, self.C_, weight, unit)
         return self
 
 

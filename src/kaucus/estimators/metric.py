@@ -361,7 +361,7 @@ class LearnedMetric(
         X, y = self._validate(X, y, reset=True)
         weight = relative_weights(check_weights(sample_weight, X))
         rows = place_rows(X, self.device, self.memory_budget)
-        problem = Problem.of(rows, _targets(y), weight)
+        problem = Problem.of(rows, _targets(y, weight), weight)
         options, rng = self._options(X), generator_from(self.random_state)
         if enough_rows(X.shape[0], weight):
             found = search_metric(
@@ -485,7 +485,7 @@ class LearnedMetric(
         return tags
 
 
-def _targets(y: np.ndarray) -> ClassTargets | NumberTargets:
+def _targets(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
     """Return labels or numbers, whichever the targets are."""
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     distinct = len(np.unique(y)) if kind == "multiclass" else 0
@@ -493,4 +493,4 @@ def _targets(y: np.ndarray) -> ClassTargets | NumberTargets:
     if kind in ("binary", "multiclass") and not counts:
         classes, labels = encode_labels(y)
         return ClassTargets(labels, len(classes), lambda weight, labels: weight)
-    return NumberTargets(numeric_targets(y if y.ndim > 1 else y[:, None]), 10)
+    return NumberTargets.of(numeric_targets(y), 10, weight)

@@ -197,14 +197,15 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
         plan = self._plan(X, rows, precision, rng)
         with products_in("tf32" if precision == "float16" else None):
             model = fit_pictures(problem._replace(rows=rows), plan, rng)
+        fitted = problem.targets.unit.restored(model.solution)
         kernel, chosen = model.kernel, model.chosen
         self.kernel_, self.gamma_, self.C_ = kernel, kernel.gamma, model.C
         self.mirror_, self.pooling_ = chosen["mirror"], chosen["cells"]
         self.threshold_, self.power_ = kernel.how.threshold, kernel.how.power
         self.search_results_ = _as_columns(model.results, model.chosen)
         self.X_fit_ = take_rows(X, as_like(model.rows, X))
-        self.dual_coef_ = as_like(model.solution.dual_coef, X)
-        self.intercept_ = as_like(model.solution.intercept, X)
+        self.dual_coef_ = as_like(fitted.dual_coef, X)
+        self.intercept_ = as_like(fitted.intercept, X)
         self._kept = model.kept
         self._report(model.solution.info)
         return model
@@ -296,12 +297,17 @@ class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
             X = astype(X, "float32")
         return (X, *rest) if rest else X
 
-    def _decision_values(self, X):
-        """Return f(x), (n, t), in the kind of ``X``; float32, or float64 for that."""
+    def _decision_values(self, X, dtype=None):
+        """Return f(x), (n, t), in the kind of ``X``, and in its precision or ``dtype``.
+
+        The precision of whole numbers is float32.
+        """
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         values = map_rows(self._values_on_device, X, self.device, self.memory_budget)
-        return astype(values, "float64" if dtype_name(X) == "float64" else "float32")
+        if dtype is None:
+            dtype = "float64" if dtype_name(X) == "float64" else "float32"
+        return astype(values, dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of pictures on their device, (n, t), in float64."""
@@ -614,7 +620,8 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = self._checked_weights(sample_weight, X)
-        problem = with_weight(Problem.of(X, NumberTargets(Y, 1), weight))
+        targets = NumberTargets.of(Y, 1, weight)
+        problem = with_weight(Problem.of(X, targets, weight))
         model = self._learn(problem)
         unseen = problem.targets.values[model.unseen_rows]
         judged = of_rows(problem.fit_weight, model.unseen_rows)

@@ -48,6 +48,7 @@ _RECORDS = (
     "kaucus.kernels._patches.Moments",
     "kaucus.kernels._patches.PatchKernel",
     "kaucus.fitting._represented.Stream",
+    "kaucus.fitting._problem.TargetUnit",
     "kaucus.kernels._patches.FilterBank",
     "kaucus.kernels._patches.PixelRange",
     "kaucus.kernels._patches.PictureFeatures",

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,63 @@ if TYPE_CHECKING:
 SearchLoss = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(leave-one-out values (r, c, t), numbers of the r rows) to the losses of c models."""
 
+
+class TargetUnit(NamedTuple):
+    """Origin and size of a regressor's targets, y = offset + scale z.
+
+    Fits are of z, so that an offset of the targets costs no digits of their spread, and
+    a tolerance is relative to that. The scale is a power of two: it rounds nothing.
+    """
+
+    offset: np.ndarray
+    """(t,)."""
+    scale: np.ndarray
+    """(t,)."""
+
+    @classmethod
+    def of(cls, Y: np.ndarray, weight: np.ndarray | None) -> "TargetUnit":
+        """Return the weighted mean of each output, and the size of what is left.
+
+        Rows of weight zero are passed over.
+        """
+        if weight is not None:
+            Y, weight = Y[weight > 0], weight[weight > 0]
+        # From the first row on: the mean of equal targets has no rounding then.
+        offset = Y[0] + np.average(Y - Y[0], axis=0, weights=weight)
+        largest = np.max(np.abs(Y - offset), axis=0)
+        scale = np.ldexp(1.0, np.frexp(largest)[1] - 1)
+        return cls(offset, np.where(largest > 0, scale, 1.0))
+
+    def standard(self, Y: np.ndarray) -> np.ndarray:
+        """Return z of targets, (n, t)."""
+        return (Y - self.offset) / self.scale
+
+    def values(self, Z: Array) -> Array:
+        """Return y of standard targets or predictions, (n, t)."""
+        return Z * as_like(self.scale, Z) + as_like(self.offset, Z)
+
+    def restored(self, model: Any) -> Any:
+        """Return a model of standard targets with coefficients for y.
+
+        ``model`` is any named tuple with ``dual_coef`` and ``intercept``.
+        """
+        coef, intercept = model.dual_coef, model.intercept
+        coef, intercept = coef * as_like(self.scale, coef), self.values(intercept)
+        return model._replace(dual_coef=coef, intercept=intercept)
+
+    def standardised(self, model: Any) -> Any:
+        """Return a model of y with coefficients for standard targets."""
+        coef, intercept = model.dual_coef, model.intercept
+        offset, scale = (as_like(part, intercept) for part in self)
+        intercept = (intercept - offset) / scale
+        return model._replace(
+            dual_coef=coef / as_like(self.scale, coef), intercept=intercept
+        )
+
+
+NO_UNIT = TargetUnit(np.zeros(1), np.ones(1))
+"""That of targets which are fitted as they are: classes."""
+
 RowWeights = Callable[[np.ndarray | None, np.ndarray], np.ndarray | None]
 """(weights of rows, their labels) to weights that count their classes' weights too."""
 
@@ -68,7 +125,7 @@ class ClassTargets(NamedTuple):
     n_classes: int
     weigh: RowWeights
 
-    clustered = "class"
+    clustered, unit = "class", NO_UNIT
 
     @property
     def n_groups(self) -> int:
@@ -131,10 +188,23 @@ class NumberTargets(NamedTuple):
     """Numbers, judged by the squared error, each output in its own unit."""
 
     values: np.ndarray
-    """The outputs of each row, (n, t)."""
+    """The outputs of each row in ``unit``, (n, t)."""
     n_bins: int
+    unit: TargetUnit = NO_UNIT
 
     clustered, n_groups = "bin", 1
+
+    @classmethod
+    def of(
+        cls,
+        Y: np.ndarray,
+        n_bins: int,
+        weight: np.ndarray | None,
+        unit: TargetUnit | None = None,
+    ) -> "NumberTargets":
+        """Return the targets of a fit, in a given unit or that of the rows."""
+        unit = TargetUnit.of(Y, weight) if unit is None else unit
+        return cls(unit.standard(Y), n_bins, unit)
 
     def like(self, values: np.ndarray) -> "NumberTargets":
         """Return the targets of other rows."""

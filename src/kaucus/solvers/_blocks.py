@@ -733,7 +733,7 @@ class BlockDescent(System):
         if _energy(W_new, R_new, B) > _energy(W, R, B):
             V, RV = W_new, R_new
         state = {"W": W_new, "R": R_new, "V": V, "RV": RV}
-        return StepResult(state, _bordered_residual(W_new, R_new, B))
+        return StepResult(state, _bordered_residual(W_new, R_new, B, self.targets.Y))
 
     def coefficients(self, state: State) -> tuple[Array, Array]:
         """Return a, (n, t), and b, (t,)."""
@@ -742,16 +742,16 @@ class BlockDescent(System):
         return solved.dual_coef, solved.intercept + self.b0
 
 
-def _bordered_residual(W: Array, R: Array, B: Array) -> float:
-    """Return the relative residual of Θ [b; a] = [0; y] for the columns of B = [u, Y].
+def _bordered_residual(W: Array, R: Array, B: Array, Y: Array) -> float:
+    """Return the relative residual of Θ [b; a] = [0; y], for B = [u, Y − u b₀].
 
     With b = uᵀν / uᵀη and a = ν − η b it is R_ν − R_η b in the rows of the data, and 0
-    in that of the intercept.
+    in that of the intercept. Relative to Y, wherever a warm start begins.
     """
     xp = array_namespace(W)
     u, eta, nu = B[:, :1], W[:, :1], W[:, 1:]
     b = xp.sum(u * nu, axis=0) / xp.sum(u * eta)
-    return relative_norm(R[:, 1:] - R[:, :1] * b[None, :], B[:, 1:])
+    return relative_norm(R[:, 1:] - R[:, :1] * b[None, :], Y)
 
 
 def _energy(W: Array, R: Array, B: Array) -> float:
