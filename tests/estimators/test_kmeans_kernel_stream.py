@@ -138,12 +138,25 @@ def test_a_part_that_is_refused_changes_nothing():
     assert_array_equal(m.predict(X), before)
 
 
+@pytest.mark.parametrize("m", [20, 1000])
+def test_a_fit_goes_on_with_its_rows(m):
+    """Also where every row is a representative."""
+    weight = np.linspace(0.5, 2, 700)
+    first, rest = slice(0, 400), slice(400, None)
+    parts = KMeansKernelRegressor(m, **FIXED), KMeansKernelRegressor(m, **FIXED)
+    parts[0].fit(X[first], Y[first], sample_weight=weight[first])
+    parts[1].partial_fit(X[first], Y[first], sample_weight=weight[first])
+    for model in parts:
+        model.partial_fit(X[rest], Y[rest], sample_weight=weight[rest])
+    assert_allclose(parts[0].predict(X), parts[1].predict(X), rtol=1e-6)
+
+
 def test_a_model_without_equations_cannot_go_on():
-    m = KMeansKernelRegressor(30, **FIXED).fit(X, Y)
-    with pytest.raises(ValueError, match=r"made by fit, or compressed.*Begin with"):
-        m.partial_fit(X, Y)
     m = KMeansKernelRegressor(30, **FIXED).partial_fit(X, Y).compress(0.01)
-    with pytest.raises(ValueError, match="made by fit, or compressed"):
+    with pytest.raises(ValueError, match=r"no longer has: the model was compressed"):
+        m.partial_fit(X, Y)
+    m = pickle.loads(pickle.dumps(KMeansKernelRegressor(30, **FIXED).fit(X, Y)))
+    with pytest.raises(ValueError, match=r"no longer has: a file or copy.*Begin with"):
         m.partial_fit(X, Y)
 
 

@@ -155,7 +155,9 @@ def test_rows_in_parts_have_the_weights_of_the_first(kind, problem):
         for s in (slice(0, 90), slice(90, 160)):
             parts.partial_fit(X[s], y[s], sample_weight=w * weight[s], **classes)
         assert_allclose(parts.representative_weights_.sum(), w * weight.sum())
-        found.append(parts.predict(X))
+        after = clone(model).fit(X[:90], y[:90], sample_weight=w * weight[:90])
+        after.partial_fit(X[90:], y[90:], sample_weight=w * weight[90:])
+        found.append([parts.predict(X), after.predict(X)])
     assert_allclose(found[1], found[0], atol=1e-6)
 
 

@@ -130,9 +130,11 @@ class KnowsLeftOut:
     def _remember(self, training: Training | None, reason: str = "") -> None:
         """Keep the problem of a fit, or the reason why it cannot be kept."""
         if training is not None:  # what is the caller's may change
-            values, weight = (None if v is None else np.array(v) for v in training[:2])
-            rows = None if training.rows is None else owned(training.rows)
-            training = Training(values, weight, training.C, rows)
+            training = training._replace(
+                values=np.array(training.values),
+                weight=None if training.weight is None else np.array(training.weight),
+                rows=None if training.rows is None else owned(training.rows),
+            )
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
 

@@ -389,31 +389,40 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
                 "come. Use fit_on='all'."
             )
         rng = generator_from(self.random_state)
-        if not hasattr(self, "representatives_"):
-            learned = self._learn(X, targets, weight)
-            with self._own_errors():
-                self._stream = begin_stream(*learned, rng)
-        elif getattr(self, "_stream", None) is None:
-            raise ValueError(
-                "This model was made by fit, or compressed: the equations of its rows, "
-                "to which partial_fit adds those of more, are gone. Begin with "
-                "partial_fit on a new model, or fit all rows."
-            )
-        else:
-            weight = None if weight is None else weight / self._weight_unit
-            problem = Problem.of(self._placed(X), targets, weight)
-            stream = self._stream
-            first = Problem.of(
-                self._placed(as_like(stream.rows, X)),
-                targets.like(stream.targets),
-                stream.weight,
-            )
-            given = stream, problem, first, self._plan([], X), self._as_model(X), rng
-            with self._own_errors():
-                model, self._stream = learn_part(*given)
-            self._store_model(X, model)
+        with self._own_errors():
+            if not hasattr(self, "representatives_"):
+                stream = begin_stream(*self._learn(X, targets, weight), rng)
+            else:
+                plan, model = self._plan([], X), self._as_model(X)
+                stream = getattr(self, "_stream", None)
+                if stream is None:  # after fit
+                    before = self._training_problem(X, targets)
+                    stream = begin_stream(before, plan, model, rng)
+                weight = None if weight is None else weight / self._weight_unit
+                problem = Problem.of(self._placed(X), targets, weight)
+                first = Problem.of(
+                    self._placed(as_like(stream.rows, X)),
+                    targets.like(stream.targets),
+                    stream.weight,
+                )
+                model, stream = learn_part(stream, problem, first, plan, model, rng)
+                self._store_model(X, _in_unit(model, targets.unit))
+        self._stream = stream
         self._remember(None, "partial_fit keeps no rows")
         return self
+
+    def _training_problem(self, X, targets) -> Problem:
+        """Return the problem of the rows of the last fit."""
+        training = self._training
+        if training is None:
+            raise ValueError(
+                "partial_fit adds to the equations of the rows before, which this "
+                f"model no longer has: {self._no_training}. Begin with partial_fit on "
+                "a new model, or fit all rows."
+            )
+        rows = self.representatives_ if training.rows is None else training.rows
+        values, weight = targets.like(training.values), training.weight
+        return Problem(self._placed(as_like(rows, X)), values, weight, weight)
 
     @contextlib.contextmanager
     def _own_errors(self):
@@ -969,7 +978,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
                 f"y has {Y.shape[1]} outputs, and had {n_outputs} at the first call; "
                 "pass as many, or fit a new model."
             )
-        stream = getattr(self, "_stream", None)
-        unit = None if stream is None else stream.unit
+        before = getattr(self, "_stream", None) or self._training
+        unit = None if first or before is None else before.unit
         targets = NumberTargets.of(Y, self.n_bins, weight, unit)
         return self._learn_part(X, targets, weight)

@@ -35,6 +35,7 @@ from kaucus.fitting._problem import (
     Plan,
     Problem,
     Targets,
+    TargetUnit,
     Unseen,
     calibrated,
     errors_at,
@@ -654,6 +655,8 @@ class Stream(NamedTuple):
     weight: np.ndarray
     precision: str
     """Of the kernel in the equations."""
+    unit: TargetUnit
+    """Of the targets of all rows: that of the first."""
 
 
 def begin_stream(problem: Problem, plan: Plan, model: Model, rng) -> Stream:
@@ -663,10 +666,12 @@ def begin_stream(problem: Problem, plan: Plan, model: Model, rng) -> Stream:
     precision = "float64" if wide else dtype_name(problem.rows)
     sums = _equations(problem, plan, model, precision, None)
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    total = model.representatives.weights.sum()
     some = draw_some(rng, np.flatnonzero(weight), UNSEEN_ROWS)
     rows, values = take_rows(problem.rows, some), problem.targets.values[some]
     host = rows if is_sparse(rows) else to_numpy(rows)
-    return Stream(sums.on_host(), weight.sum(), host, values, weight[some], precision)
+    unit = problem.targets.unit
+    return Stream(sums.on_host(), total, host, values, weight[some], precision, unit)
 
 
 def learn_part(
