@@ -26,18 +26,15 @@ $(VENV)/.installed-%: pyproject.toml papers/requirements.txt | $(BIN)/python
 demo: $(VENV)/.installed-demo ## fit a model, compare it with SVC, draw a picture
 	$(BIN)/kaucus demo
 
-test: $(VENV)/.installed-test ## run the test suite, five minutes on two cores
+test: $(VENV)/.installed-test ## run the test suite, two minutes on two quiet cores
 	$(PYTEST)
 
 test-all: $(VENV)/.installed-test ## the same, and the long tests
 	$(PYTEST) -m ""
 
-NUMERICAL := $(addprefix tests/,backend kernels preprocessing representatives solvers \
-	machines estimators evaluation)
-
-test-poor: $(VENV)/.installed-test ## the numerical tests with old instructions alone
+test-poor: $(VENV)/.installed-test ## the suite with a poor processor's instructions alone
 	OPENBLAS_CORETYPE=Sandybridge \
-	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python tests/cpu_features.py)" $(PYTEST) $(NUMERICAL)
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python tests/cpu_features.py)" $(PYTEST)
 
 lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/ruff check .

