@@ -533,13 +533,6 @@ def times_split(T: np.ndarray, parts: np.ndarray) -> np.ndarray:
     return total[:, :t] + total[:, t:]
 
 
-def wide_product(T: Array, V: Array) -> Array:
-    """Return T V in float64 for a float64 ``V``, in any library."""
-    if is_numpy(T) and dtype_name(T) == "float32":
-        return times_split(T, split_columns(V))
-    return astype(T, "float64") @ V
-
-
 # ----------------------------------------------------------------------------------
 # Warnings that point at the user's own line, however deep the code is that warns.
 # ----------------------------------------------------------------------------------

@@ -1445,29 +1445,6 @@ def _further(best: _Best, search, *, gamma_by=1.0, C_by=1.0) -> _Best:
     return best
 
 
-def better_C(solve, loss, C: float, solution):
-    """Return the C of less loss, the given one or one of its neighbours, and its fit.
-
-    Parameters
-    ----------
-    solve : callable
-        Gives the solution for a C.
-    loss : callable
-        Of the solution's leave-one-out values.
-    C : float
-    solution : LSSVMSolution
-        For the given C.
-    """
-    best, best_C, least = solution, C, loss(solution.loo_decision)
-    grid = [c for c in (C / _C_STEP, C * _C_STEP) if CS[0] * 0.99 < c < CS[-1] * 1.01]
-    for other in grid:
-        new = solve(other)
-        if (value := loss(new.loo_decision)) < least:
-            best, best_C, least = new, other, value
-            break  # losses have one minimum or nearly so
-    return best_C, best
-
-
 def _finalists(
     paths: Sequence[Sequence[Kernel]], look: Callable[[list[Kernel]], np.ndarray]
 ) -> list[Kernel]:
