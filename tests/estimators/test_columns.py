@@ -1,9 +1,18 @@
 """Columns far from zero, on other scales, or with wild values."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
-from kaucus import KMeansKernelClassifier, KMeansKernelRegressor, LSSVMRegressor
+from kaucus import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+    LearnedMetric,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+)
 
 RBF = {"C": 10, "kernel": "rbf", "gamma": 0.2}
 
@@ -37,3 +46,70 @@ def test_a_constant_column_changes_nothing(model, dtype, offset, rng):
     assert model.fit(more[:400].astype(dtype), y[:400]).score(
         more[400:], y[400:]
     ) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("offset", [10.0, 1000.0, -1e6])
+def test_a_learned_metric_is_centred(offset, rng):
+    X, y = table(rng)
+
+    def score(X):
+        model = make_pipeline(LearnedMetric(random_state=0), LSSVMRegressor(C=10))
+        return model.fit(X[:400], y[:400]).score(X[400:], y[400:])
+
+    assert score(X + offset) == pytest.approx(score(X), abs=0.01)
+
+
+# ---- wild values -----------------------------------------------------------------
+
+
+DEFAULTS = [
+    KMeansKernelRegressor(random_state=0),
+    LSSVMRegressorCV(random_state=0),
+    make_pipeline(LearnedMetric(random_state=0), LSSVMRegressor(C=10)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*of 1 rows:UserWarning")
+@pytest.mark.parametrize("model", DEFAULTS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("wild", [30.0, 1100.0, -1e12])
+def test_a_wild_value_takes_no_prediction_away(model, wild, rng):
+    # Where no column matters more than the others, columns stay on their scale.
+    X = rng.normal(size=(300, 4))
+    y = X.sum(axis=1)
+    seen = model.fit(X, y).predict(X)
+    for column in range(4):
+        row = np.zeros((1, 4))
+        row[0, column] = wild
+        found = model.predict(row)[0]
+        assert seen.min() - y.std() < found < seen.max() + y.std()
+
+
+@pytest.mark.parametrize("model", DEFAULTS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_far_from_all_that_were_seen_are_counted_once(model, dtype, rng):
+    pd = pytest.importorskip("pandas")
+    X = rng.normal(size=(300, 3)).astype(dtype)
+    X[::50, 2] = 40  # which was seen
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model.fit(frame, X[:, 0] + X[:, 1])
+    new = frame[:50].copy()
+    new.loc[:2, "a"] = [1e3, -1e3, 50.0]
+    with pytest.warns(UserWarning, match=r"3 of 50 rows.*columns \['a'\]") as told:
+        model.predict(new)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+
+
+def test_sets_and_intervals_tell_of_far_rows_too(rng):
+    X, y = table(rng, 200)
+    far = np.where(np.arange(5) == 1, 1e3, X[:4])
+    model = KMeansKernelRegressor(random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="4 of 4 rows") as told:
+        model.predict_interval(far)
+    assert len(told) == 1
+    model = KMeansKernelClassifier(random_state=0).fit(X, y > 0)
+    with pytest.warns(UserWarning, match="4 of 4 rows") as told:
+        model.predict_set(far)
+    assert len(told) == 1

@@ -52,6 +52,7 @@ from kaucus.estimators.metric import (
     LearnedImportances,
     is_auto,
     metric_options,
+    validated_new_rows,
     warn_of_one_column,
 )
 from kaucus.fitting._problem import (
@@ -207,7 +208,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     def _decision_values(self, X):
         """Return f(x), (n, t), in the kind and precision of ``X``."""
         check_is_fitted(self, "dual_coef_")
-        X = self._validate(X, reset=False)
+        X = validated_new_rows(self, X)
         if self._precomputed:
             values = astype(X, "float64") @ as_like(self.dual_coef_, X)
             values = values + as_like(self.intercept_, X)[None, :]
