@@ -4,15 +4,22 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from kaucus import (
+    ClusterRBFSVC,
+    KernelKMeans,
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LearnedMetric,
+    LSSVMClassifier,
+    LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
 )
+from kaucus.kernels import Exponential, MahalanobisRBF
 
 RBF = {"C": 10, "kernel": "rbf", "gamma": 0.2}
 
@@ -113,3 +120,50 @@ def test_sets_and_intervals_tell_of_far_rows_too(rng):
     with pytest.warns(UserWarning, match="4 of 4 rows") as told:
         model.predict_set(far)
     assert len(told) == 1
+
+
+# ---- one column that hides the others ---------------------------------------------
+
+NAMED = {"kernel": "rbf", "gamma": "scale"}
+OF_DISTANCES = [
+    LSSVMClassifier(**NAMED),
+    LSSVMClassifier(kernel=Exponential(gamma=0.1), solver="cg"),
+    LSSVMClassifierCV(learn_metric=False, **NAMED),
+    LSSVMRegressor(kernel="laplacian"),
+    LSSVMRegressorCV(kernel="rbf", gammas=None, learn_metric=False),
+    KMeansKernelClassifier(5, **NAMED),
+    KMeansKernelRegressor(5, kernel="cauchy", gamma=1.0),
+    KernelKMeans(2, **NAMED),
+]
+SCALE_FREE = [
+    LSSVMClassifier(kernel="linear"),
+    LSSVMClassifier(kernel=MahalanobisRBF(np.ones(4))),
+    KMeansKernelRegressor(random_state=0),
+    ClusterRBFSVC(2),
+]
+
+
+def names_of(models):
+    return [type(model).__name__ for model in models]
+
+
+@pytest.mark.parametrize("model", OF_DISTANCES, ids=names_of(OF_DISTANCES))
+def test_a_column_that_hides_the_others_is_named_once(model, rng):
+    pd = pytest.importorskip("pandas")
+    X = rng.normal(size=(120, 4))
+    frame = pd.DataFrame(X * [1, 1, 8, 1], columns=list("abcd"))
+    y = X[:, 0] > 0
+    with pytest.warns(UserWarning, match="'c' carries 9") as told:
+        clone(model).fit(frame, y)
+    assert len([one for one in told if "carries" in str(one.message)]) == 1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*carries")
+        make_pipeline(StandardScaler(), clone(model)).fit(frame, y)
+
+
+@pytest.mark.parametrize("model", SCALE_FREE, ids=names_of(SCALE_FREE))
+def test_no_column_hides_others_from_a_kernel_without_distances(model, rng):
+    X = rng.normal(size=(120, 4)) * [1, 1, 8, 1]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*carries")
+        model.fit(X, X[:, 0] > 0)

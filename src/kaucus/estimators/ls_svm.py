@@ -136,6 +136,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         """Solve on the device, and say what ran; ``options`` go to the solver."""
         if kernel is None:
             kernel = self._resolve_kernel(X, sample_weight)
+            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         self.kernel_ = kernel
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
@@ -554,6 +555,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
     def _search(self, X, Y, Cs, score, sample_weight) -> LOOSearch:
         """Try every gamma and C, and store what was found."""
         kernels = self._kernels(X, sample_weight)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
         rows = pairs[0][1]
         try:
