@@ -1,8 +1,12 @@
 """Sizes in words and numbers, and what may be used of what is free."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
+from kaucus import KMeansKernelClassifier
 from kaucus._array.blocks import (
     budget_to_have,
     format_bytes,
@@ -84,15 +88,84 @@ def test_free_memory_is_a_number_of_bytes(xp):
     assert 2**20 < free_memory(array(xp, [1.0])) < 2**60
 
 
-def test_the_tighter_of_machine_and_container_counts(monkeypatch):
+# The limit, what is used and the page cache, as the two versions name them.
+NAMES = {
+    "v2": ("memory.max", "memory.current", "active_file", "inactive_file"),
+    "v1": (
+        *("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        *("total_active_file", "total_inactive_file"),
+    ),
+}
+
+
+@pytest.fixture(params=["v2", "v1"])
+def groups(request, tmp_path, monkeypatch):
+    """Simulated control groups: a function that writes the files of one of them."""
     memory = "kaucus._array.blocks."
-    values = {"memory.max": 1000, "memory.current": 400}
-    monkeypatch.setattr(memory + "_read_int", lambda path: values[path.name])
+    own = tmp_path / "own"
+    line = "0::/a/b" if request.param == "v2" else "4:cpu,memory:/a/b\n0::/"
+    own.write_text(f"9:name=systemd:/\n{line}\n")
+    monkeypatch.setattr(memory + "_OWN_GROUPS", own)
+    monkeypatch.setattr(memory + "_GROUPS", tmp_path)
     monkeypatch.setattr(memory + "_system_free_memory", lambda: 5000)
+    root = tmp_path if request.param == "v2" else tmp_path / "memory"
+    limit_name, used_name, *kinds = NAMES[request.param]
+
+    def write(path, limit, used, cache=0):
+        group = root / path
+        group.mkdir(parents=True, exist_ok=True)
+        (group / limit_name).write_text(f"{limit}\n")
+        (group / used_name).write_text(f"{used}\n")
+        shares = cache // 2, cache - cache // 2
+        lines = [f"{kind} {n}" for kind, n in zip(kinds, shares, strict=True)]
+        (group / "memory.stat").write_text("\n".join(["anon 7", *lines]))
+
+    return write
+
+
+def test_the_tighter_of_machine_and_container_counts(groups, monkeypatch):
+    groups("", 1000, 400)
     assert free_memory() == 600
-    monkeypatch.setattr(memory + "_system_free_memory", lambda: 500)
+    monkeypatch.setattr("kaucus._array.blocks._system_free_memory", lambda: 500)
     assert free_memory() == 500
-    values["memory.max"] = None  # no limit
+    groups("", "max", 400)  # no limit
     assert free_memory() == 500
-    values["memory.max"] = 300  # more in use than allowed
+    groups("", 300, 400)  # more in use than allowed
     assert free_memory() == 0
+
+
+def test_every_group_around_the_own_one_counts(groups):
+    groups("a/b", 4000, 100)
+    assert free_memory() == 3900
+    groups("a", 2000, 500)
+    assert free_memory() == 1500
+    groups("", 1000, 500)
+    assert free_memory() == 500
+    groups("a/other", 10, 0)
+    assert free_memory() == 500
+
+
+def test_the_page_cache_gives_way(groups):
+    groups("a/b", 1000, 1000, cache=901)
+    assert free_memory() == 901
+
+
+def test_a_limit_of_addresses_counts():
+    resource = pytest.importorskip("resource")
+    code = (
+        "import resource; from kaucus._array.blocks import free_memory;"
+        "pages = int(open('/proc/self/statm').read().split()[0]);"
+        "limit = pages * resource.getpagesize() + 2**27;"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit));"
+        "assert 2**25 < free_memory() <= 2**27, free_memory()"
+    )
+    if not hasattr(resource, "RLIMIT_AS") or not sys.platform.startswith("linux"):
+        pytest.skip("no limit of addresses, or no count of them")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_memory_is_told_as_such(monkeypatch):
+    monkeypatch.setattr("kaucus._array.blocks._host_free_memory", lambda: 0)
+    with pytest.raises(MemoryError, match=r"No memory is free.*pass memory_budget"):
+        KMeansKernelClassifier(5).fit(np.eye(20), np.arange(20) % 2)
+    assert resolve_budget("1MiB") == 2**20

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kaucus._array.rows import HostRows
 from kaucus.clustering._kmeans import (
     KMeansOptions,
     kmeans,
@@ -114,3 +115,30 @@ def test_parts_are_worked_on_where_they_are_placed(rng, metric):
     assert_same(whole, parts)
     labels = part_labels(rows, parts.centers, metric)
     assert_array_equal(labels, whole.labels)
+
+
+@pytest.mark.parametrize("init", ["random", "k-means++", "given"])
+@pytest.mark.parametrize("kind", ["array", "parts", "host"])
+@pytest.mark.parametrize(("dtype", "offset"), [("float32", 2.0**17), ("float64", 1e9)])
+def test_a_constant_column_changes_no_cluster(rng, init, kind, dtype, offset):
+    X = clusters(rng).astype(dtype)
+    kinds = {
+        "array": lambda X: X,
+        "parts": lambda X: batch_rows(X, 3),
+        "host": lambda X: HostRows(X, X[:1], buffer_bytes=10_000),
+    }
+
+    def found(X):
+        return kmeans(
+            kinds[kind](X),
+            6,
+            metric="euclidean",
+            init=X[:6] if init == "given" else init,
+            rng=np.random.default_rng(1),
+        )
+
+    few, more = found(X), found(np.column_stack([X, np.full(len(X), offset, dtype)]))
+    rtol = 1e-4 if dtype == "float32" else 1e-9
+    assert_allclose(more.centers[:, :-1], few.centers, rtol=rtol, atol=rtol)
+    assert_allclose(more.centers[:, -1], offset, rtol=1e-7)
+    assert_allclose(more.inertia, few.inertia, rtol=rtol)

@@ -152,3 +152,11 @@ def test_rough_looks_end_where_most_rows_need_another(rough_device):
         X, 5, like=X[:1], init=X[:5], rng=rng_of(), max_iter=3, memory_budget=20_000
     )
     assert len(rough_device) == 1
+
+
+def test_maps_of_rows_on_the_host_follow_each_other():
+    X = blobs()
+    rows = HostRows(X, X[:1], buffer_bytes=1000)
+    twice = rows.mapped(lambda X: X[:, :2] + 1, 2).mapped(lambda X: 3 * X, 2)
+    assert_array_equal(twice.host(), 3 * (X[:, :2] + 1))
+    assert twice.shape == (len(X), 2)

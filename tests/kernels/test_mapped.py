@@ -13,15 +13,17 @@ from tests.arrays import array, assert_close
 TOLERANCE = {"float64": 1e-12, "float32": 2e-4}
 
 
-def some_map(rng, kind, d=5):
+def some_map(rng, kind, d=5, free=0.0):
     weights = rng.normal(size=d if kind == "diagonal" else (d, d))
     center, scale = rng.normal(size=d), rng.uniform(0.5, 2.0, size=d)
-    return RowMap(center, scale, 3.0, 0.1 * rng.normal(size=d), weights)
+    offset = 0.1 * rng.normal(size=d)
+    return RowMap(center, scale, 3.0, offset, weights, free=free)
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "full"])
-def test_the_way_back_leads_to_the_same_mapped_row(xp, dtype, rng, kind):
-    row_map = some_map(rng, kind)
+@pytest.mark.parametrize("free", [0.0, 2.0])
+def test_the_way_back_leads_to_the_same_mapped_row(xp, dtype, rng, kind, free):
+    row_map = some_map(rng, kind, free=free)
     X = array(xp, (4 * rng.normal(size=(20, 5))).astype(dtype))
     Z = row_map(X)
     assert dtype_name(Z) == dtype
@@ -49,6 +51,18 @@ def test_a_bound_holds_one_huge_entry(rng):
     ones = np.ones(1)
     row_map = RowMap(0 * ones, ones, 3.0, 0 * ones, ones)
     assert np.abs(row_map(np.array([[1e300], [-1e12]]))).max() <= 3.0
+
+
+def test_values_are_free_up_to_where_they_are_bounded(rng):
+    zero, one = np.zeros(1), np.ones(1)
+    row_map = RowMap(zero, one, 0.5, zero, one, free=2.0)
+    X = np.sort(np.append(rng.uniform(-4, 4, size=200), [-1e300, -2.0, 2.0, 1e300]))
+    Z = row_map(X[:, None])[:, 0]
+    inside = np.abs(X) <= 2
+    assert_close(Z[inside], X[inside], rtol=0, atol=0)
+    assert np.all(np.abs(Z) <= 2.5)
+    steps = np.diff(Z) / np.diff(X)
+    assert np.all((steps >= 0) & (steps <= 1 + 1e-12))
 
 
 def test_a_sparse_matrix_keeps_its_zeros_where_they_stay_zero(rng):

@@ -301,6 +301,8 @@ def interruptible(function: Callable[..., Result], *args: Any) -> Result:
 # How many bytes there are, and how many a piece of work may take.
 # ----------------------------------------------------------------------------------
 
+# Where Linux tells of control groups, and of those that this process is in.
+_GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # What a thread keeps; budgets below 32 MiB are used whole.
 _THREAD_BYTES, _MIB32 = 16 * 2**20, 32 * 2**20
 _UNITS = {
@@ -361,7 +363,14 @@ def resolve_budget(budget: int | float | str | None, like: Array = None) -> int:
     that is given, what several threads keep of freed memory is taken off.
     """
     if budget is None:
-        return free_memory(like) * 3 // 4
+        n_bytes = free_memory(like) * 3 // 4
+        if n_bytes < 1:
+            raise MemoryError(
+                "No memory is free: this machine, its container or ulimit leaves none. "
+                "Free some, raise the limit, or pass memory_budget, such as '1GiB', "
+                "if more can be had than is reported."
+            )
+        return n_bytes
     n_bytes = parse_bytes(budget)
     if n_bytes < _MIB32:
         return n_bytes
@@ -424,13 +433,57 @@ def _cupy_free_memory(like: Array) -> int:
 
 
 def _host_free_memory() -> int:
-    free = [_system_free_memory()]
-    # Inside a container the limit of its control group is what counts.
-    limit = _read_int(Path("/sys/fs/cgroup/memory.max"))
-    used = _read_int(Path("/sys/fs/cgroup/memory.current"))
-    if limit is not None and used is not None:
-        free.append(max(limit - used, 0))
-    return min(free)
+    # Inside a container the limits of its control groups are what counts.
+    left = [_system_free_memory(), *_left_in_groups(), *_left_to_address()]
+    return max(min(left), 0)
+
+
+def _left_in_groups() -> Iterator[int]:
+    """Yield what the control groups of this process leave: its own, and those around.
+
+    The page cache counts as used there, but gives way to whoever needs memory.
+    """
+    try:
+        lines = _OWN_GROUPS.read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            root, names, prefix = _GROUPS, ("memory.max", "memory.current"), ""
+        elif "memory" in controllers.split(","):
+            root, prefix = _GROUPS / "memory", "total_"
+            names = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        own = root / path.strip("/")
+        # Inside a container the path may be that outside: then only the root is there.
+        for group in dict.fromkeys([own, *own.parents, root]):
+            limit, used = (_read_int(group / name) for name in names)
+            if group.is_relative_to(root) and limit is not None and used is not None:
+                yield limit - used + _page_cache(group / "memory.stat", prefix)
+
+
+def _page_cache(path: Path, prefix: str) -> int:
+    try:
+        stat = dict(line.split() for line in path.read_text().splitlines())
+        kinds = ("active_file", "inactive_file")
+        return sum(int(stat.get(prefix + kind, 0)) for kind in kinds)
+    except (OSError, ValueError):
+        return 0
+
+
+def _left_to_address() -> Iterator[int]:
+    """Yield what RLIMIT_AS, as of ``ulimit -v``, leaves; nothing without a limit."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            yield limit - pages * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # not Linux
+        return
 
 
 def _read_int(path: Path) -> int | None:

@@ -361,7 +361,9 @@ class HostRows:
 
     def mapped(self, function: Callable[[Any], Any], width: int) -> "HostRows":
         """Return rows whose blocks are mapped where they are copied to."""
-        return replace(self, function=function, width=width)
+        first = self.function
+        both = function if first is None else lambda block: function(first(block))
+        return replace(self, function=both, width=width)
 
     def of_block(self, block: Any) -> Any:
         """Return a block of rows with ``function``, if there is one, applied to it."""

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ from kaucus._array.segments import (
 )
 from kaucus._array.streaming import on_device_if_it_fits, stream_blocks
 from kaucus.kernels._kernel import inner_products, squared_norms, unit_rows
+from kaucus.kernels._metric import RowMap
 
 # ----------------------------------------------------------------------------------
 # The two geometries of k-means, written so that one loop serves both.
@@ -61,9 +63,16 @@ from kaucus.kernels._kernel import inner_products, squared_norms, unit_rows
 # of its rows, scaled to unit norm in the cosine geometry (Andrecut 2020, eq. 25-26).
 #
 # What a row costs is 1 − ⟨x, c⟩ (cosine) or ‖x − c‖² (euclidean).
+#
+# Euclidean distances do not change where a point is taken off all rows, but the scores
+# of rows far from the origin are differences of large numbers: with a constant column
+# of 10⁵, float32 saw no clusters. So a point amid such rows is taken off first, and
+# added to the centres that are found. Sparse rows stay as they are.
 # ----------------------------------------------------------------------------------
 
 METRICS = ("cosine", "euclidean")
+# Rows that tell how far all are from the origin.
+_ROWS_OF_SHIFT = 100
 
 
 class Centers(NamedTuple):
@@ -87,6 +96,38 @@ def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
     xp = array_namespace(norms)
     all_one = bool(xp.all(xp.abs(norms - 1) <= 8 * epsilon(X)))
     return X if all_one else unit_rows(X, norms)
+
+
+def common_shift(X: Array, metric: str, rows: np.ndarray) -> np.ndarray | None:
+    """Return a point amid rows that are further from the origin than from each other.
+
+    None where they are not, or where a shift would change what is clustered.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+    metric : {"cosine", "euclidean"}
+    rows : integer array
+        Numbers of the rows that count.
+    """
+    if metric == "cosine" or is_sparse(X.like if isinstance(X, RowSource) else X):
+        return None
+    step = max(len(rows) // _ROWS_OF_SHIFT, 1)
+    some = to_numpy(dense_rows(X, rows[::step])).astype(np.float64)
+    center = some.mean(axis=0)
+    with np.errstate(over="ignore"):
+        far = np.sum(center**2) > np.mean(np.sum((some - center) ** 2, axis=1))
+    return center if far else None
+
+
+def shifted(X: Array, shift: np.ndarray | None) -> Array:
+    """Return rows less a point; ``X`` itself where there is none."""
+    if shift is None:
+        return X
+    if isinstance(X, HostRows | RowSource):
+        move = replace(RowMap.identity(len(shift)), center=shift)
+        return move(X)
+    return X - as_like(shift, X, dtype=dtype_name(X))[None, :]
 
 
 def make_centers(values: Array, metric: str) -> Centers:
@@ -1172,6 +1213,13 @@ def kmeans(
     -----
     At most n k d multiplications a step; fewer as centres come to rest.
     """
+    counted = np.arange(X.shape[0])
+    if sample_weight is not None:
+        counted = np.flatnonzero(to_numpy(sample_weight) > 0)
+    shift = common_shift(X, metric, counted)
+    X = shifted(X, shift)
+    if not isinstance(init, str):
+        init = shifted(as_like(init, X), shift)
     problem, norms = _pose(X, n_clusters, metric, sample_weight, memory_budget)
 
     def start(start_rng: np.random.Generator) -> KMeansResult:
@@ -1179,7 +1227,14 @@ def kmeans(
         steps = lloyd_steps(problem, first, max_iter, tol, norms, callback)
         return run_steps(steps, problem.assigner.assign)
 
-    return best_of_starts(start, rng.spawn(n_init))
+    return _at_home(best_of_starts(start, rng.spawn(n_init)), shift)
+
+
+def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
+    """Return a result of shifted rows for the rows as they were given."""
+    if shift is None:
+        return result
+    return result._replace(centers=shifted(result.centers, -shift))
 
 
 def best_of_starts(
@@ -1429,6 +1484,8 @@ def kmeans_of_groups(
     """
     if not groups:
         return []
+    shift = common_shift(X, metric, np.sort(np.concatenate(groups)))
+    X = shifted(X, shift)
     number = np.full(X.shape[0], -1, dtype=np.int16 if len(groups) < 2**15 else int)
     for group, rows in enumerate(groups):
         number[rows] = group
@@ -1464,7 +1521,7 @@ def kmeans_of_groups(
             new if old is None or clearly_less(new.inertia, old.inertia) else old
             for old, new in zip(best or [None] * len(found), found, strict=True)
         ]
-    return best
+    return [_at_home(result, shift) for result in best]
 
 
 def _first_centers(
@@ -1608,7 +1665,11 @@ def represent_classes(
         return _join(_represent_parts(X, jobs, sample_weight, options, rngs, callback))
     copies, workers = 0, 1
     if not isinstance(X, HostRows):
-        copies = _bytes_of_copies(jobs, X, options.metric)
+        counted = np.flatnonzero(weight > 0)
+        twice = options.metric == "cosine" or (
+            common_shift(X, options.metric, counted) is not None
+        )
+        copies = _bytes_of_copies(jobs, X, twice)
         _check_memory(copies, budget)
         workers = _parallel_classes(jobs, n_workers(X))
         if workers * copies > budget // 2:  # each at work has copies of its own
@@ -1655,11 +1716,11 @@ def with_rows(
     )
 
 
-def _bytes_of_copies(jobs: list[_Job], X: Array, metric: str) -> int:
-    """Return what the rows of the largest class take: copied, on the sphere twice."""
+def _bytes_of_copies(jobs: list[_Job], X: Array, twice: bool) -> int:
+    """Return what the rows of the largest class take: copied, and perhaps moved."""
     n = max(len(job.rows) for job in jobs)
     share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if is_sparse(X) else 1.0
-    row = share * itemsize(X) * X.shape[1] * (2 if metric == "cosine" else 1)
+    row = share * itemsize(X) * X.shape[1] * (2 if twice else 1)
     return int(n * (row + _VECTORS * 8))
 
 

@@ -38,6 +38,7 @@ from kaucus._parameters import (
     on_device,
     one_of,
 )
+from kaucus.estimators.metric import validated_new_rows
 from kaucus.fitting._problem import (
     NO_UNIT,
     Model,
@@ -490,7 +491,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         return self._left_out_models().left_out.residuals
 
     def _jackknife(self, X, levels, method):
-        self._validate(X, reset=False)  # before the models are made
+        validated_new_rows(self, X)  # before the models are made
         check_enough_rows(self._unseen_residuals(method).shape[0], levels)
 
         def ends(f, models, x, K):
@@ -781,6 +782,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         return split_sets(scores, own, levels)
 
     def _cross_conformal(self, X, levels, score):
+        validated_new_rows(self, X)  # for its warnings
         values = to_numpy(self._left_out_models().left_out.values)
         numbers = self._left_out.left_out.numbers
         labels = self._training.values

@@ -74,6 +74,7 @@ from kaucus.clustering._kernel_kmeans import (
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
 from kaucus.clustering._landmarks import LANDMARKS, choose_landmarks
+from kaucus.estimators.metric import warn_of_one_column
 from kaucus.kernels._kernel import inner_products, unit_rows
 from kaucus.kernels._matrix import KernelOperator
 
@@ -483,6 +484,7 @@ default="k-means++"
             "rng": generator_from(self.random_state),
         }
         self.kernel_ = self._resolve_kernel(X, weight)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         if isinstance(X, RowSource):
             return self._fit_parts(X, given, options)

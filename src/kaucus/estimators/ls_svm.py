@@ -53,6 +53,7 @@ from kaucus.estimators.metric import (
     LearnedImportances,
     is_auto,
     metric_options,
+    validated_new_rows,
     warn_of_one_column,
 )
 from kaucus.fitting._problem import (
@@ -140,6 +141,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         """Solve on the device, and say what ran; ``options`` go to the solver."""
         if kernel is None:
             kernel = self._resolve_kernel(X, sample_weight)
+            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         self.kernel_ = kernel
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         try:
@@ -207,7 +209,7 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     def _decision_values(self, X, dtype=None):
         """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
         check_is_fitted(self, "dual_coef_")
-        X = self._validate(X, reset=False)
+        X = validated_new_rows(self, X)
         if self._precomputed:
             values = astype(X, "float64") @ as_like(self.dual_coef_, X)
             values = values + as_like(self.intercept_, X)[None, :]
@@ -573,6 +575,7 @@ class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
     def _search(self, X, Y, Cs, score, sample_weight) -> LOOSearch:
         """Try every gamma and C, and store what was found."""
         kernels = self._kernels(X, sample_weight)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
         rows = pairs[0][1]
         try:

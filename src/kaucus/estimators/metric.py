@@ -8,11 +8,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._array.blocks import row_blocks
 from kaucus._array.namespace import (
     Array,
     array_namespace,
     as_like,
     is_sparse,
+    itemsize,
+    to_numpy,
     warn_user,
     working_types,
 )
@@ -51,7 +54,7 @@ from kaucus.kernels._kernel import (
     kernels_with_gamma,
     resolve_kernel,
 )
-from kaucus.kernels._metric import MappedKernel
+from kaucus.kernels._metric import MappedKernel, RowMap
 
 # ----------------------------------------------------------------------------------
 # What ``learn_metric`` means for an estimator with a kernel to choose.
@@ -66,8 +69,11 @@ AUTO_FAMILIES = ("exponential", "rbf", "laplacian")
 _LAPLACIAN_COLUMNS = 64
 # Of more columns, a full metric takes longer than it helps.
 _FULL_COLUMNS = 1000
-# Of all the variance, in one column.
-_NEARLY_ALL = 0.999
+# Bytes of rows that are looked at together, and columns that a warning names.
+_BLOCK_BYTES, _MOST_NAMES = 2**22, 5
+# Of all the variance, in one column, by so many rows; and kernels that see it.
+_NEARLY_ALL, _VARIANCE_ROWS = 0.9, 10_000
+_OF_DISTANCES = ("rbf", "exponential", "cauchy", "laplacian")
 
 
 def is_auto(kernel: object) -> bool:
@@ -146,21 +152,59 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     """Warn where one column carries nearly all the variance that distances see."""
     if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
         return
-    if isinstance(kernel, str) and kernel in ("linear", "cosine", "precomputed"):
+    named = isinstance(kernel, str) and kernel in ("auto", *_OF_DISTANCES)
+    if not named and not isinstance(kernel, tuple(map(kernel_class, _OF_DISTANCES))):
         return
-    xp = array_namespace(X)
-    variances = xp.var(X, axis=0)
-    total = float(xp.sum(variances))
-    c = int(xp.argmax(variances))
-    if total > 0 and float(variances[c]) > _NEARLY_ALL * total:
+    some = X[:: max(X.shape[0] // _VARIANCE_ROWS, 1), :]
+    variances = np.var(to_numpy(some).astype(np.float64), axis=0)
+    total, c = float(np.sum(variances)), int(np.argmax(variances))
+    if total > 0 and variances[c] > _NEARLY_ALL * total:
         name = f"Column {c}" if names is None else f"Column {names[c]!r}"
-        share = 100 * float(variances[c]) / total
+        share = 100 * variances[c] / total
         warn_user(
             f"{name} carries {share:.2f} % of the variance of X, so distances hardly "
             "see the other columns. Standardise them, for example with "
-            "make_pipeline(StandardScaler(), ...), or pass learn_metric=True.",
+            "make_pipeline(StandardScaler(), ...), or let LearnedMetric scale them.",
             UserWarning,
         )
+
+
+def warn_of_wild_rows(X: Array, row_map: RowMap, names=None) -> None:
+    """Warn of new rows with values far beyond those that a map has learned from."""
+    if row_map.limits is None or is_sparse(X) or isinstance(X, RowSource):
+        return
+    n_rows, columns = 0, np.zeros(X.shape[1], dtype=bool)
+    for rows in row_blocks(X.shape[0], itemsize(X) * X.shape[1], _BLOCK_BYTES):
+        wild = row_map.beyond(X[rows, :])
+        xp = array_namespace(wild)
+        of_columns = xp.any(wild, axis=0)
+        if xp.any(of_columns):
+            columns |= to_numpy(of_columns)
+            n_rows += int(xp.count_nonzero(xp.any(wild, axis=1)))
+    if n_rows:
+        found = np.flatnonzero(columns)
+        which = [
+            int(c) if names is None else str(names[c]) for c in found[:_MOST_NAMES]
+        ]
+        more = (
+            "" if len(found) <= _MOST_NAMES else f" and {len(found) - _MOST_NAMES} more"
+        )
+        warn_user(
+            f"{n_rows} of {X.shape[0]} rows have a value beyond every training row and "
+            "more than ten spreads from the training median, in columns "
+            f"{which}{more}; their predictions are of values bounded there.",
+            UserWarning,
+        )
+
+
+def validated_new_rows(model, X):
+    """Return new rows of a fitted model, checked; warn of values far from all seen."""
+    X = model._validate(X, reset=False)
+    kernel = getattr(model, "kernel_", None)
+    if isinstance(kernel, MappedKernel):
+        names = getattr(model, "feature_names_in_", None)
+        warn_of_wild_rows(X, kernel.row_map, names)
+    return X
 
 
 class LearnedImportances:
@@ -265,8 +309,9 @@ class LearnedMetric(
         The diagonal of ``metric_``, with the sum 1.
     kind_ : {"identity", "diagonal", "full"}
         What was chosen; ``"identity"`` where no step helped.
-    scale_ : {"standard", "given"}
-        Whether columns are put on a common scale or stay on their own.
+    scale_ : {"standard", "bounded"}
+        Whether columns are put on a common scale, or stay on their own and only values
+        beyond the training rows are bounded.
     n_steps_ : int
         Steps that were taken.
     kernel_ : kernel object
@@ -411,6 +456,7 @@ class LearnedMetric(
         """
         check_is_fitted(self, "row_map_")
         X = self._validate(X, reset=False)
+        warn_of_wild_rows(X, self.row_map_, getattr(self, "feature_names_in_", None))
         return map_rows(self.row_map_, X, self.device, self.memory_budget)
 
     def get_feature_names_out(self, input_features=None):

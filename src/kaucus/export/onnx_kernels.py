@@ -525,10 +525,11 @@ def map_rows(graph: Graph, row_map: RowMap, x: str) -> str:
     """Add the rows in a learned metric to a graph; see :class:`RowMap`."""
     x = graph("Mul", graph("Sub", x, row_map.center[None]), row_map.scale[None])
     if np.isfinite(row_map.bound):
-        x = graph("Clip", x, -_LARGEST, _LARGEST)
-        share = graph("Div", x, float(row_map.bound))
+        kept = graph("Clip", x, -row_map.free, row_map.free)
+        over = graph("Clip", graph("Sub", x, kept), -_LARGEST, _LARGEST)
+        share = graph("Div", over, float(row_map.bound))
         root = graph("Sqrt", graph("Add", graph("Mul", share, share), 1.0))
-        x = graph("Div", x, root)
+        x = graph("Add", kept, graph("Div", over, root))
     x = graph("Sub", x, row_map.offset[None])
     if row_map.weights.ndim == 1:
         return graph("Mul", x, row_map.weights[None])

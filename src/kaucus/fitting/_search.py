@@ -44,16 +44,24 @@ from kaucus.solvers._columns import (
 from kaucus.solvers._direct import solve_ls_svm
 
 # ----------------------------------------------------------------------------------
-# A common scale for the columns of a table, which outliers do not spoil.
+# Two scales for the columns of a table, which outliers do not spoil.
+#
+# A common one:
 #
 #     v = (x − median) / (quartile range),   u = v / √(1 + v²/9),   (u − mean) / std
 #
 # Where the quartiles are equal, the standard deviation stands in for their range. No
 # value is further than 3 from the median, so that one entry of 10⁶ does no harm; the
 # bound is smooth and can be taken back.
+#
+# Or the scale that columns have, less their means: within the training rows, but no
+# further than ten quartile ranges from the median, values stay as they are; beyond,
+# they come to no more than a quarter of half that range. Without a bound, one value of
+# 1,100 spreads took a prediction 22 spreads of the target away.
 # ----------------------------------------------------------------------------------
 
 BOUND = 3.0
+_FAR, _GIVEN_BOUND = 10.0, 0.25
 # Rows from which quartiles, mean and spread are taken.
 _ROWS = 10_000
 
@@ -61,10 +69,10 @@ _ROWS = 10_000
 def scale_maps(
     rows: Array, weight: np.ndarray | None, rng: np.random.Generator
 ) -> dict[str, RowMap]:
-    """Return two maps of rows: to columns of mean 0 and spread 1, and the identity.
+    """Return maps of rows: to spread 1, to bounded columns, and the identity.
 
-    Constant columns become 0. A sparse matrix keeps its zeros: its columns are divided
-    by their root mean square.
+    Of the first two the columns have mean 0, and constant ones become 0. A sparse
+    matrix keeps its zeros: its columns are divided by their root mean square.
 
     Parameters
     ----------
@@ -76,7 +84,7 @@ def scale_maps(
     Returns
     -------
     dict
-        ``"standard"`` and ``"given"``.
+        ``"standard"``, ``"bounded"`` and ``"given"``.
     """
     present = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
     if len(present) > _ROWS:
@@ -85,7 +93,7 @@ def scale_maps(
     if is_sparse(some):
         standard = _of_sparse(some)
         given = RowMap.identity(rows.shape[1], standard.spread)
-        return {"standard": standard, "given": given}
+        return {"standard": standard, "bounded": given, "given": given}
     X = to_numpy(some).astype(np.float64)
     low, center, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = high - low
@@ -97,9 +105,47 @@ def scale_maps(
     first = RowMap(center, scale, BOUND, np.zeros(d), np.ones(d))
     values = first(X)
     mean, spread = values.mean(axis=0), values.std(axis=0)
-    standard = RowMap(center, scale, BOUND, mean, _inverse(spread), spread)
+    ends = np.array([X.min(axis=0), X.max(axis=0)])
+    varies = usable & (ends[1] > ends[0])
+    far = np.where(varies, _FAR / np.where(varies, scale, 1.0), np.inf)
+    limits = np.array(
+        [np.minimum(ends[0], center - far), np.maximum(ends[1], center + far)]
+    )
+    standard = RowMap(
+        center, scale, BOUND, mean, _inverse(spread), spread, limits=limits
+    )
     with np.errstate(over="ignore"):
-        return {"standard": standard, "given": RowMap.identity(d, X.std(axis=0))}
+        given = RowMap.identity(d, X.std(axis=0))
+    return {
+        "standard": standard,
+        "bounded": _of_own_scale(X, ends, center, far, high > low, limits),
+        "given": given,
+    }
+
+
+def _of_own_scale(X, ends, center, far, has_quartiles, limits) -> RowMap:
+    """Return the map that bounds columns beyond their ends, and takes their means off.
+
+    Of a column whose quartiles are equal, such as a rare category, all training rows
+    are within the bounds.
+    """
+    far = np.where(has_quartiles, far, np.inf)
+    low, high = np.maximum(ends[0], center - far), np.minimum(ends[1], center + far)
+    half = high / 2 - low / 2
+    usable = (half > 1e-300) & np.isfinite(half)
+    scale = np.where(usable, 1 / np.where(usable, half, 1.0), 0.0)
+    zeros, d = np.zeros(len(half)), len(half)
+    bounded = RowMap(
+        low / 2 + high / 2, scale, _GIVEN_BOUND, zeros, np.ones(d), free=1.0
+    )
+    values = bounded(X)
+    return replace(
+        bounded,
+        offset=values.mean(axis=0),
+        weights=np.where(usable, half, 1.0),
+        spread=values.std(axis=0),
+        limits=limits,
+    )
 
 
 def _of_sparse(X) -> RowMap:
@@ -528,8 +574,9 @@ class MetricOptions(NamedTuple):
     kinds: Sequence[str] = ("diagonal", "full")
     powers: Sequence[float] = (1.0, 0.5)
     max_steps: int = 3
-    scales: Sequence[str] = ("standard", "given")
-    """Whether columns are standardised, or stay on the scale that they have."""
+    scales: Sequence[str] = ("standard", "bounded")
+    """Whether columns are standardised, or stay on the scale that they have, with a
+    bound or, ``"given"``, without."""
     cv: int | None = None
     max_samples: int = 4500
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None

@@ -31,18 +31,24 @@ _LEAST_ROOT = 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowMap:
-    """z = (b((x − center) scale) − offset) T, with b(v) = v / √(1 + v²/bound²).
+    """z = (b((x − center) scale) − offset) T, where b keeps values within bounds.
+
+    With v = c + e, where c is v clipped to ±free: b(v) = c + e / √(1 + e²/bound²).
 
     Parameters
     ----------
     center, scale : ndarrays of shape (d,)
     bound : float
-        No scaled value is larger; infinity for no bound.
+        No scaled value is larger than free + bound; infinity for no bound.
     offset : ndarray of shape (d,)
     weights : ndarray of shape (d,) or (d, r)
         T: a weight for each column, or a matrix.
     spread : ndarray of shape (d,), default=None
         Standard deviations of the scaled columns, for :meth:`importances`; None: 1.
+    free : float, default=0.0
+        Scaled values up to this stay as they are.
+    limits : ndarray of shape (2, d), default=None
+        Values of x below and above which :meth:`beyond` counts; None: no such values.
 
     Examples
     --------
@@ -59,6 +65,8 @@ class RowMap:
     offset: np.ndarray
     weights: np.ndarray
     spread: np.ndarray | None = None
+    free: float = 0.0
+    limits: np.ndarray | None = None
 
     @classmethod
     def identity(cls, n_features: int, spread: np.ndarray | None = None) -> "RowMap":
@@ -93,9 +101,15 @@ class RowMap:
         xp = array_namespace(X)
         values = (X - self._like(self.center, X)[None, :]) * self._like(self.scale, X)
         if np.isfinite(self.bound):
-            values = xp.clip(values, -_LARGEST, _LARGEST)  # squares overflow
-            values = values / xp.sqrt(1 + (values / self.bound) ** 2)
+            kept = xp.clip(values, -self.free, self.free)
+            over = xp.clip(values - kept, -_LARGEST, _LARGEST)  # squares overflow
+            values = kept + over / xp.sqrt(1 + (over / self.bound) ** 2)
         return values - self._like(self.offset, X)[None, :]
+
+    def beyond(self, X: Array) -> Array:
+        """Return which values of dense rows are beyond the limits, (n, d), bool."""
+        low, high = (self._like(limit, X)[None, :] for limit in self.limits)
+        return (low > X) | (high < X)
 
     def metric(self) -> np.ndarray:
         """Return T Tᵀ in columns of spread 1: (d,) for weights, (d, d) for a matrix."""
@@ -132,8 +146,9 @@ class RowMap:
         values = values + self._like(self.offset, Z)[None, :]
         if np.isfinite(self.bound):
             largest = _INSIDE * self.bound
-            values = xp.clip(values, -largest, largest)
-            values = values / xp.sqrt(1 - (values / self.bound) ** 2)
+            kept = xp.clip(values, -self.free, self.free)
+            over = xp.clip(values - kept, -largest, largest)
+            values = kept + over / xp.sqrt(1 - (over / self.bound) ** 2)
         used = self.scale != 0
         inverse = np.where(used, 1 / np.where(used, self.scale, 1.0), 0.0)
         values = values * self._like(inverse, Z)[None, :]
@@ -152,7 +167,8 @@ class RowMap:
 
     def _value(self) -> tuple:
         arrays = (self.center, self.scale, self.offset, self.weights)
-        return self.bound, self.weights.shape, *(a.tobytes() for a in arrays)
+        bounds = self.bound, self.free
+        return *bounds, self.weights.shape, *(a.tobytes() for a in arrays)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowMap) and self._value() == other._value()
