@@ -161,6 +161,22 @@ def run_paper(
     return outcome
 
 
+def stored_outcome(paper: Paper, folder: Path) -> Outcome:
+    """Return the jobs of a full run and what the folders have of their results."""
+    main, device = paper.results.get("folder", paper.name), paper.results.get("device")
+    store = ResultStore(folder / main / RESULTS_FILE)
+    jobs = plan_jobs(paper.cells, Settings(full=True, device=device))
+    if "also" in paper.results:
+        also = ResultStore(folder / paper.results["also"] / RESULTS_FILE)
+        others = plan_jobs(paper.cells, Settings(full=True))
+        store.results |= also.results
+        jobs = [
+            there if there.key in also.results else job
+            for job, there in zip(jobs, others, strict=True)
+        ]
+    return Outcome(jobs, store)
+
+
 def plan_jobs(cells: Sequence[Cell], settings: Settings) -> list[Job]:
     """List each cell with each of its seeds."""
     return [
