@@ -10,6 +10,8 @@ from sklearn.model_selection import train_test_split
 
 from kaucus.datasets import make_cassini, make_rings, make_smiley
 from papers import datasets
+from papers.datasets._fetch import fetch_command, is_here
+from papers.datasets._registry import DATASETS
 
 
 class Split(NamedTuple):
@@ -64,6 +66,17 @@ def load_split(
         X_train=np.asarray(split.X_train, dtype=dtype),
         X_test=np.asarray(split.X_test, dtype=dtype),
     )
+
+
+def command_if_missing(dataset: str, data_home: str | Path | None) -> str:
+    """Return the command that fetches a data set, or "" if it is here."""
+    kind, _, name = dataset.partition("/")
+    if dataset == "digits" or name in ("smiley", "cassini") or name[:6] == "rings-":
+        return ""
+    registered = DATASETS.get(name or kind)
+    if registered is None or is_here(registered, data_home=data_home):
+        return ""
+    return fetch_command(registered)
 
 
 def _load(dataset: str, data_home: Any, seed: int) -> Split:

@@ -170,3 +170,30 @@ def test_a_report_runs_nothing_and_forgets_nothing(tmp_path):
     run(first, tmp_path)
     outcome, _ = run(paper, tmp_path, report_only=True, fresh=True)
     assert [len(outcome.jobs), len(outcome.results)] == [2, 1]
+
+
+def test_missing_data_is_said_at_once_and_what_can_be_run_is_run_first(
+    tmp_path, monkeypatch
+):
+    from papers.datasets import _fetch
+
+    monkeypatch.setattr(_fetch, "cache_folder", lambda: None)
+    monkeypatch.delenv("KAUCUS_DATA", raising=False)
+    paper = make_paper(make_cell(dataset="mnist", n_train=9), make_cell())
+    outcome, lines = run(paper, tmp_path)
+    assert "mnist is not here: 1 of 2 results wait for its download" in lines[0]
+    assert (
+        'python -c "from papers.datasets import load_mnist; load_mnist()"' in lines[0]
+    )
+    assert "digits" in lines[1]
+    assert "SKIPPED" in lines[2]
+    assert len(outcome.results) == 1
+
+
+def test_the_time_is_said_before_a_quick_run(tmp_path):
+    paper = dataclasses.replace(make_paper(make_cell()), minutes=2.5)
+    _, lines = run(paper, tmp_path / "quick")
+    assert lines[0] == "About 2.5 min on two quiet CPU cores."
+    for folder, full in (("full", True), ("quick", False)):  # quick has all results
+        _, lines = run(paper, tmp_path / folder, full=full)
+        assert not any("About" in line for line in lines)
