@@ -80,6 +80,8 @@ class Table(NamedTuple):
     name: str
     """As the paper calls it, and as the item of the page is called."""
     entries: list[Entry]
+    note: str = ""
+    """Markdown that stands below it."""
 
 
 def count(entries: Iterable[Entry]) -> dict[str, int]:
@@ -112,9 +114,8 @@ def table_markdown(table: Table) -> str:
     for entry in table.entries:
         rows.setdefault(entry.row, {})[entry.column] = entry.text()
     lines = [[row, *(cells.get(c, "") for c in columns)] for row, cells in rows.items()]
-    return "\n\n".join(
-        [markdown_table(("", *columns), lines), *_reasons(table.entries)]
-    )
+    parts = [markdown_table(("", *columns), lines), *_reasons(table.entries)]
+    return "\n\n".join([*parts, *([table.note] if table.note else [])])
 
 
 def totals_markdown(tables: Sequence[tuple[str, Table]]) -> str:
