@@ -99,7 +99,8 @@ def spread(entries: Iterable[Entry]) -> float | None:
 def sum_up(entries: Sequence[Entry]) -> tuple[str, str, str]:
     """Write what is printed, ours, and how many numbers have which mark."""
     digits = entries[0].digits
-    ours = f"{fmean(abs(e.difference) for e in entries):.{digits}f}"
+    meant = [entry for entry in entries if not entry.misprint]
+    ours = f"{fmean(abs(entry.difference) for entry in meant):.{digits}f}"
     text = f"differs by {ours} on average"
     if (between := spread(entries)) is not None:
         text += f"; seeds by ± {between:.{digits}f}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.estimators import PatchKernelClassifier
+from kaucus import PatchKernelClassifier
 from kaucus.evaluation import figure_file
 from kaucus.pictures import n_positions, responses_of
 from papers._data import load_split
