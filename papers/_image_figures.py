@@ -20,6 +20,8 @@ _ACROSS = 17
 _FRAME = (37, 31)
 # Side of a panel of points, in inches, and data sets side by side.
 _PANEL, _SETS_ACROSS = 2.4, 3
+# What a data set is called in the paper.
+_TITLES = {"rings-2-6": "circles (rings 2, 6)"}
 _POINTS = {"font.size": 9, "axes.titlesize": 9}
 _DPI = {"figure.dpi": 120}
 
@@ -158,6 +160,7 @@ def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
     cell = rows[0].cell
     split = load_split(cell.dataset, data_home=data_home)
     X, y, name = split.X_train, split.y_train, cell.dataset.split("/")[-1]
+    name = _TITLES.get(name, name)
     if figure.by == "dataset":
         _scatter(panels[0], X, np.unique(y, return_inverse=True)[1], name)
         return
