@@ -16,11 +16,23 @@ WITHIN, EXPLAINED, NOT_EXPLAINED, MISPRINT = MARKS = (
 SIGNS = {WITHIN: "", EXPLAINED: "ᵉ", NOT_EXPLAINED: " **?**", MISPRINT: " *m*"}
 
 
+# What an explanation rests on.
+RUN, SHARED_FIT, FIT, NO_RUN = KINDS = (
+    "a run",
+    "one number fitted to a whole table",
+    "a number fitted to few",
+    "the printed text, without a run",
+)
+
+
 class Reading(NamedTuple):
     """Another reading of the paper, and what it gives for one number."""
 
     reason: str
     values: Sequence[float]
+    kind: str = RUN
+    """One of ``KINDS``. With ``NO_RUN`` there are no values: the paper itself says why
+    its number is of something else."""
 
 
 class Entry(NamedTuple):
@@ -48,12 +60,9 @@ class Entry(NamedTuple):
         return self._is_near(self.values)
 
     @property
-    def reason(self) -> str:
-        """The first reading that gives the printed number; empty if none does."""
-        found = (
-            r.reason for r in self.readings if r.values and self._is_near(r.values)
-        )
-        return next(found, "")
+    def explanation(self) -> Reading | None:
+        """The first reading that gives the printed number, or why none can."""
+        return next(filter(self._is_explained_by, self.readings), None)
 
     @property
     def mark(self) -> str:
@@ -62,12 +71,17 @@ class Entry(NamedTuple):
             return MISPRINT
         if self.agrees:
             return WITHIN
-        return EXPLAINED if self.reason else NOT_EXPLAINED
+        return EXPLAINED if self.explanation else NOT_EXPLAINED
 
     def text(self) -> str:
         """Write ours, in brackets what is printed, and the mark."""
         ours = f"{fmean(self.values):.{self.digits}f}"
         return f"{ours} ({self.published:.{self.digits}f}){SIGNS[self.mark]}"
+
+    def _is_explained_by(self, reading: Reading) -> bool:
+        if reading.kind == NO_RUN:
+            return True
+        return bool(reading.values) and self._is_near(reading.values)
 
     def _is_near(self, values: Sequence[float]) -> bool:
         # 1.2 must agree with 1.1 ± 0.1, whatever binary makes of it.
@@ -130,15 +144,32 @@ def totals_markdown(tables: Sequence[tuple[str, Table]]) -> str:
     return markdown_table(("table", "numbers", *MARKS), [*lines, bold])
 
 
+def strict_line(entries: Iterable[Entry]) -> str:
+    """Write what explanations rest on, and how many numbers no run explains."""
+    entries = list(entries)
+    found = [e.explanation for e in entries if e.mark == EXPLAINED]
+    kinds = [one.kind for one in found if one is not None]
+    parts = [f"{kinds.count(kind)} on {kind}" for kind in KINDS]
+    strict = count(entries)[NOT_EXPLAINED] + len(kinds) - kinds.count(RUN)
+    return (
+        f"Of the {len(kinds)} explained numbers rest {', '.join(parts)}. Where only a "
+        f"run without a fitted number counts, {strict} are not explained."
+    )
+
+
 def _reasons(entries: Sequence[Entry]) -> list[str]:
     """List the reasons of explained numbers, and the misprints."""
     places: dict[str, list[str]] = {}
     for entry in entries:
-        if entry.mark in (EXPLAINED, MISPRINT):
-            why = entry.misprint or entry.reason
-            kind = "Misprint" if entry.misprint else "Explained"
-            place = f"{entry.row} {entry.column}"
-            places.setdefault(f"{kind}: {why}", []).append(place)
+        found = entry.explanation
+        if entry.mark == MISPRINT:
+            why = f"Misprint: {entry.misprint}"
+        elif entry.mark == EXPLAINED and found is not None:
+            by = "" if found.kind == RUN else f" by {found.kind}"
+            why = f"Explained{by}: {found.reason}"
+        else:
+            continue
+        places.setdefault(why, []).append(f"{entry.row} {entry.column}")
     if not places:
         return []
     return ["\n".join(f"- {why}: {'; '.join(at)}." for why, at in places.items())]

@@ -6,7 +6,7 @@ import numpy as np
 
 from kaucus.evaluation import markdown_table
 from papers import _cluster_rbf_values
-from papers._account import Entry, Reading, Table
+from papers._account import FIT, NO_RUN, RUN, Entry, Reading, Table
 from papers._confusion import CIFAR10, is_printed, kept_confusions
 from papers._ends import ALGORITHM_1
 from papers._report import Row, summarise
@@ -65,17 +65,17 @@ def _clusterings(rows: list[Row]) -> Table:
             continue
         near = [
             Reading(
-                why, nearest_end(ends.get((source, cell.dataset, kernel), []), cell)
+                why, nearest_end(ends.get((at, cell.dataset, kernel), []), cell), by
             )
-            for source, why in (
-                ("ends of 150 runs", _ANOTHER_RUN),
-                ("Table 3, ends of 150 runs", _ANOTHER_RUN),
-                ("ends on ten draws", _ANOTHER_DRAW),
-                ("ends with another c", _ANOTHER_OFFSET),
+            for at, why, by in (
+                ("ends of 150 runs", _ANOTHER_RUN, RUN),
+                ("Table 3, ends of 150 runs", _ANOTHER_RUN, RUN),
+                ("ends on ten draws", _ANOTHER_DRAW, RUN),
+                ("ends with another c", _ANOTHER_OFFSET, FIT),
             )
         ]
         if cell.dataset == "clustering/glass":
-            near.append(Reading(_OTHER_DATA, [cell.published]))
+            near.append(Reading(_OTHER_DATA, [], NO_RUN))
         entries.append(
             Entry(
                 cell.dataset.removeprefix("clustering/"),

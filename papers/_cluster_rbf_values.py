@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kaucus.evaluation import tunability_auc
-from papers._account import Entry, Reading, Table
+from papers._account import FIT, SHARED_FIT, Entry, Reading, Table
 from papers._cluster_rbf_table_1 import HEADERS, MATCH, nearest
 from papers._runner import Outcome
 from papers._spec import Paper
@@ -223,10 +223,14 @@ def account(paper: Paper, outcome: Outcome) -> list[Table]:
             0.05,
             lambda d, x: [
                 Reading("", areas(grids, d, x)),
-                Reading(_LOWER, areas(grids, d, x, LOWER_END)),
-                Reading(f"{_LOWER}, {_SYMMETRIC}", areas(symmetric, d, x, LOWER_END)),
-                Reading(f"{_LOWER}, {_RAW}", areas(raw, d, x, LOWER_END)),
-                Reading(_OWN_END, areas(grids, d, x, own_ends.get(d))),
+                Reading(_LOWER, areas(grids, d, x, LOWER_END), SHARED_FIT),
+                Reading(
+                    f"{_LOWER}, {_SYMMETRIC}",
+                    areas(symmetric, d, x, LOWER_END),
+                    SHARED_FIT,
+                ),
+                Reading(f"{_LOWER}, {_RAW}", areas(raw, d, x, LOWER_END), SHARED_FIT),
+                Reading(_OWN_END, areas(grids, d, x, own_ends.get(d)), FIT),
             ],
         ),
     ]

@@ -11,7 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kaucus.evaluation import markdown_table
-from papers._account import Table, sum_up, table_markdown, totals_markdown
+from papers._account import (
+    Table,
+    strict_line,
+    sum_up,
+    table_markdown,
+    totals_markdown,
+)
 from papers._accounts import ACCOUNTS
 from papers._confusion import is_printed
 from papers._registry import METRICS
@@ -61,6 +67,7 @@ def overview_page(folder: str | Path) -> str:
             lines.append(_line(item, paper, rows, tables.get(item.account)))
         sections[paper.reference] = _further(paper, list(tables.values()))
     parts = ["# The papers, table by table", _INTRODUCTION, totals_markdown(every)]
+    parts.append(strict_line(entry for _, table in every for entry in table.entries))
     for reference, lines in by_reference.items():
         parts += [f"## {reference}", markdown_table(HEADERS, lines)]
         parts += sections.get(reference, [])
@@ -72,9 +79,13 @@ printed, what we get (mean ± standard deviation over seeds), and whether the tw
 or why not. The numbers are those of the [reports](index.md#reports).
 
 Every number of a printed table has one of four marks. *Within*: ours is within the
-tolerance. *Explained*: it is not, but a run of another reading of the paper has the
-printed number; ᵉ in the tables, and below them the reading, which need not be what the
-authors did. *Not explained*: **?**. *Misprint*: the number cannot be meant; *m*.
+tolerance. *Explained*, ᵉ: it is not, but another reading of the paper has the printed
+number; the reading stands below the table. *Not explained*: **?**. *Misprint*, *m*: the
+number cannot be meant. Several readings are tried for each number and the first that
+fits is taken, so that some fit by chance; none need be what the authors did. Readings
+with a number that was fitted to what they explain, and other data by the paper's own
+text, are weaker than a run and are counted apart below the sums.
+
 Tolerances are ours: 0.02 for the accuracies of Czarnecki's Tables 2 to 4, 17 points
 (one window of six) for Table 5, 0.05 for the areas of Table 6, 0.01 for clusterings, 1
 for the confusion matrix. In Fig. 2, 3 and 6 of Andrecut (2016) they are printed.

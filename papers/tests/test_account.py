@@ -5,10 +5,13 @@ import pytest
 
 from papers import load_split
 from papers._account import (
+    FIT,
+    NO_RUN,
     Entry,
     Reading,
     Table,
     count,
+    strict_line,
     sum_up,
     table_markdown,
     totals_markdown,
@@ -35,7 +38,20 @@ def test_each_number_has_one_mark():
     marks = ["within", "explained", "not explained", "misprint"]
     assert [one.mark for one in FOUR] == marks
     assert count(FOUR) == dict.fromkeys(marks, 1)
-    assert FOUR[1].reason == "with more"
+    assert FOUR[1].explanation.reason == "with more"
+
+
+def test_what_no_run_shows_is_counted_apart():
+    """Neither a fitted number nor other data may pass as the result of a run."""
+    by_fit = entry([0.7], readings=(Reading("a fit", [0.5], FIT),))
+    by_text = entry([0.7], readings=(Reading("other data", [], NO_RUN),))
+    assert [by_fit.mark, by_text.mark] == ["explained", "explained"]
+    line = strict_line([*FOUR, by_fit, by_text])
+    assert "Of the 3 explained numbers rest 1 on a run, 0 on one number" in line
+    assert "only a run without a fitted number counts, 3 are not explained." in line
+    text = table_markdown(Table("T", [by_fit, by_text]))
+    assert "- Explained by a number fitted to few: a fit: d C2." in text
+    assert "- Explained by the printed text, without a run: other data: d C2." in text
 
 
 def test_a_table_shows_marks_and_lists_reasons():

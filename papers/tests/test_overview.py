@@ -107,7 +107,7 @@ def test_the_list_names_tables_and_figures(capsys):
 
 
 def test_every_printed_number_of_a_table_is_beside_ours():
-    """571 numbers, of which most agree, and at most 60 stay without a reason."""
+    """571 numbers, of which at most 60 stay without any reading that fits."""
     found = []
     for name in list_papers():
         paper = load_paper(name)
