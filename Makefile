@@ -8,7 +8,7 @@ DATA := $(if $(KAUCUS_DATA),$(KAUCUS_DATA),$(wildcard ../shared/data))
 PYTEST := $(if $(DATA),KAUCUS_DATA=$(DATA)) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
-.PHONY: help demo test test-all test-poor lint format docs bench clean
+.PHONY: help demo test test-all test-poor house lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -45,6 +45,9 @@ lint: $(VENV)/.installed-lint ## ruff, import-linter, types, spelling
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
 	$(BIN)/codespell src tests papers benchmarks docs examples README.md CHANGELOG.md CONTRIBUTING.md
+
+house: $(VENV)/.installed-test ## print how large the package is, beside its ceilings
+	$(BIN)/python -m tests.house
 
 format: $(VENV)/.installed-lint ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .

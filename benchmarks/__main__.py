@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks._runner import NAMES, Settings, load_benchmark, run_benchmark
-from kaucus.evaluation import print_table
+from kaucus.evaluation.clustering import print_table
 
 
 def build_parser() -> argparse.ArgumentParser:

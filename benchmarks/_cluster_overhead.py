@@ -85,7 +85,7 @@ def _fit(client: Any, options: dict, rows, labels):
 
 def _wait_in_tasks() -> None:
     """Let the tasks of this worker take as long as larger partitions would."""
-    from kaucus.distributed import _rows
+    from kaucus.distributed import rows as _rows
 
     work_on_partition = _rows._on_partition
 

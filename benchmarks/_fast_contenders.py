@@ -106,7 +106,9 @@ def _on_digits(n_added: int) -> list[FastContender]:
     def refined(name: str, **options: Any) -> FastContender:
         def make(y: np.ndarray) -> Any:
             hard = {"refine": n_added, **options}
-            return _ours(DIGITS_FIRST, metric="cosine", C=DIGITS_C, **POLY, **hard)
+            return _ours(
+                DIGITS_FIRST, clustering="spherical", C=DIGITS_C, **POLY, **hard
+            )
 
         points = 10 * DIGITS_FIRST + n_added
         return FastContender(name, make, ("kaucus",), points=points, seeds=SEEDS)

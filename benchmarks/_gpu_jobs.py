@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.lssvm import KERNEL
-from kaucus.backend import (
-    Array,
-    astype,
-    to_device,
-    to_numpy,
-)
-from kaucus.backend._namespace import synchronize
+from kaucus._array.namespace import Array, astype, synchronize, to_device, to_numpy
 from papers import _methods
 
 
@@ -165,7 +159,7 @@ def patch_job(digits: Digits, sizes: Sizes) -> Job:
 
 def spherical_job(device: str, sizes: Sizes) -> Job:
     """Cluster random directions; timed by the step."""
-    from kaucus.representatives import kmeans
+    from kaucus.clustering._kmeans import kmeans
 
     n, d, k = sizes.kmeans_rows, sizes.kmeans_features, sizes.kmeans_centres
     rng = np.random.default_rng(0)

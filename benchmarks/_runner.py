@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from benchmarks._isolated import run_isolated
-from kaucus.backend import format_bytes
-from kaucus.estimators import StepProgress
-from kaucus.evaluation import format_seconds, markdown_table
+from kaucus._array.blocks import format_bytes
+from kaucus._parameters import StepProgress
+from kaucus.evaluation.clustering import format_seconds, markdown_table
 from papers import (
     MissingPackageError,
     Split,

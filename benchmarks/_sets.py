@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation.clustering import format_seconds
 from papers import Split, timed
 
 SECTION = "sets"

@@ -31,7 +31,7 @@ CASES = {
     ),
     "kmeans-kernel: KMeansKernelClassifier(), 20,000 rows": "C(**E).fit(X, y)",
     "kmeans-kernel: cosine, representatives alone": (
-        "C(100, metric='cosine', fit_on='representatives', **G).fit(X, y)"
+        "C(100, clustering='spherical', fit_on='representatives', **G).fit(X, y)"
     ),
     "kmeans-kernel: KMeansKernelRegressor(500)": "R(500, **G).fit(X, X[:, 0] ** 2)",
     "kmeans-kernel: predict 20,000 rows": (
@@ -139,7 +139,7 @@ def row(name: str, before: np.ndarray, after: np.ndarray) -> list[str]:
 
 def main() -> None:
     """Run the cases, and print or write the table."""
-    from kaucus.evaluation import markdown_table
+    from kaucus.evaluation.clustering import markdown_table
     from papers import describe_machine
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -28,8 +28,8 @@ from benchmarks._local_cluster import (
 )
 from benchmarks._runner import Content, Settings, Step, Table, ratio, skipped_row
 from benchmarks.kmeans_kernel import fitted_exponent
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 from papers._figures import figure_file
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 from papers._svm_grid import load_scaled
 
@@ -107,7 +107,7 @@ def measure_grid(name: str, dataset: str, data_home: Any) -> dict[str, Any]:
     from sklearn.model_selection import StratifiedKFold
 
     from kaucus import ClusterRBFSVC
-    from kaucus.estimators import cell_kernels
+    from kaucus.estimators.cells import cell_kernels
 
     X, y = load_scaled(dataset, data_home)
     model, rows = ClusterRBFSVC(random_state=0), np.arange(len(X))

@@ -20,22 +20,24 @@ from benchmarks._gpu_jobs import (
     make_jobs,
 )
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.backend import (
-    Array,
+from kaucus._array.linalg import (
     add_gram,
     add_to_diagonal,
+    cholesky,
+    mirror_lower,
+    zero_gram,
+)
+from kaucus._array.namespace import (
+    Array,
     array_namespace,
     as_like,
     astype,
-    cholesky,
     device_name,
-    mirror_lower,
     on_gpu,
-    rough_inner_products,
-    zero_gram,
+    synchronize,
 )
-from kaucus.backend._namespace import synchronize
-from kaucus.evaluation import format_seconds
+from kaucus._array.segments import rough_inner_products
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 
 TITLE = "Jobs on a GPU"

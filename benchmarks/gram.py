@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 import scipy.linalg.blas
 
-from kaucus.backend import add_gram, mirror_lower, zero_gram
+from kaucus._array.linalg import add_gram, mirror_lower, zero_gram
 
 
 def syrk(A):

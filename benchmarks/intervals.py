@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks import tables as _tables
 from benchmarks._runner import Content, Settings, Step, Table, load_digits
-from kaucus.evaluation import CoverageDisplay, format_seconds
+from kaucus.evaluation import CoverageDisplay
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 
 TITLE = "Prediction intervals and sets"

@@ -20,8 +20,8 @@ from benchmarks._runner import (
     ratio,
     skipped_row,
 )
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds
 from papers import peak_memory, timed
 
 TITLE = "Kernel k-means and its peers"
@@ -182,8 +182,8 @@ def measure_contender(name: str, n: int) -> dict[str, Any]:
 
 def true_objective(X: np.ndarray, labels: np.ndarray) -> float:
     """Compute the objective of any labels, eq. (7) in full, in float64."""
+    from kaucus.clustering._kernel_kmeans import labels_objective, make_gram
     from kaucus.kernels import Gaussian
-    from kaucus.representatives import labels_objective, make_gram
 
     gram = make_gram(Gaussian(GAMMA), X, memory_budget=2**28)
     return labels_objective(gram, np.asarray(labels, dtype=np.int64), N_CLUSTERS)

@@ -23,8 +23,8 @@ from benchmarks._runner import (
     result_cells,
     skipped_row,
 )
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds
 from papers import _methods, load_split, timed
 from papers._figures import COLOURS, figure_file
 
@@ -183,7 +183,7 @@ def measure_growth(fit_on: str, n: int, q: int, data_home: Any) -> dict[str, Any
 
 
 def _cluster_kaucus(X: np.ndarray, first: np.ndarray) -> np.ndarray:
-    from kaucus.representatives import kmeans
+    from kaucus.clustering._kmeans import kmeans
 
     rng = np.random.default_rng(0)
     options = {"max_iter": STEPS, "tol": 1e-300, "rng": rng}

@@ -21,8 +21,8 @@ from benchmarks._runner import (
     skipped_row,
     unit_rows,
 )
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds
 from papers import peak_memory, timed
 
 TITLE = "LS-SVM and its peers"

@@ -24,9 +24,9 @@ import numpy as np
 import scipy.linalg
 
 import kaucus
-from kaucus.backend import n_workers, parse_bytes, release_freed_memory
-from kaucus.estimators import StepProgress
-from kaucus.evaluation import format_seconds, markdown_table
+from kaucus._array.blocks import n_workers, parse_bytes, release_freed_memory
+from kaucus._parameters import StepProgress
+from kaucus.evaluation.clustering import format_seconds, markdown_table
 from papers import describe_machine, peak_memory, timed
 
 N_ROWS, N_FEATURES, N_CLASSES = 20_000, 200, 10
@@ -40,9 +40,9 @@ RESULTS = Path(__file__).parent / "results" / "memory.md"
 CASES = {
     "KMeansKernelClassifier()": ("KMeansKernelClassifier", {}),
     "KMeansKernelClassifier(50)": ("KMeansKernelClassifier", {"n_representatives": 50}),
-    "KMeansKernelClassifier(50, metric='cosine')": (
+    "KMeansKernelClassifier(50, clustering='spherical')": (
         "KMeansKernelClassifier",
-        {"n_representatives": 50, "metric": "cosine"},
+        {"n_representatives": 50, "clustering": "spherical"},
     ),
     "KMeansKernelClassifier(30, refine='auto')": (
         "KMeansKernelClassifier",

@@ -8,7 +8,7 @@ Prints seconds of both, their ratio, and how far the solutions differ.
 import numpy as np
 
 from kaucus.kernels import Gaussian
-from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus.solvers._direct import solve_ls_svm
 from papers import best_of
 
 N_TARGETS = 10

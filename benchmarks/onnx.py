@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._runner import Content, Settings, Step, Table, skipped_row
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation.clustering import format_seconds
 
 TITLE = "Predictions by onnxruntime"
 OURS, OURS_SMALL = "KMeansKernelClassifier, rbf", "KMeansKernelClassifier, exponential"

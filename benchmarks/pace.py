@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import tables as of_tables
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 
 TITLE = "Error over seconds"

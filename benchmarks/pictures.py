@@ -18,20 +18,20 @@ import numpy as np
 import threadpoolctl
 
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.backend import (
+from kaucus._array.namespace import (
     array_namespace,
     as_like,
     astype,
-    convolve_by_products,
     device_name,
     device_of,
     on_gpu,
     product,
     products_in,
+    synchronize,
     to_device,
 )
-from kaucus.backend._namespace import synchronize
-from kaucus.evaluation import format_seconds
+from kaucus._array.segments import convolve_by_products
+from kaucus.evaluation.clustering import format_seconds
 from papers import Split, timed
 from papers.datasets import load_cifar10, load_mnist
 
@@ -121,7 +121,6 @@ def cifar_ways(sizes: Sizes) -> dict[str, dict]:
     many, three = _filters(12_288, sizes), {"patch_sizes": (4, 6, 9)}
     half, quarter = _filters(6144, sizes), _filters(3072, sizes)
     grids = {"pooling": (2, 3, 4), "combine": "mean"}
-    rows = {"mirror": "rows"}
     fewer = {"n_representatives": sizes.representatives}
     return {
         "three sizes, Gaussian of the sum": {"n_filters": many, **three, **AUTO},
@@ -135,18 +134,6 @@ def cifar_ways(sizes: Sizes) -> dict[str, dict]:
             **three,
             **AUTO,
             **grids,
-        },
-        "100,000 rows with mirrors, three sizes, sum": {
-            **{"n_filters": many},
-            **three,
-            **AUTO,
-            **rows,
-        },
-        "100,000 rows with mirrors, three sizes, mean": {
-            **{"n_filters": many, "combine": "mean"},
-            **three,
-            **AUTO,
-            **rows,
         },
         "hard rows as representatives, three sizes": {
             **{"n_filters": quarter},
@@ -325,7 +312,7 @@ def two_layers(sizes: Sizes, device, data_home) -> dict[str, Any]:
 
 def measure_rates(sizes: Sizes, device) -> list[dict[str, Any]]:
     """Measure a large product, the Gram products of a fit, and two convolutions."""
-    from kaucus.kernels._patch_kernel import _add_lower
+    from kaucus.kernels._patches import _add_lower
 
     rng = np.random.default_rng(0)
     like = to_device(np.zeros((1, 1), dtype=np.float32), device)

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks._runner import load_digits
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
-from kaucus.evaluation import format_seconds, print_table
-from kaucus.kernels import _expansion
+from kaucus.evaluation.clustering import format_seconds, print_table
+from kaucus.kernels import _matrix
 from papers import describe_machine, timed
 
 REPEATS = 5
@@ -22,7 +22,12 @@ HEADERS = ("model", "float32 alone", "", "as needed", "", "ratio", "float64 rows
 
 def models():
     """Return name -> (unfitted model, training rows)."""
-    few = {"metric": "cosine", "fit_on": "representatives", "C": 1e4, "random_state": 0}
+    few = {
+        "clustering": "spherical",
+        "fit_on": "representatives",
+        "C": 1e4,
+        "random_state": 0,
+    }
     return {
         "10,000 representatives, x⁴, C = 1e4": (
             KMeansKernelClassifier(1000, **few, **POLY),
@@ -38,7 +43,7 @@ def models():
 def main():
     split = load_digits(60_000, "float32", None)
     X, y = split.X_test, split.y_test
-    decide, rows = _expansion._float32_suffices, []
+    decide, rows = _matrix._float32_suffices, []
     for name, (model, n) in models().items():
         model.fit(split.X_train[:n], split.y_train[:n])
         ways = {
@@ -49,11 +54,11 @@ def main():
         best, error = dict.fromkeys(ways, np.inf), {}
         for _ in range(REPEATS):
             for way, (Z, choose) in ways.items():
-                _expansion._float32_suffices = choose
+                _matrix._float32_suffices = choose
                 predicted, seconds = timed(model.predict, Z)
                 best[way] = min(best[way], seconds)
                 error[way] = f"{100 * np.mean(predicted != y):.2f} % wrong"
-        _expansion._float32_suffices = decide
+        _matrix._float32_suffices = decide
         cells = {way: [format_seconds(best[way]), error[way]] for way in ways}
         ratio = f"{best['as needed'] / best['float32 alone']:.2f}"
         rows.append(

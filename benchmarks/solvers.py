@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks import lssvm
 from benchmarks._runner import Content, Settings, Step, Table, load_digits
 from benchmarks.lssvm import KERNEL
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds
 from papers import peak_memory, timed
 
 TITLE = "Solvers of the LS-SVM"

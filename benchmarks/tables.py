@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks import _sets
 from benchmarks._runner import Content, Settings, Step, Table
-from kaucus.evaluation import format_seconds
+from kaucus.evaluation.clustering import format_seconds
 from papers import timed
 
 TITLE = "Defaults on tables"

@@ -17,7 +17,7 @@ sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "src")]
 from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
 import kaucus  # noqa: E402
-from kaucus.contract._docstrings import SITE  # noqa: E402
+from kaucus._base import SITE  # noqa: E402
 
 project = "kaucus"
 author = "The kaucus developers"

@@ -3,8 +3,8 @@
 A part of the repository, not of the package: ``python -m papers NAME`` in a checkout.
 """
 
-from kaucus.contract import MissingPackageError
-from kaucus.evaluation import best_of, peak_memory, timed
+from kaucus._base import MissingPackageError
+from kaucus.evaluation.clustering import best_of, peak_memory, timed
 from papers._data import Split, load_split
 from papers._machine import describe_machine
 from papers._picture_figures import draw_picture_model

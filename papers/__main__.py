@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kaucus.backend import parse_bytes, to_device
-from kaucus.evaluation import print_table
+from kaucus._array.blocks import parse_bytes
+from kaucus._array.namespace import to_device
+from kaucus.evaluation.clustering import print_table
 from papers import (
     MissingPackageError,
     Settings,

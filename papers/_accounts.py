@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers import _cluster_rbf_values
 from papers._account import FIT, NO_RUN, RUN, Entry, Reading, Table
 from papers._confusion import CIFAR10, is_printed, kept_confusions

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from kaucus import ClusterRBFSVC
-from kaucus.contract import MissingPackageError
-from kaucus.evaluation import COLOURS, TunabilityDisplay, figure_file
+from kaucus._base import MissingPackageError
+from kaucus.evaluation import TunabilityDisplay
+from kaucus.evaluation.displays import COLOURS, figure_file
 from papers._cluster_rbf_values import LOWER_END, Grids, Records, areas, grids_of
 from papers._figures import SMALL
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import timed
+from kaucus.evaluation.clustering import timed
 from papers._svm_grid import Measurement, load_scaled
 
 HEADERS = ("data set", "d", "n₋", "n₊", "Σ₁, I", "Σ₂, I", "Σ₂, Σ₁", "Σ₁+Σ₂, Σ")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers._account import sum_up, table_markdown, totals_markdown
 from papers._cluster_rbf_figures import draw_figures
 from papers._cluster_rbf_table_1 import NOTE, count_line

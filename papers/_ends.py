@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from kaucus import KernelKMeans
-from kaucus.evaluation import clustering_accuracy, timed
+from kaucus.evaluation import clustering_accuracy
+from kaucus.evaluation.clustering import timed
 from papers._data import load_points
 from papers._svm_grid import Measurement
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import COLOURS, figure_file
+from kaucus.evaluation.displays import COLOURS, figure_file
 from papers._registry import METRICS
 from papers._report import Row
 from papers._spec import Figure

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation import COLOURS, clustering_accuracy, figure_file
+from kaucus.evaluation import clustering_accuracy
+from kaucus.evaluation.displays import COLOURS, figure_file
 from papers._confusion import class_names, mean_percent
 from papers._data import load_split
 from papers._figures import SMALL, selected

@@ -6,6 +6,8 @@ Of a table's cell only what it varies need then be written in the TOML file.
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
@@ -15,10 +17,10 @@ from kaucus import (
     PatchKernelClassifier,
     PatchVotingClassifier,
 )
-from kaucus.evaluation import clustering_accuracy, compare_kernels
+from kaucus.clustering._kernel_kmeans import kernel_kmeans, make_gram
+from kaucus.evaluation import clustering_accuracy, compare_kernels, default_kernels
 from kaucus.kernels import resolve_kernel
 from kaucus.preprocessing import FourierFeatures, UnitNormalizer
-from kaucus.representatives import kernel_kmeans, make_gram
 
 SIDES = (28, 28)
 
@@ -77,7 +79,7 @@ def digit_classifier(
     """
     return KMeansKernelClassifier(
         n_representatives,
-        metric="cosine",
+        clustering="spherical",
         fit_on=fit_on,
         kernel="poly",
         degree=4,
@@ -169,8 +171,6 @@ class ClusterRuns(_FittedRows):
             n_init=self.n_runs,
             rng=np.random.default_rng(self.random_state),
         )
-        if any(run.interrupted for run in runs):  # no result
-            raise KeyboardInterrupt
         if self.choose == "objective":
             best = min(runs, key=lambda run: run.inertia)
         else:
@@ -181,6 +181,10 @@ class ClusterRuns(_FittedRows):
 
 class PickedKernel(_FittedRows):
     """Clusters of the kernel that ``compare_kernels`` picks; labels are not used.
+
+    Beside the default kernels it may pick exp(−w m / median) of the minimax path
+    distance m (Fischer, Roth and Buhmann, "Clustering with the connectivity kernel",
+    2003).
 
     Parameters
     ----------
@@ -195,9 +199,14 @@ class PickedKernel(_FittedRows):
 
     def fit(self, X, y) -> "PickedKernel":
         """Compare kernels; ``y`` says how many clusters there are, and no more."""
+        steps = cophenet(linkage(X, "single"))  # longest step of the best path
+        path = squareform(steps) / np.median(steps[steps > 0])
+        kernels = default_kernels(X)
+        kernels |= {f"path ×{width}": np.exp(-width * path) for width in (1, 4)}
         compared = compare_kernels(
             X,
             len(np.unique(y)),
+            kernels,
             consensus=self.consensus,
             random_state=self.random_state,
         )

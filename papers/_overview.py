@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation import markdown_table
+from kaucus.evaluation.clustering import markdown_table
 from papers._account import (
     Table,
     strict_line,

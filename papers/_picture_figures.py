@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kaucus import PatchKernelClassifier
-from kaucus.evaluation import figure_file
-from kaucus.pictures import n_positions, responses_of
+from kaucus.evaluation.displays import figure_file
+from kaucus.kernels._patches import n_positions, responses_of
 from papers._data import load_split
 from papers._figures import SMALL, selected
 from papers._registry import build_method

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from kaucus.backend import format_bytes
-from kaucus.evaluation import format_seconds, markdown_table
+from kaucus._array.blocks import format_bytes
+from kaucus.evaluation.clustering import format_seconds, markdown_table
 from papers._confusion import confusion_sections
 from papers._registry import METRICS
 from papers._runner import Outcome

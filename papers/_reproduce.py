@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from kaucus.backend import device_name
-from kaucus.contract import MissingPackageError
+from kaucus._array.namespace import device_name
+from kaucus._base import MissingPackageError
 from papers._cluster_rbf_tables import Derived, derive_cluster_rbf
 from papers._figures import draw_curve, draw_history
 from papers._image_figures import (

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kaucus import __version__
-from kaucus.estimators import StepProgress
-from kaucus.evaluation import format_seconds, peak_memory
+from kaucus._parameters import StepProgress
+from kaucus.evaluation.clustering import format_seconds, peak_memory
 from papers._curves import (
     curve_key,
     error_at,

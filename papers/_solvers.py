@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import LSSVMClassifier
-from kaucus.evaluation import peak_memory, timed
+from kaucus.evaluation.clustering import peak_memory, timed
 from kaucus.preprocessing import UnitNormalizer
 from papers._data import load_split
 from papers._svm_grid import Measurement

@@ -24,7 +24,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import minmax_scale
 
 from kaucus import ClusterRBFSVC, LocalSVC
-from kaucus.evaluation import grid_search_gamma_C, timed
+from kaucus.evaluation import grid_search_gamma_C
+from kaucus.evaluation.clustering import timed
 from kaucus.kernels import Gaussian, MahalanobisRBF
 from papers import datasets
 

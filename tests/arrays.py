@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52}
 

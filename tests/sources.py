@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import scipy.sparse
 
-from kaucus.backend import BatchRows, Held
+from kaucus._array.rows import BatchRows, Held
 
 
 def batch_rows(X, n_parts, *, budget=2**26, place=None):

@@ -8,14 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from kaucus.backend import (
-    is_tensor,
-    on_gpu,
-    segment_sum,
-    to_numpy,
-)
-from kaucus.backend._memory import free_memory
-from kaucus.contract import fitted_arrays
+from kaucus._array.blocks import free_memory
+from kaucus._array.namespace import is_tensor, on_gpu, to_numpy
+from kaucus._array.segments import segment_sum
+from kaucus._base import fitted_arrays
 from tests.arrays import assert_close
 from tests.discovery import estimators, name_of, predictors
 

@@ -141,10 +141,3 @@ def test_relative_links_lead_to_files_and_headings():
             exists = file.exists() and (not anchor or anchor in anchors(file))
             dead += [] if exists else [f"{page.name}: {path}#{anchor}"]
     assert dead == []
-
-
-def test_no_two_blocks_share_a_checkpoint():
-    texts = [page.read_text("utf-8") for page in PAGES]
-    names = [part.split('"')[0] for t in texts for part in t.split('checkpoint="')[1:]]
-    assert len(names) > 1
-    assert len(set(names)) == len(names)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.datasets import load_iris
 
-from kaucus.contract import FollowsX
+from kaucus._base import FollowsX
 from tests.discovery import PUBLIC_MODULES, estimators, name_of, public_objects
 
 OBJECTS = public_objects()

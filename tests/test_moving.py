@@ -13,8 +13,8 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier, PatchVotingClassifier
-from kaucus.contract import _fitted_arrays as moving
-from kaucus.contract import fitted_arrays
+from kaucus import _base as moving
+from kaucus._base import fitted_arrays
 from kaucus.preprocessing import GaussianWindow, UnitNormalizer
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of

@@ -21,7 +21,7 @@ from kaucus import PatchKernelClassifier, PatchKernelRegressor
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 from tests.discovery import OF_PICTURES, name_of
-from tests.interrupts import count_calls, outcome_of
+from tests.interrupts import count_calls, interrupt
 from tests.test_docstrings import entries, sections
 
 SMALL = {
@@ -74,8 +74,9 @@ OF_TABLES = (
 )
 
 REPEATED_PICTURES = (
-    "a picture of weight 2 and two equal pictures are different draws of patches; with "
-    "the same filters they are the same fit (tests/estimators/test_patch_weights.py)"
+    "a picture of weight 2 and two equal pictures are different draws of patches, and "
+    "leave-one-out, which chooses γ and C, leaves out one of two pictures; with the "
+    "same filters, γ and C they are the same fit (tests/estimators/test_patch_weights)"
 )
 
 
@@ -203,14 +204,14 @@ BY_REPRESENTATIVES = PatchKernelClassifier(
 
 
 @pytest.mark.parametrize("model", [*of_digits(), BY_REPRESENTATIVES], ids=name_of)
-def test_ctrl_c_keeps_a_model_and_tells_or_leaves_it_not_fitted(model, digits):
+def test_ctrl_c_is_raised_and_leaves_the_estimator_as_it_was(model, digits):
     X, y = digits
     fitted = clone(model)
     n_calls = count_calls(lambda: fitted.fit(X, y))
     for k in np.unique(np.linspace(2, n_calls, 5).astype(int)):
         # One that was fitted before holds no mix of old and new either.
         for again in (clone(model), fitted):
-            outcome_of(again, lambda again=again: again.fit(X, y), k)  # fails itself
+            interrupt(again, lambda again=again: again.fit(X, y), k)  # fails itself
     fitted.fit(X, y)
     assert np.isfinite(output(fitted, X)).all()
 

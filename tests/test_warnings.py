@@ -24,7 +24,7 @@ from kaucus import (
     LSSVMClassifier,
     SphericalKMeans,
 )
-from kaucus.backend import warn_user
+from kaucus._array.namespace import warn_user
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = (X[:, 0] * X[:, 1] > 0).astype(int)

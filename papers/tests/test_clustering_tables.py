@@ -118,7 +118,7 @@ def test_the_picked_kernel_looks_at_the_number_of_classes_alone(monkeypatch):
     seen = {}
     original = _methods.compare_kernels
 
-    def watched(X, n_clusters, **options):
+    def watched(X, n_clusters, kernels, **options):
         seen.update(options, n_clusters=n_clusters)
         return original(X, n_clusters, ["rbf"], n_init=2, n_subsamples=1, **options)
 

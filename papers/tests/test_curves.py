@@ -110,24 +110,6 @@ def test_cells_of_a_curve_share_one_fit(tmp_path, monkeypatch):
     assert len(fits) == 1
 
 
-def test_an_interrupted_fit_is_no_result(tmp_path, monkeypatch):
-    """The estimator takes Ctrl-C for the end of its fit; the runner must not."""
-    from kaucus.solvers import _run
-
-    original, calls = _run.BlockSampler.draw, []
-
-    def interrupt(self):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return original(self)
-
-    monkeypatch.setattr(_run.BlockSampler, "draw", interrupt)
-    outcome = run_paper(paper(), tmp_path)
-    assert outcome.interrupted
-    assert len(outcome.results) == 1
-
-
 def test_the_errors_are_those_of_the_test_rows(outcome):
     record = list(outcome.results.values())[-1]
     wrong = 100 - np.mean(np.diag(record["confusion"]["percent"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kaucus.evaluation import format_table
+from kaucus.evaluation.clustering import format_table
 from papers import Settings, list_papers, load_paper
 from papers._report import (
     HEADERS,

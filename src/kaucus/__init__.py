@@ -24,29 +24,31 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kaucus.delivery import report
-    from kaucus.estimators import (
-        ClusterRBFSVC,
-        KernelKMeans,
+    from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
+    from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
+    from kaucus.estimators.kmeans_kernel import (
         KMeansKernelClassifier,
         KMeansKernelRegressor,
-        LearnedMetric,
-        LocalSVC,
+    )
+    from kaucus.estimators.ls_svm import (
         LSSVMClassifier,
         LSSVMClassifierCV,
         LSSVMRegressor,
         LSSVMRegressorCV,
+    )
+    from kaucus.estimators.metric import LearnedMetric
+    from kaucus.estimators.pictures import (
         PatchKernelClassifier,
         PatchKernelRegressor,
         PatchVotingClassifier,
-        SphericalKMeans,
     )
+    from kaucus.export.report import report
 
 
 def __getattr__(name: str):
     # scikit-learn and SciPy take a second to import; `kaucus --help` needs neither.
     if name in __all__:
-        folder = "delivery" if name == "report" else "estimators"
+        folder = "export.report" if name == "report" else "estimators"
         return getattr(importlib.import_module(f"kaucus.{folder}"), name)
     raise AttributeError(f"module 'kaucus' has no attribute {name!r}")
 

@@ -1,6 +1,6 @@
 """Models in files that hold data and no program: saved and loaded without pickle."""
 
-from kaucus.delivery import (
+from kaucus.export.files import (
     ModelFile,
     ModelFileError,
     describe,

@@ -72,7 +72,7 @@ def test_fit_says_what_came_of_it(capsys):
     out = capsys.readouterr().out
     assert re.search(r"^task +regression of price$", out, re.M)
     assert re.search(r"^rows +150$", out, re.M)
-    assert re.search(r"^columns +1 number, 2 texts$", out, re.M)
+    assert re.search(r"^columns +1 number, 1 text, 1 date$", out, re.M)
     assert re.search(r"^chosen +kernel='\w+'", out, re.M)
     assert re.search(r"^RMSE +[\d.]+ \(95 % .* to [\d.]+\), test.csv.gz$", out, re.M)
     assert re.search(r"^time +[\d.]+ m?s$", out, re.M)
@@ -255,7 +255,7 @@ def test_export_writes_a_graph_or_says_why_not(capsys):
     assert "size, kind to prediction" in capsys.readouterr().out
     assert Path("numbers.onnx").stat().st_size > 1000
     assert main(["export", "price.skops"]) == 2
-    assert "'sold' is read by a DatetimeEncoder" in one_line(capsys)
+    assert "'sold' is read by a DateParts" in one_line(capsys)
 
 
 def test_report_writes_a_page_and_a_card(capsys):

@@ -55,7 +55,7 @@ FITS = {
     "refined": {**GIVEN, "refine": 20},
     "refined by rows held out": {**GIVEN, "refine": "auto"},
     "representatives": {**GIVEN, "fit_on": "representatives"},
-    "spherical": {**GIVEN, "metric": "cosine", "class_weight": "balanced"},
+    "spherical": {**GIVEN, "clustering": "spherical", "class_weight": "balanced"},
     "k-means++": {
         **GIVEN,
         "kmeans_params": {"init": "k-means++", "n_init": 2, **FEW_STEPS},
@@ -104,10 +104,11 @@ def test_coefficients_of_a_regressor_are_those_of_numpy(data, fit, n_parts):
 
 
 def test_an_open_number_of_representatives_grows_in_the_same_way(data, monkeypatch):
-    from kaucus.machines import SIZES, _sizes
+    from kaucus.fitting import _represented
+    from kaucus.fitting._represented import SIZES
 
-    sizes = {**SIZES, "fast": _sizes.Size(60, 0.0)}
-    monkeypatch.setattr(_sizes, "SIZES", sizes)
+    sizes = {**SIZES, "fast": _represented.Size(60, 0.0)}
+    monkeypatch.setattr(_represented, "SIZES", sizes)
     X, y = data
     expected = KMeansKernelClassifier("fast", random_state=0, **GIVEN).fit(X, y)
     model = KMeansKernelClassifier("fast", random_state=0, **GIVEN)
@@ -117,7 +118,7 @@ def test_an_open_number_of_representatives_grows_in_the_same_way(data, monkeypat
 
 
 def test_rows_near_the_boundary_are_the_same(data, monkeypatch):
-    from kaucus.machines import _represented
+    from kaucus.fitting import _represented
 
     monkeypatch.setattr(_represented, "_LEAST_ROWS", 100)
     X, y = data
@@ -238,13 +239,10 @@ def test_too_little_memory_is_told_before_the_work(data):
         model.fit(chunked(X, 3), y)
 
 
-def test_ctrl_c_leaves_no_half_model(data, monkeypatch):
-    from sklearn.exceptions import NotFittedError
-
-    from kaucus.distributed import DaskRows
+def test_ctrl_c_is_raised_and_leaves_the_model_as_it_was(data, monkeypatch):
+    from kaucus.distributed.rows import DaskRows
 
     X, y = data
-    model = KMeansKernelClassifier(10, random_state=0, **GIVEN).fit(X, y)
     calls, reduce = [], DaskRows.reduce
 
     def interrupted(self, *args, label, **options):
@@ -253,16 +251,18 @@ def test_ctrl_c_leaves_no_half_model(data, monkeypatch):
             raise KeyboardInterrupt
         return reduce(self, *args, label=label, **options)
 
-    monkeypatch.setattr(DaskRows, "reduce", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(chunked(X, 3), y)
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-    clusters = SphericalKMeans(5, random_state=0)
-    calls.clear()
-    with pytest.warns(UserWarning, match="the centres so far are kept"):
-        clusters.fit(chunked(X, 3))
-    assert clusters.cluster_centers_.shape == (5, 4)
+    models = [
+        KMeansKernelClassifier(10, random_state=0, **GIVEN),
+        SphericalKMeans(5, random_state=0),
+    ]
+    for model in models:
+        before = model.fit(X, y).predict(X)
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(DaskRows, "reduce", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(chunked(X, 3), y)
+        assert (model.predict(X) == before).all()
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 7])

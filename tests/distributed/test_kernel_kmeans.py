@@ -16,7 +16,6 @@ import pandas as pd
 
 from kaucus import KernelKMeans
 from kaucus.datasets import make_rings
-from kaucus.distributed import DaskRows
 from kaucus.evaluation import clustering_accuracy
 from tests.distributed.test_fits import chunked
 
@@ -172,22 +171,6 @@ def test_what_needs_all_rows_is_refused_at_once(X, options, remedy):
 def test_too_little_memory_is_told_before_the_work(X):
     with pytest.raises(MemoryError, match="lower n_landmarks"):
         fitted(chunked(X, 12), n_landmarks=200, memory_budget="100KiB")
-
-
-def test_ctrl_c_keeps_the_last_means(X, monkeypatch):
-    calls, reduce = [], DaskRows.reduce
-
-    def interrupted(self, *args, label, **options):
-        calls.append(label)
-        if calls.count("assign-rows") > 3:  # the first clusters, and two steps
-            raise KeyboardInterrupt
-        return reduce(self, *args, label=label, **options)
-
-    monkeypatch.setattr(DaskRows, "reduce", interrupted)
-    with pytest.warns(UserWarning, match="Interrupted after 2 steps"):
-        model = fitted(chunked(X, 3), init="random")
-    assert model.n_iter_ == 2
-    assert model.predict(X).shape == (N,)
 
 
 def test_steps_are_shown_on_a_terminal_in_one_line(X, monkeypatch, capsys):

@@ -14,9 +14,9 @@ import dask
 import pandas as pd
 from dask.delayed import delayed
 
-from kaucus.backend import take_rows
-from kaucus.distributed import DaskRows, rows_of, values_of
-from kaucus.distributed._tasks import Workforce, reduce_tree
+from kaucus._array.namespace import take_rows
+from kaucus.distributed.rows import DaskRows, rows_of, values_of
+from kaucus.distributed.tasks import Workforce, reduce_tree
 
 TYPES = (np.float64, np.float32)
 
@@ -94,7 +94,7 @@ def test_each_partition_is_computed_on_the_device_of_its_worker(X, monkeypatch):
         assert isinstance(block.rows, torch.Tensor)
         return Total(factor * block.rows.sum(axis=0).numpy(), "")
 
-    monkeypatch.setattr("kaucus.distributed._input.to_device", to_device)
+    monkeypatch.setattr("kaucus.distributed.rows.to_device", to_device)
     rows = rows_from(da.from_array(X, chunks=(10, 3)), device="cuda")
     with dask.config.set(scheduler="synchronous"):
         total = rows.reduce(sum_on_device, 2.0, label="sum")

@@ -1,12 +1,6 @@
 """LS-SVMs by random blocks: the exact model, and what a user sees of the way to it."""
 
-import os
 import pickle
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +10,8 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-import kaucus
 from kaucus import LSSVMClassifier, LSSVMRegressor
-from kaucus.solvers import RANDOMIZED
-from kaucus.solvers._checkpoint import CheckpointError
+from kaucus.solvers._blocks import RANDOMIZED
 
 ITERATIVE = [solver for solver in RANDOMIZED if solver != "nystrom"]
 each_solver = pytest.mark.parametrize("solver", RANDOMIZED)
@@ -162,20 +154,6 @@ def test_a_callback_sees_the_model_and_stops_it(three, solver):
     assert model.solve_info_.stop == "callback"
 
 
-@each_iterative
-def test_an_interrupt_keeps_the_model_and_says_so(three, solver):
-    X, y = three
-
-    def interrupt(step, state):
-        if step == 3:
-            raise KeyboardInterrupt
-
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 3 steps; the best"):
-        model = classifier(solver, callback=interrupt).fit(X, y)
-    assert model.solve_info_.interrupted
-    assert model.score(X, y) > 0.6
-
-
 def test_too_few_steps_are_told(three):
     with pytest.warns(ConvergenceWarning, match="kaczmarz stopped after 2 steps"):
         classifier("kaczmarz", max_iter=2, tol=1e-8).fit(*three)
@@ -283,94 +261,60 @@ def test_explain_follows_the_budget(three):
     assert told.startswith(f"solver={tight.fit(X, y).solver_!r}")
 
 
-# ---- checkpoints -----------------------------------------------------------------
+# ---- a fit that was ended --------------------------------------------------------
+
+WARM = ["kaczmarz", "matching_pursuit", "kaczmarz_mp", "block_descent"]
+
+
+def stop_after(n_steps):
+    """Return a callback that raises Ctrl-C after some steps."""
+
+    def callback(step, state):
+        if step == n_steps:
+            raise KeyboardInterrupt
+
+    return callback
 
 
 @pytest.mark.parametrize("n_runs", [1, 2])
-@each_iterative
-def test_a_fit_goes_on_from_its_checkpoint(three, solver, n_runs, tmp_path):
+@pytest.mark.parametrize("solver", WARM)
+def test_a_warm_start_goes_on_from_the_best_iterate_of_an_ended_fit(
+    three, solver, n_runs
+):
     X, y = three
-    path = tmp_path / "state.npz"
-    options = {"n_runs": n_runs, "tol": 1e-12}
-    whole = few_steps(solver, 12, **options).fit(X, y)
-    few_steps(solver, 7, checkpoint=path, **options).fit(X, y)
-    resumed = few_steps(solver, 12, checkpoint=str(path), **options).fit(X, y)
-    assert resumed.n_iter_ == 12
-    assert resumed.history_["step"] == whole.history_["step"]
-    assert_allclose(resumed.dual_coef_, whole.dual_coef_, rtol=1e-9, atol=1e-10)
-    assert resumed.temperature_ == pytest.approx(whole.temperature_)
-    names = ["state.npz"] if n_runs == 1 else ["state.npz.run0", "state.npz.run1"]
-    assert sorted(os.listdir(tmp_path)) == names
-
-
-def test_a_checkpoint_of_another_fit_is_refused_and_says_why(three, tmp_path):
-    X, y = three
-    path = tmp_path / "state.npz"
-    few_steps("kaczmarz", 2, checkpoint=path).fit(X, y)
-    with pytest.raises(CheckpointError, match=r"another fit: C differ\. Choose"):
-        few_steps("kaczmarz", 3, checkpoint=path, C=7.0).fit(X, y)
-    with pytest.raises(CheckpointError, match="another fit: X differ"):
-        few_steps("kaczmarz", 3, checkpoint=path).fit(X + 1, y)
-    with pytest.raises(CheckpointError, match="random_state"):
-        few_steps("kaczmarz", 3, checkpoint=path, random_state=5).fit(X, y)
-    path.write_bytes(b"something else")
-    with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
-        few_steps("kaczmarz", 3, checkpoint=path).fit(X, y)
-
-
-def test_a_checkpoint_needs_a_seed(three, tmp_path):
-    model = classifier("kaczmarz", checkpoint=tmp_path / "a", random_state=None)
-    with pytest.raises(ValueError, match="needs a random_state that is a whole number"):
-        model.fit(*three)
-
-
-KILLED = """
-import sys, time
-sys.path.insert(0, {source!r})
-import numpy as np
-from kaucus import LSSVMClassifier
-rng = np.random.default_rng(0)
-X, y = rng.normal(size=(90, 3)), np.arange(90) % 3
-def slow(step, state):
-    time.sleep({pause})
-    return step >= 60
-model = LSSVMClassifier(C=50.0, gamma=3.0, solver="matching_pursuit", block_size=20,
-                        random_state=0, tol=1e-14, checkpoint={path!r}, callback=slow)
-model.fit(X, y)
-np.save({result!r}, model.dual_coef_)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_fit_goes_on_to_the_same_result(tmp_path):
-    """Killed without a warning, in a process of its own, and begun again."""
-    source = str(Path(kaucus.__file__).parents[1])
-    path, result = str(tmp_path / "state.npz"), str(tmp_path / "a.npy")
-
-    def run(pause, path, result):
-        text = KILLED.format(source=source, pause=pause, path=path, result=result)
-        return subprocess.Popen([sys.executable, "-c", text])
-
-    process = run(0.1, path, result)
-    deadline = time.monotonic() + 60
-    while not os.path.exists(path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() != 0
-    assert os.path.exists(path)
-    assert not os.path.exists(result)
-    assert run(0, path, result).wait() == 0
-    whole = str(tmp_path / "whole.npy")
-    assert run(0, str(tmp_path / "other.npz"), whole).wait() == 0
-    assert_allclose(np.load(result), np.load(whole), rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg"])
-def test_a_checkpoint_needs_a_solver_that_has_them(three, solver, tmp_path):
-    X, y = three
-    model = classifier(solver, checkpoint=tmp_path / "state.npz")
-    with pytest.raises(
-        ValueError, match=f"'block_descent'.*solver='{solver}' has none"
-    ):
+    options = {"warm_start": True, "n_runs": n_runs, "tol": 1e-12}
+    model = classifier(solver, callback=stop_after(9), **options)
+    with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    assert not list(tmp_path.iterdir())
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.set_params(callback=lambda step, state: step >= 2).fit(X, y)
+    cold = few_steps(solver, 2, **options).fit(X, y)
+    residuals = [np.mean(m.history_["residual"][:2]) for m in (model, cold)]
+    assert residuals[0] < residuals[1]
+
+
+def test_without_a_warm_start_nothing_is_kept_of_an_ended_fit(three):
+    X, y = three
+    model = classifier("kaczmarz", callback=stop_after(5))
+    before = dict(vars(model))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert vars(model) == before
+
+
+def test_a_killed_fit_is_resumed_from_what_a_callback_saved(three, tmp_path):
+    """The lines of docs/guide/interrupts.md."""
+    X, y = three
+    file = tmp_path / "fit.npz"
+
+    def keep(step, state):
+        np.savez(file, dual_coef=state.dual_coef, intercept=state.intercept)
+
+    classifier("block_descent", callback=keep, max_iter=50, tol=1e-4).fit(X, y)
+    resumed = few_steps("block_descent", 2, warm_start=True, tol=1e-12)
+    with np.load(file) as last:
+        resumed.dual_coef_, resumed.intercept_ = last["dual_coef"], last["intercept"]
+    resumed.fit(X, y)
+    cold = few_steps("block_descent", 2, tol=1e-12).fit(X, y)
+    assert resumed.history_["residual"][0] < cold.history_["residual"][0]

@@ -7,14 +7,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kaucus import KernelKMeans
-from kaucus.backend import to_numpy
+from kaucus import KernelKMeans, _parameters
+from kaucus._array.namespace import to_numpy
+from kaucus.clustering._kernel_kmeans import kernel_kmeans
 from kaucus.datasets import make_cassini, make_rings, make_smiley
-from kaucus.estimators import _kernel_input
-from kaucus.estimators import _kernel_kmeans as module
+from kaucus.estimators import clusters as module
 from kaucus.evaluation import clustering_accuracy
 from kaucus.kernels import Gaussian
-from kaucus.representatives import kernel_kmeans
 from papers.datasets import load_shapes, load_uci
 from tests.reference import kernel_kmeans as naive
 
@@ -128,7 +127,7 @@ def test_tensors_inside_give_the_same(X, monkeypatch, params):
     torch = pytest.importorskip("torch")
     params = {"gamma": 0.1, "init": np.arange(200) % 4, "landmarks": "uniform"} | params
     expected = fitted(X, **params)
-    monkeypatch.setattr(_kernel_input, "to_device", lambda X, _: torch.tensor(X))
+    monkeypatch.setattr(_parameters, "to_device", lambda X, _: torch.tensor(X))
     model = fitted(X, **params)
     assert_array_equal(model.labels_, expected.labels_)
     assert_allclose(model.inertia_, expected.inertia_, rtol=1e-9)
@@ -292,18 +291,6 @@ def test_too_few_different_rows_warn():
         fitted(np.repeat([[0.0, 1.0], [2.0, 3.0]], 5, axis=0))
 
 
-def test_an_interrupt_keeps_the_best_so_far(X, monkeypatch):
-    def interrupted(*args, **options):
-        options["callback"] = None
-        results = kernel_kmeans(*args, **(options | {"max_iter": 2}))
-        return [r._replace(interrupted=True, converged=False) for r in results]
-
-    monkeypatch.setattr(module, "kernel_kmeans", interrupted)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after"):
-        model = fitted(X)
-    assert_array_equal(np.shape(model.predict(X)), (200,))
-
-
 # ---- the published numbers ---------------------------------------------------------
 
 SIGMA_1 = {"rbf": 0.5, "exponential": 0.5, "cauchy": 1.0}
@@ -311,8 +298,8 @@ SIGMA_1 = {"rbf": 0.5, "exponential": 0.5, "cauchy": 1.0}
 
 def best_of_runs(X, y, kernel, n_runs=40):
     """Best accuracy over starts of Algorithm 2, as the paper's table must be."""
+    from kaucus.clustering._kernel_kmeans import make_gram
     from kaucus.kernels import resolve_kernel
-    from kaucus.representatives import make_gram
 
     gram = make_gram(resolve_kernel(kernel, gamma=SIGMA_1[kernel]), X)
     k = len(np.unique(y))

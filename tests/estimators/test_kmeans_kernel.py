@@ -12,9 +12,9 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier
-from kaucus.backend import NotPositiveDefiniteError
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus.fitting import _represented as base
 from kaucus.kernels import Gaussian
-from kaucus.machines import _represented as base
 from kaucus.preprocessing import UnitNormalizer
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -87,11 +87,13 @@ def test_a_number_for_each_class():
 
 
 @pytest.mark.parametrize("fit_on", FIT_ON)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_sparse_rows_are_their_dense_ones(fit_on, metric):
+@pytest.mark.parametrize("clustering", ["kmeans", "spherical"])
+def test_sparse_rows_are_their_dense_ones(fit_on, clustering):
     X, y = DIGITS[:400], LABELS[:400]
-    dense = model(10, fit_on=fit_on, metric=metric).fit(X, y)
-    sparse = model(10, fit_on=fit_on, metric=metric).fit(scipy.sparse.csr_array(X), y)
+    dense = model(10, fit_on=fit_on, clustering=clustering).fit(X, y)
+    sparse = model(10, fit_on=fit_on, clustering=clustering).fit(
+        scipy.sparse.csr_array(X), y
+    )
     assert_allclose(
         sparse.decision_function(scipy.sparse.csr_array(X[:50])),
         dense.decision_function(X[:50]),
@@ -142,7 +144,7 @@ def test_the_papers_pipeline():
         UnitNormalizer(),
         model(
             30,
-            metric="cosine",
+            clustering="spherical",
             fit_on="representatives",
             kernel="poly",
             degree=4,
@@ -156,35 +158,10 @@ def test_the_papers_pipeline():
 # ---- streams ----------------------------------------------------------------------
 
 
-def stream(m, X, y, n_parts, **options):
-    classes = np.unique(LABELS)
-    for part in np.array_split(np.arange(len(X)), n_parts):
-        m.partial_fit(X[part], y[part], classes=classes, **options)
-    return m
-
-
-@pytest.mark.parametrize("fit_on", FIT_ON)
-def test_a_stream_comes_near_the_fit_of_all_rows(fitted, fit_on):
-    streamed = stream(model(fit_on=fit_on, C=100), DIGITS[TRAIN], LABELS[TRAIN], 5)
-    whole = fitted[fit_on].score(DIGITS[TEST], LABELS[TEST])
-    assert streamed.score(DIGITS[TEST], LABELS[TEST]) > whole - 0.03
-    assert streamed.representatives_.shape == (200, 64)
-    assert streamed.representative_weights_.sum() == pytest.approx(1000)
-
-
 def test_the_first_part_of_a_stream_is_a_fit():
     m = model().partial_fit(DIGITS[:300], LABELS[:300], classes=np.arange(10))
     whole = model().fit(DIGITS[:300], LABELS[:300])
     assert_allclose(m.dual_coef_, whole.dual_coef_, rtol=1e-9)
-
-
-def test_a_stream_learns_what_it_had_not_seen():
-    m = model(C=100)
-    few = LABELS[TRAIN] < 5
-    m.partial_fit(DIGITS[TRAIN][few], LABELS[TRAIN][few], classes=np.arange(10))
-    before = m.score(DIGITS[TEST], LABELS[TEST])
-    m.partial_fit(DIGITS[TRAIN][~few], LABELS[TRAIN][~few])
-    assert before < 0.6 < 0.9 < m.score(DIGITS[TEST], LABELS[TEST])
 
 
 def test_a_part_with_one_class_only_is_welcome():
@@ -193,14 +170,6 @@ def test_a_part_with_one_class_only_is_welcome():
         DIGITS[TRAIN][zeros], LABELS[TRAIN][zeros], classes=np.arange(10)
     )
     assert (m.predict(DIGITS[TEST]) == 0).all()
-
-
-def test_a_fit_goes_on_as_a_stream_and_fit_forgets():
-    m = model().fit(DIGITS[:500], LABELS[:500])
-    m.partial_fit(DIGITS[500:600], LABELS[500:600])
-    assert m.representative_weights_.sum() == pytest.approx(600)
-    m.fit(DIGITS[:500], LABELS[:500])
-    assert m.representative_weights_.sum() == pytest.approx(500)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +204,7 @@ def test_classes_that_change_in_a_stream_are_refused():
             {"n_representatives": dict.fromkeys(range(10), -1)},
             r"n_representatives\[0\]=-1 must be a whole number",
         ),
-        ({"metric": "manhattan"}, r"metric='manhattan' must be one of"),
+        ({"clustering": "gmm"}, r"clustering='gmm' must be one of"),
         ({"fit_on": "some"}, r"fit_on='some' must be one of \['all', 'boun"),
         ({"kmeans_params": {"init": "pca"}}, r"\['init'\]='pca' must be one of"),
         ({"kmeans_params": {"n_init": 0}}, r"\['n_init'\]=0 must be"),
@@ -246,7 +215,7 @@ def test_parameters_that_are_refused(params, match, monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("k-means was reached with a bad parameter")
 
-    monkeypatch.setattr("kaucus.representatives._per_class.kmeans", reached)
+    monkeypatch.setattr("kaucus.clustering._kmeans.kmeans", reached)
     with pytest.raises(ValueError, match=match):
         model().set_params(**params).fit(DIGITS[:100], LABELS[:100])
 
@@ -256,20 +225,6 @@ def test_too_few_steps_of_k_means_are_told():
         model(kmeans_params={"max_iter": 1, "tol": 1e-9}).fit(
             DIGITS[TRAIN], LABELS[TRAIN]
         )
-
-
-def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
-    real = base.solve_on_representatives
-
-    def cut_short(*args, **kwargs):
-        solution = real(*args, **kwargs)
-        info = solution.info._replace(interrupted=True, converged=False)
-        return solution._replace(info=info)
-
-    monkeypatch.setattr(base, "solve_on_representatives", cut_short)
-    with pytest.warns(ConvergenceWarning, match="rows seen so far"):
-        m = model().fit(DIGITS[:300], LABELS[:300])
-    assert m.score(DIGITS[:300], LABELS[:300]) > 0.8
 
 
 @pytest.mark.parametrize("precision", [None, "float32"])

@@ -5,13 +5,11 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from kaucus import KMeansKernelClassifier
-from kaucus.kernels import KernelOperator
-from kaucus.machines import _represented
-from kaucus.solvers import solve_on_representatives
+from kaucus.fitting import _represented
+from kaucus.solvers._columns import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1300), slice(1300, None)
@@ -159,30 +157,3 @@ def test_the_memory_budget_changes_nothing_but_rounding(fitted):
         rtol=1e-4,
         atol=1e-6,
     )
-
-
-def test_a_stream_takes_all_rows():
-    m = model().fit(DIGITS[:700], LABELS[:700])
-    assert len(m.fit_rows_) == 200
-    m.partial_fit(DIGITS[700:1300], LABELS[700:1300])
-    assert m.fit_rows_ is None
-    assert m.representative_weights_.sum() == pytest.approx(1300)
-
-
-def test_an_interrupt_is_told_and_the_model_works(monkeypatch):
-    matmul, calls = KernelOperator.matmul, []
-
-    def interrupt_once(self, V):
-        calls.append(1)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return matmul(self, V)
-
-    monkeypatch.setattr(KernelOperator, "matmul", interrupt_once)
-    with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        m = model(refine=60).fit(DIGITS[TRAIN], LABELS[TRAIN])
-    assert m.solve_info_.interrupted
-    assert m.refine_ is None
-    assert len(m.hard_rows_) == 0
-    assert m.score(DIGITS[TEST], LABELS[TEST]) > 0.8
-    assert m.predict_proba(DIGITS[:5]).shape == (5, 10)

@@ -55,12 +55,6 @@ def test_the_model_itself_stays_as_it_is(fitted):
     assert_array_equal(fitted.decision_function(DIGITS[TEST]), before)
 
 
-def test_a_stream_goes_on_with_a_small_model(fitted):
-    small = fitted.compress(0.5, DIGITS[TRAIN])
-    small.partial_fit(DIGITS[1000:1400], LABELS[1000:1400])
-    assert small.score(DIGITS[1400:], LABELS[1400:]) > 0.9
-
-
 def test_a_regressor_by_sparse_rows():
     X, y = make_friedman1(600, n_features=5, random_state=0)
     m = KMeansKernelRegressor(200, C=100.0, kernel="rbf", gamma="scale", random_state=0)

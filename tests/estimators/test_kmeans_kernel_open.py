@@ -7,17 +7,16 @@ from sklearn.datasets import load_digits, make_blobs, make_friedman1
 from threadpoolctl import threadpool_limits
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.kernels import Gaussian
-from kaucus.machines import _sizes as growth
-from kaucus.machines._sizes import (
+from kaucus.fitting import _represented as growth
+from kaucus.fitting._represented import (
     Size,
     grow_from,
     grow_openly,
     most_representatives,
     most_rows,
 )
-from kaucus.solvers import columns_bytes
-from kaucus.solvers._low_rank import bytes_per_row
+from kaucus.kernels import Gaussian
+from kaucus.solvers._columns import bytes_per_row, columns_bytes
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1000), slice(1000, None)
@@ -126,13 +125,6 @@ def test_a_regressor_grows_as_well():
     assert len(few.representatives_) < len(many.representatives_)
     assert few.score(X[900:], y[900:]) < many.score(X[900:], y[900:])
     assert many.representative_weights_.sum() == pytest.approx(900)
-
-
-def test_every_row_of_a_short_stream_speaks_as_in_a_fit():
-    m = KMeansKernelClassifier(**FIXED)
-    m.partial_fit(DIGITS[:50], LABELS[:50], classes=np.arange(10))
-    m.partial_fit(DIGITS[50:1300], LABELS[50:1300])
-    assert len(m.representatives_) == 1300
 
 
 # ---- allocation ------------------------------------------------------------------

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs, make_friedman1
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.solvers import solve_on_representatives
+from kaucus.solvers._columns import solve_on_representatives
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1000), slice(1000, None)
@@ -125,15 +125,6 @@ def test_the_memory_budget_changes_nothing_but_rounding(refined):
         rtol=1e-4,
         atol=1e-6,
     )
-
-
-def test_a_stream_goes_on_with_the_hard_rows():
-    m = model().fit(DIGITS[:700], LABELS[:700])
-    m.partial_fit(DIGITS[700:1000], LABELS[700:1000])
-    assert len(m.representatives_) == 240
-    assert_array_equal(m.representatives_[80:], DIGITS[m.hard_rows_])
-    assert m.representative_weights_.sum() == pytest.approx(1000)
-    assert m.score(DIGITS[TEST], LABELS[TEST]) > 0.9
 
 
 def test_a_regressor_adds_the_largest_residuals():

@@ -7,10 +7,11 @@ from sklearn.datasets import load_digits, make_friedman1, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.kernels import Exponential, Gaussian, resolve_gamma
-from kaucus.machines import _tuning as tuning
-from kaucus.machines._tuning import CS, GAMMA_FACTORS, _finalists
-from kaucus.solvers._low_rank_search import LowRankSearch
+from kaucus.fitting import _search as tuning
+from kaucus.fitting._search import CS, GAMMA_FACTORS, _finalists
+from kaucus.kernels import Exponential, Gaussian
+from kaucus.kernels._kernel import resolve_gamma
+from kaucus.solvers._choice import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)
@@ -103,7 +104,7 @@ def test_a_gaussian_must_be_better_by_its_handicap(monkeypatch):
         "search_on_representatives",
         lambda kernels, *args, **options: LowRankSearch(losses, 0, 0.0),
     )
-    options = {"loss": None, "weight": None, "shares": None}
+    options = {"loss": None, "weight": None}
     for n, kernel, C in ((1000, Gaussian, 5.0), (4000, Exponential, 7.0)):
         rng = np.random.default_rng(0)
         found = tuning.tune(
@@ -179,16 +180,6 @@ def test_rows_of_weight_zero_are_passed_over():
     wrong = np.where(weight > 0, SIDES[TRAIN], 1 - SIDES[TRAIN])
     m = model().fit(MOONS[TRAIN], wrong, sample_weight=weight)
     assert m.score(MOONS[TEST], SIDES[TEST]) > 0.9
-
-
-def test_a_stream_chooses_anew_when_its_rows_have_doubled():
-    m = model().partial_fit(MOONS[:200], SIDES[:200], classes=[0, 1])
-    before = (m.C_, m.kernel_)
-    m.partial_fit(MOONS[200:300], SIDES[200:300])
-    assert (m.C_, m.kernel_) == before
-    m.partial_fit(MOONS[300:500], SIDES[300:500])
-    whole = model().fit(MOONS[:500], SIDES[:500])
-    assert (m.C_, m.kernel_) == (whole.C_, whole.kernel_) != before
 
 
 def test_a_regressor_without_an_argument():

@@ -18,7 +18,7 @@ from kaucus import (
     LSSVMClassifierCV,
     LSSVMRegressorCV,
 )
-from kaucus.backend import dtype_name, to_numpy
+from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus.kernels import MappedKernel, RowMap
 from tests.arrays import array, assert_close
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kaucus.estimators._parameters import (
+from kaucus._parameters import (
     NONE,
     POSITIVE,
     ChecksParameters,

@@ -7,7 +7,7 @@ from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 
-from kaucus.estimators._partitions import PARTITIONS, KnownCells, fit_partition
+from kaucus.estimators.cells import PARTITIONS, KnownCells, fit_partition
 from kaucus.kernels import NearestCenter
 
 

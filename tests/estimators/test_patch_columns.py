@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.kernels import KeepingPatchKernel
-from kaucus.machines import _pictures, one_vs_rest_targets
+from kaucus.fitting import _pictures
+from kaucus.fitting._problem import one_vs_rest_targets
+from kaucus.kernels._patches import KeepingPatchKernel
 from kaucus.preprocessing import PatchDictionary
 
 FIXED = {
@@ -56,7 +56,7 @@ def test_columns_of_nearly_all_pictures_are_nearly_the_exact_fit(digits):
     assert apart[1] < 0.1 < apart[0]
 
 
-@pytest.mark.parametrize("mirror", [False, "rows"])
+@pytest.mark.parametrize("mirror", [False, True])
 def test_hard_pictures_of_a_part_are_columns_for_all(digits, few_columns, mirror):
     X, y, X_test, y_test = digits
     options = {**FIXED, "mirror": mirror, "precision": "float64"}
@@ -102,42 +102,6 @@ def test_pictures_that_judge_are_no_representatives(digits, few_columns):
     assert not set(models[0].unseen_rows) & set(models[0].rows)
     assert_array_equal(X[models[0].rows], model.X_fit_)
     assert len(models[0].solution.loo_decision) == 40
-
-
-@pytest.mark.parametrize("n_rows", [0, 300])
-def test_ctrl_c_in_the_pass_over_all_keeps_the_rows_so_far(
-    digits, few_columns, monkeypatch, n_rows
-):
-    X, y, X_test, y_test = digits
-    plain = _pictures.solve_with_hard_rows
-
-    def short_of_memory(kernel, rows, *args, **options):
-        if rows.shape[0] == 400:
-            options["memory_budget"] = 600_000
-            kernel = InterruptedAt(kernel, n_rows)
-        return plain(kernel, rows, *args, **options)
-
-    class InterruptedAt:
-        def __init__(self, kernel, n_rows):
-            self.kernel, self.n_rows = kernel, n_rows
-
-        def __call__(self, X, Y=None, **memory):
-            if Y is not None:
-                self.n_rows -= X.shape[0]
-            if self.n_rows < 0:
-                self.n_rows = np.inf
-                raise KeyboardInterrupt
-            return self.kernel(X, Y, **memory)
-
-        def __getattr__(self, name):
-            return getattr(self.kernel, name)
-
-    monkeypatch.setattr(_pictures, "solve_with_hard_rows", short_of_memory)
-    model = PatchKernelClassifier(**FIXED, n_representatives=60)
-    with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        model.fit(X, y)
-    assert model.solve_info_.interrupted
-    assert model.score(X_test, y_test) > 0.5
 
 
 def test_features_of_the_same_pictures_are_made_once(digits, monkeypatch):

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from kaucus import KMeansKernelClassifier, PatchVotingClassifier
-from kaucus.backend import _memory
-from kaucus.estimators._patch_voting import _majority, _sum
+from kaucus._array import blocks as _memory
+from kaucus.estimators.pictures import _majority, _sum
 from kaucus.preprocessing import ImagePatches, UnitNormalizer
 
 DIGITS, LABELS = load_digits(return_X_y=True)

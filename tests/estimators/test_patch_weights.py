@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
-from kaucus.machines import _picture_search, one_vs_rest_targets
+from kaucus.fitting._problem import one_vs_rest_targets
 from kaucus.preprocessing import PatchDictionary
+from tests.reference import ls_svm as reference
 
 OPEN = {
     "n_filters": 12,
@@ -49,14 +50,9 @@ def output(model, X):
     return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
 
 
-def assert_same_fit(weighted, repeated, X_test):
-    assert (weighted.C_, weighted.gamma_) == (repeated.C_, repeated.gamma_)
-    assert weighted.mirror_ == repeated.mirror_
-    assert_allclose(
-        weighted.search_results_["loss"], repeated.search_results_["loss"], rtol=1e-5
-    )
-    assert_allclose(weighted.loo_score_, repeated.loo_score_, rtol=1e-5)
-    assert_allclose(output(weighted, X_test), output(repeated, X_test), atol=1e-4)
+def values_of(model, X):
+    is_classifier = hasattr(model, "classes_")
+    return model.decision_function(X) if is_classifier else model.predict(X)
 
 
 # ---- a weight of 2 is two pictures ---------------------------------------------------
@@ -67,7 +63,7 @@ def assert_same_fit(weighted, repeated, X_test):
     [
         (PatchKernelClassifier, {}),
         (PatchKernelClassifier, {"class_weight": "balanced"}),
-        (PatchKernelClassifier, {"mirror": "rows", "threshold": "auto"}),
+        (PatchKernelClassifier, {"mirror": True}),
         (PatchKernelRegressor, {}),
         (PatchKernelRegressor, {"patch_sizes": (3, 4), "combine": "mean"}),
     ],
@@ -75,21 +71,32 @@ def assert_same_fit(weighted, repeated, X_test):
 def test_a_weight_of_2_is_two_pictures(kind, options, digits, weight):
     X, y, X_test = digits
     y = targets_for(kind, X, y)
-    model = with_filters_of(X, kind(**{**OPEN, **options}))
-    weighted = model.fit(X, y, sample_weight=weight)
-    model = with_filters_of(X, kind(**{**OPEN, **options}))
-    repeated = model.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert_same_fit(weighted, repeated, X_test)
+    model = with_filters_of(X, kind(**{**FIXED, **options}))
+    expected = values_of(model.fit(X, y, sample_weight=weight), X_test)
+    model = with_filters_of(X, kind(**{**FIXED, **options}))
+    model.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(values_of(model, X_test), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_what_is_better_counts_a_row_of_weight_2_as_two_rows(rng):
-    than, weight = rng.exponential(size=60), rng.integers(1, 4, size=60)
-    noise = rng.normal(size=60)
-    better = _picture_search._is_better
-    for gain in np.linspace(0, 0.6, 25):
-        losses = than - gain + noise
-        whole = better(np.repeat(losses, weight), np.repeat(than, weight))
-        assert better(losses, than, weight) == whole
+@pytest.mark.parametrize("kind", [PatchKernelClassifier, PatchKernelRegressor])
+def test_what_is_chosen_leaves_out_whole_pictures(kind, digits, weight):
+    """The loss of γ and C is that of refits without each picture."""
+    X, y, _ = digits
+    y, given = targets_for(kind, X, y), weight / weight.mean()
+    model = with_filters_of(X, kind(**{**OPEN, "gamma": 0.5, "mirror": False}))
+    model.fit(X, y, sample_weight=weight)
+    columns = y[:, None]
+    if kind is PatchKernelClassifier:
+        columns = one_vs_rest_targets(y, 4)
+    K = model.kernel_(X)
+    values = reference.leave_one_out(K, columns, model.C_, given)
+    if kind is PatchKernelRegressor:
+        lost = np.average((values[:, 0] - y) ** 2, weights=weight)
+        spread = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+        assert_allclose(model.loo_score_, 1 - lost / spread, rtol=1e-5)
+    else:
+        right = np.average(values.argmax(axis=1) == y, weights=weight)
+        assert_allclose(model.loo_score_, right)
 
 
 # ---- a weight of 0 is no picture -----------------------------------------------------
@@ -150,7 +157,7 @@ def test_bad_weights_are_refused_before_any_work(digits, weight, words, monkeypa
     def reached(*args, **kwargs):
         pytest.fail("work was begun with bad input")
 
-    monkeypatch.setattr("kaucus.preprocessing._dictionary.draw_patches", reached)
+    monkeypatch.setattr("kaucus.preprocessing.images.draw_patches", reached)
     X, y, _ = digits
     for kind in (PatchKernelClassifier, PatchKernelRegressor):
         with pytest.raises(ValueError, match=words):

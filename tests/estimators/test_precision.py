@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_iris
 
 from kaucus import LSSVMRegressor
-from kaucus.backend import dtype_name
+from kaucus._array.namespace import dtype_name
 from kaucus.kernels import Gaussian
 from tests.arrays import array, assert_close
 from tests.conftest import namespace
@@ -45,7 +45,8 @@ def test_it_is_a_cast_of_the_rows(estimator, precision, library, dtype, iris):
     model = clone(estimator).set_params(precision=precision)
     Z = array(namespace(library), X, dtype)
     got = output(model.fit(Z, y), Z)
-    assert dtype_name(got) == work
+    # Targets may have more digits than rows.
+    assert dtype_name(got) == ("float64" if is_regressor(estimator) else work)
     X = X.astype(dtype).astype(work)
     expected = output(clone(estimator).fit(X, y), X)
     tolerance = 1e-7 if work == "float64" else 2e-3
@@ -62,7 +63,8 @@ def test_other_names_are_refused(estimator, iris):
 def test_tf32_knows_its_rounding(monkeypatch, iris):
     """With products of ten bits, as a GPU has them, the answer is still right."""
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _precision, _torch
+    from kaucus._array import namespace as _precision
+    from kaucus._array import on_torch as _torch
 
     def coarse(x):  # cut off to ten bits, as tf32 may
         bits = x.view(torch.int32)
@@ -76,11 +78,11 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
         calls.append(X.shape)
         return coarse(X) @ coarse(Y).T
 
-    from kaucus.kernels import _distances
+    from kaucus.kernels import _kernel
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
-    monkeypatch.setattr(_distances, "product", product)
-    monkeypatch.setattr(_distances, "_FEW_FEATURES", 0)  # which have no tf32
+    monkeypatch.setattr(_kernel, "product", product)
+    monkeypatch.setattr(_kernel, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)
     K = Gaussian(0.5)(Z)
@@ -100,7 +102,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
 
 def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     torch = pytest.importorskip("torch")
-    from kaucus.backend import _torch
+    from kaucus._array import on_torch as _torch
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
     X, y = iris

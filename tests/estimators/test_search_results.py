@@ -12,8 +12,8 @@ from kaucus import (
     LSSVMClassifierCV,
     LSSVMRegressorCV,
 )
+from kaucus.fitting import _search as tuning
 from kaucus.kernels import Gaussian
-from kaucus.machines import _tuning as tuning
 from tests.discovery import name_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best of")

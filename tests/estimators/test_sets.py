@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier, LSSVMClassifierCV
-from kaucus.machines import all_classes, one_vs_rest_targets
+from kaucus.fitting._problem import all_classes, one_vs_rest_targets
 from tests.arrays import array
 from tests.conftest import namespace
 from tests.reference import conformal as reference
@@ -69,7 +69,7 @@ def by_least_squares(model, X, y, new, score, weight=None):
     a, b = fit(weight)
     # C="auto" moves the intercept.
     moved = np.mean(values_of(model, new) - all_classes(K_new @ a + b), axis=0)
-    fits = reference.left_out_models(fit, weight, np.ones(len(X)))
+    fits = reference.left_out_models(fit, weight)
     decisions = np.stack([all_classes(K_new @ a + b) + moved for a, b in fits])
     own = np.stack([K[i] @ a + b for i, (a, b) in enumerate(fits)])
     own = all_classes(own) + moved
@@ -118,16 +118,6 @@ def test_weights_of_classes_are_in_the_models_and_not_counted():
     row_weights = np.array([weights[c] for c in y])
     expected = by_least_squares(model, X, y, new, "lac", row_weights)
     assert np.array_equal(model.predict_set(new, LEVELS), expected)
-
-
-def test_a_weight_of_two_is_two_equal_rows():
-    X, y, new = data(30)
-    weight = np.random.default_rng(1).integers(1, 4, size=30)
-    rows = np.repeat(np.arange(30), weight)
-    model = LSSVMClassifier(C=2.0, gamma=0.5, probability=False)
-    repeated = clone(model).fit(X[rows], y[rows]).predict_set(new, LEVELS)
-    weighted = model.fit(X, y, sample_weight=weight).predict_set(new, LEVELS)
-    assert np.array_equal(weighted, repeated)
 
 
 CLASSIFIERS = [
@@ -249,7 +239,7 @@ def near_the_boundary(X, y):
     ],
 )
 def test_models_without_leave_one_out_say_what_to_do(fit, reason, monkeypatch):
-    from kaucus.machines import _represented
+    from kaucus.fitting import _represented
 
     monkeypatch.setattr(_represented, "_LEAST_ROWS", 30)
     X, y, new = data(200)

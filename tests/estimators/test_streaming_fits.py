@@ -15,11 +15,13 @@ from kaucus import (
     LSSVMRegressor,
     LSSVMRegressorCV,
     SphericalKMeans,
+    _parameters,
 )
-from kaucus.backend import HostRows, _streaming
-from kaucus.estimators import _kernel_input
-from kaucus.representatives import _per_class
-from kaucus.solvers import RANDOMIZED, _low_rank
+from kaucus._array import streaming as _streaming
+from kaucus._array.rows import HostRows
+from kaucus.clustering import _kmeans
+from kaucus.solvers import _columns
+from kaucus.solvers._blocks import RANDOMIZED
 from tests.arrays import assert_close
 from tests.discovery import estimators, having, name_of
 
@@ -45,7 +47,7 @@ def there(monkeypatch):
             return x
         return torch.tensor(np.array(x))
 
-    for module in (_streaming, _kernel_input):
+    for module in (_streaming, _parameters):
         monkeypatch.setattr(module, "to_device", to_device)
     return "there"
 
@@ -63,7 +65,7 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
     expected = output(model, X)
     model.set_params(device=there)
     seen = []
-    place, stream = _kernel_input.place_rows, _kernel_input.stream_blocks
+    place, stream = _parameters.place_rows, _parameters.stream_blocks
 
     def few_rows(X, device, memory_budget):
         return place(X, device, 8 * 7 * X.shape[1] * 8)  # an eighth for seven rows
@@ -74,8 +76,8 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
             assert isinstance(part, torch.Tensor)
             yield part
 
-    monkeypatch.setattr(_kernel_input, "place_rows", few_rows)
-    monkeypatch.setattr(_kernel_input, "stream_blocks", noted)
+    monkeypatch.setattr(_parameters, "place_rows", few_rows)
+    monkeypatch.setattr(_parameters, "stream_blocks", noted)
     got = output(model, X)
     assert isinstance(got, np.ndarray)
     assert [n for n, _ in seen] == [7] * 7 + [1]
@@ -90,7 +92,7 @@ def keep_on_host(monkeypatch, numbers):
         stays = isinstance(rows, HostRows) and rows.shape[0] in numbers
         return rows if stays else fits(rows, budget)
 
-    for module in (_streaming, _per_class):
+    for module in (_streaming, _kmeans):
         monkeypatch.setattr(module, "on_device_if_it_fits", stay)
 
 
@@ -107,13 +109,13 @@ def test_a_classifier_of_rows_that_do_not_fit(
     stays = (len(X),) if class_fits else range(len(X) + 1)
     keep_on_host(monkeypatch, stays)
     kinds = []
-    stream = _low_rank.stream_blocks
+    stream = _columns.stream_blocks
 
     def noted(rows, blocks):
         kinds.append(type(rows))
         return stream(rows, blocks)
 
-    monkeypatch.setattr(_low_rank, "stream_blocks", noted)
+    monkeypatch.setattr(_columns, "stream_blocks", noted)
     streamed = clone(model).set_params(device=there).fit(X, y)
     if fit_on == "all":
         assert kinds == [HostRows]

@@ -15,8 +15,8 @@ from kaucus.evaluation import (
     RepresentativesDisplay,
     SearchDisplay,
     compare_kernels,
-    picture_sheet,
 )
+from kaucus.evaluation.displays import picture_sheet
 from kaucus.preprocessing import UnitNormalizer
 
 pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kaucus.evaluation import best_of, peak_memory, timed
+from kaucus.evaluation.clustering import best_of, peak_memory, timed
 
 MIB = 2**20
 linux = pytest.mark.skipif(

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from kaucus.evaluation import (
+from kaucus.evaluation.clustering import (
     format_seconds,
     format_table,
     markdown_table,

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from sklearn.metrics import pairwise
 
-from kaucus.backend import dtype_name
-from kaucus.kernels import CallableKernel, Gaussian, _tiles
+from kaucus._array.namespace import dtype_name
+from kaucus.kernels import CallableKernel, Gaussian, _kernel
 from tests.arrays import array, assert_close, same_bits
 
 
@@ -63,7 +63,7 @@ def test_any_library(xp, dtype, X):
 
 
 def test_called_on_blocks_from_one_thread(X, monkeypatch):
-    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: (4, 6))
+    monkeypatch.setattr(_kernel, "tile_shape", lambda *args: (4, 6))
     calls = []
 
     def record(A, B):

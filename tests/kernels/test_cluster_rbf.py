@@ -13,7 +13,8 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 from kaucus import LSSVMClassifier
-from kaucus.backend import NotPositiveDefiniteError, dtype_name, to_numpy
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus.kernels import (
     Cauchy,
     ClusterRBF,
@@ -23,11 +24,10 @@ from kaucus.kernels import (
     Linear,
     MahalanobisRBF,
     NearestCenter,
-    _tiles,
+    _kernel,
     gamma_path,
-    matrices_of,
-    regularise_covariances,
 )
+from kaucus.kernels._cells import matrices_of, regularise_covariances
 from tests.arrays import EPS, array, assert_close, same_bits
 from tests.reference import cluster_rbf as reference
 from tests.reference.kernels import matrix
@@ -173,7 +173,7 @@ def test_another_gamma_equals_recomputation(rng, rows, kind, normalization):
 def test_one_matrix_of_distances_gives_every_gamma(
     xp, dtype, rng, rows, of_pair, monkeypatch
 ):
-    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (17, 15))
+    monkeypatch.setattr("kaucus.kernels._kernel.tile_shape", lambda *args: (17, 15))
     X, Y = (array(xp, A, dtype) for A in rows)
     arguments = (X, Y) if of_pair else (X,)
     kernels = [kernel_of(kind, rng, "determinant", gamma=5.0) for kind in KINDS]
@@ -338,7 +338,7 @@ def test_partitions_that_are_functions_objects_and_clusterers(rows):
 def test_tiles_of_any_shape_and_order_of_cells(rng, rows, tile, monkeypatch):
     kernel = kernel_of("full", rng)
     whole = kernel(*rows)
-    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: tile)
+    monkeypatch.setattr(_kernel, "tile_shape", lambda *args: tile)
     assert_close(kernel(*rows), whole, rtol=1e-12)
     order = np.argsort(kernel.partition(rows[0]), kind="stable")
     assert_close(kernel(rows[0][order], rows[1]), whole[order], rtol=1e-12)

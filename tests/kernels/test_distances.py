@@ -6,9 +6,9 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import dtype_name, is_sparse, to_numpy
-from kaucus.kernels import _distances as distances
-from kaucus.kernels._distances import (
+from kaucus._array.namespace import dtype_name, is_sparse, to_numpy
+from kaucus.kernels import _kernel as distances
+from kaucus.kernels._kernel import (
     inner_products,
     manhattan_distances,
     mean_row,

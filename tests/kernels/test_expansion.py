@@ -6,9 +6,10 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaucus.backend import dtype_name, to_numpy
-from kaucus.kernels import Gaussian, KernelOperator, Linear, kernel_expansion
-from kaucus.kernels import _expansion as expansion
+from kaucus._array.namespace import dtype_name, to_numpy
+from kaucus.kernels import Gaussian, KernelOperator, Linear
+from kaucus.kernels import _matrix as expansion
+from kaucus.kernels._matrix import kernel_expansion
 from tests.arrays import array
 from tests.conftest import namespace
 from tests.kernels.registry import CASES

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import (
     Cauchy,
     Cosine,

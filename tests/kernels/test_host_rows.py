@@ -7,14 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import HostRows, _streaming, dtype_name, to_numpy
-from kaucus.kernels import (
-    CallableKernel,
-    Gaussian,
-    KernelOperator,
-    _tiles,
-    kernel_diagonal,
-)
+from kaucus._array import streaming as _streaming
+from kaucus._array.namespace import dtype_name, to_numpy
+from kaucus._array.rows import HostRows
+from kaucus.kernels import CallableKernel, Gaussian, KernelOperator, _kernel
+from kaucus.kernels._kernel import kernel_diagonal
 from tests.arrays import EPS, assert_close, same_bits
 from tests.kernels.registry import CASES, name_of
 
@@ -31,7 +28,7 @@ def there(request):
     def seen(values, blocks_of=4):
         """Return rows of which about so many are in a block."""
         like = library.asarray(np.array(values[:1]), **device)
-        row = _tiles._COPIES * values.itemsize * values.shape[1]
+        row = _kernel._COPIES * values.itemsize * values.shape[1]
         return HostRows(values, like, buffer_bytes=2 * blocks_of * row)
 
     return seen
@@ -80,7 +77,7 @@ def test_products_for_any_budget(budget, n, m, blocks_of, store):
     rng = np.random.default_rng(n + m)
     X, Y = rng.normal(size=(n, D)), rng.normal(size=(m, D))
     V, W = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
-    room = 2 * blocks_of * _tiles._COPIES * 8 * D
+    room = 2 * blocks_of * _kernel._COPIES * 8 * D
     H, J = (HostRows(rows, torch.tensor(rows[:1]), room) for rows in (X, Y))
     kernel = Gaussian(gamma=0.3)
     options = {"memory_budget": budget, "keep": "tiles" if store else None}

@@ -9,7 +9,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import pairwise
 from threadpoolctl import threadpool_limits
 
-from kaucus.backend import dtype_name, is_sparse, n_workers, one_blas_thread, to_numpy
+from kaucus._array.blocks import n_workers, one_blas_thread
+from kaucus._array.namespace import dtype_name, is_sparse, to_numpy
 from kaucus.kernels import (
     Cosine,
     Gaussian,
@@ -17,8 +18,7 @@ from kaucus.kernels import (
     Linear,
     Polynomial,
     Sigmoid,
-    _base,
-    _tiles,
+    _kernel,
     kernel_names,
 )
 from tests.arrays import EPS, array, assert_close, same_bits
@@ -76,7 +76,7 @@ def test_one_set_of_rows_gives_an_exactly_symmetric_matrix(xp, dtype, rows, case
 def test_tiles_of_any_shape_give_the_same_matrix(dtype, rows, case, tile, monkeypatch):
     X, Y = rows
     whole, pair = case.kernel(X), case.kernel(X, Y)
-    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: tile)
+    monkeypatch.setattr(_kernel, "tile_shape", lambda *args: tile)
     K = case.kernel(X)
     assert np.array_equal(K, K.T)
     tolerance = 100 * EPS[dtype]
@@ -207,10 +207,10 @@ def test_read_only_and_strided_rows_are_taken(dtype, rows, case):
 @each_kernel
 def test_threads_change_no_bit(dtype, rng, case, monkeypatch):
     X = rng.normal(size=(150, 5)).astype(dtype)
-    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: (16, 32))
+    monkeypatch.setattr(_kernel, "tile_shape", lambda *args: (16, 32))
     results = []
     for workers in (1, 2, 4):
-        monkeypatch.setattr(_base, "n_workers", lambda X, w=workers: w)
+        monkeypatch.setattr(_kernel, "n_workers", lambda X, w=workers: w)
         with one_blas_thread():
             results.append(case.kernel(X))
     assert same_bits(results[1], results[0])
@@ -221,7 +221,7 @@ def test_threads_change_no_bit(dtype, rng, case, monkeypatch):
 def test_memory_that_is_given_holds_the_same_matrix(dtype, rng, case, monkeypatch):
     X, Y = rng.normal(size=(60, 5)).astype(dtype), rng.normal(size=(40, 5))
     Y = Y.astype(dtype)
-    monkeypatch.setattr(_tiles, "tile_shape", lambda *args: (16, 32))
+    monkeypatch.setattr(_kernel, "tile_shape", lambda *args: (16, 32))
     expected, memory = case.kernel(X, Y), np.full((60, 40), np.nan, dtype)
     got = case.kernel(X, Y, out=memory)
     assert got is memory

@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kaucus.backend import HostRows, dtype_name, take_rows, to_numpy
-from kaucus.kernels import (
-    Gaussian,
-    KernelOperator,
-    Laplacian,
-    MappedKernel,
-    RowMap,
-    metric_root,
-)
+from kaucus._array.namespace import dtype_name, take_rows, to_numpy
+from kaucus._array.rows import HostRows
+from kaucus.kernels import Gaussian, KernelOperator, Laplacian, MappedKernel, RowMap
+from kaucus.kernels._metric import metric_root
 from tests.arrays import array, assert_close
 
 TOLERANCE = {"float64": 1e-12, "float32": 2e-4}

@@ -6,7 +6,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from kaucus.kernels import median_gamma, resolve_gamma
+from kaucus.kernels import median_gamma
+from kaucus.kernels._kernel import resolve_gamma
 from tests.arrays import array
 from tests.discovery import estimators, having, name_of
 

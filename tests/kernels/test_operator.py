@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from kaucus.backend import dtype_name, is_sparse
+from kaucus._array.namespace import dtype_name, is_sparse
 from kaucus.kernels import Gaussian, KernelOperator, Linear, Polynomial, Precomputed
 from tests.arrays import EPS, array, assert_close, same_bits
 from tests.kernels.registry import CASES, name_of
@@ -168,10 +168,10 @@ def test_what_is_kept_is_not_computed_again():
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_threads_change_no_bit(dtype, symmetric, monkeypatch):
     X, Y, V, W = data(0, 300, 260, 2, dtype)
-    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (32, 64))
+    monkeypatch.setattr("kaucus.kernels._kernel.tile_shape", lambda *args: (32, 64))
     results = []
     for threads in (1, 2, 4):
-        monkeypatch.setattr("kaucus.kernels._base.n_workers", lambda X, t=threads: t)
+        monkeypatch.setattr("kaucus.kernels._kernel.n_workers", lambda X, t=threads: t)
         with threadpool_limits(1, user_api="blas"):
             operator = KernelOperator(KERNEL, X, None if symmetric else Y)
             product = operator.matmul(W if symmetric else V)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kaucus.backend import dtype_name, is_sparse, to_numpy
+from kaucus._array.namespace import dtype_name, is_sparse, to_numpy
 from kaucus.kernels import Gaussian, KernelOperator, Polynomial, Precomputed
 from tests.arrays import EPS, array, assert_close, same_bits
 
@@ -65,10 +65,10 @@ def test_entries_and_products_are_those_of_the_matrix(
 def test_panels_cover_every_row_once_in_one_order(keep, budget, monkeypatch):
     X, Y, _, _ = data()
     K = KERNEL(X, Y)
-    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (4, 30))
+    monkeypatch.setattr("kaucus.kernels._kernel.tile_shape", lambda *args: (4, 30))
     seen = []
     for threads in (1, 3):
-        monkeypatch.setattr("kaucus.kernels._base.n_workers", lambda X, t=threads: t)
+        monkeypatch.setattr("kaucus.kernels._kernel.n_workers", lambda X, t=threads: t)
         operator = KernelOperator(KERNEL, X, Y, memory_budget=budget, keep=keep)
         operator.rows(NUMBERS)
         panels = list(operator.map_panels(lambda rows, P: (rows, P.copy())))
@@ -107,7 +107,7 @@ def test_rows_that_are_drawn_again_are_not_computed_again():
 
 def test_half_of_a_whole_matrix_is_computed_and_once(monkeypatch):
     X, _, W, _ = data()
-    monkeypatch.setattr("kaucus.kernels._tiles.tile_shape", lambda *args: (5, 5))
+    monkeypatch.setattr("kaucus.kernels._kernel.tile_shape", lambda *args: (5, 5))
     Counting.entries = 0
     operator = KernelOperator(Counting(), X, memory_budget="4MiB", keep="gram")
     assert 40 * 40 / 2 < Counting.entries <= 40 * 45 / 2

@@ -6,24 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kaucus.backend import HostRows, to_numpy
-from kaucus.kernels import (
+from kaucus._array.namespace import to_numpy
+from kaucus._array.rows import HostRows
+from kaucus.kernels import _patches
+from kaucus.kernels._patches import (
     FilterGroup,
     KeptFeatures,
     PatchKernel,
-    _patch_features,
-    _patch_kernel,
-    learn_distances,
-)
-from kaucus.pictures import (
     PictureFeatures,
     draw_patches,
     features_of,
+    learn_distances,
     make_filters,
     pixel_range,
-    with_mirrored,
 )
-from kaucus.solvers import solve_ls_svm
 from tests.arrays import array, assert_close
 from tests.reference.patches import gaussian_kernel
 
@@ -35,17 +31,15 @@ def pictures(rng, n):
     return rng.integers(0, 256, size=(n, 81)).astype(np.uint8)
 
 
-def make_kernel(
-    X, rng, *, n_filters=6, grids=(2,), mean=False, paired=False, **changes
-):
+def make_kernel(X, rng, *, n_filters=6, grids=(2,), mean=False, **changes):
     """Return a kernel of pictures of two sizes of patches."""
     how = PictureFeatures(SHAPE, pixel_range(X), 0.5, 0.5, False, "float64")
-    how = how._replace(paired=paired, **changes)
+    how = how._replace(**changes)
     banks = []
     for size in (3, 4):
         patches = draw_patches(X, SHAPE, (size, size), how.pixels, n_filters, rng)
         bank = make_filters(patches, n_filters, (1, size, size), ridge=0.1, rng=rng)
-        banks.append(with_mirrored(bank) if paired else bank)
+        banks.append(bank)
     groups = [FilterGroup(bank, grid) for bank in banks for grid in grids]
     parts = tuple((g,) for g in groups) if mean else (tuple(groups),)
     parts = tuple(learn_distances(X, how, part, 2**28)[1] for part in parts)
@@ -86,16 +80,13 @@ def test_a_gram_matrix_is_symmetric_positive_and_has_a_diagonal_of_ones(xp, dtyp
     assert np.linalg.eigvalsh(K.astype(float)).min() > -1e-5
 
 
-@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("most", [1, 40_000, 2**30])
-def test_blocks_of_filters_of_any_size_give_the_same_matrix(
-    rng, monkeypatch, most, paired
-):
+def test_blocks_of_filters_of_any_size_give_the_same_matrix(rng, monkeypatch, most):
     X, Z = pictures(rng, 20), pictures(rng, 7)
-    kernel = make_kernel(X, rng, n_filters=10, paired=paired)
+    kernel = make_kernel(X, rng, n_filters=10)
     expected, cross = kernel(X), kernel(Z, X)
-    monkeypatch.setattr(_patch_features, "_FEATURE_BYTES_CPU", most)
-    monkeypatch.setattr(_patch_kernel, "_PRODUCT_WORK", 5000)
+    monkeypatch.setattr(_patches, "_FEATURE_BYTES_CPU", most)
+    monkeypatch.setattr(_patches, "_PRODUCT_WORK", 5000)
     assert_close(kernel(X), expected, rtol=1e-10)
     assert_close(kernel(Z, X), cross, rtol=1e-10)
     learned = learn_distances(X, kernel.how, _without_moments(kernel), 2**28)[1]
@@ -111,7 +102,7 @@ def _without_moments(kernel):
 def test_progress_counts_all_pictures_for_each_block_of_filters(rng, monkeypatch):
     X = pictures(rng, 20)
     kernel = make_kernel(X, rng, n_filters=4)
-    monkeypatch.setattr(_patch_features, "_FEATURE_BYTES_CPU", 1)
+    monkeypatch.setattr(_patches, "_FEATURE_BYTES_CPU", 1)
     told = []
     part = kernel.parts[0]
     learn_distances(
@@ -125,9 +116,9 @@ def test_a_small_budget_means_small_blocks(rng):
     group = FilterGroup(make_kernel(pictures(rng, 9), rng).parts[0][0].bank, 2)
     how = PictureFeatures(SHAPE, pixel_range(pictures(rng, 9)), 1, 1, False, "float32")
     of_three = 2 * 3 * 100 * 8 * 4
-    few = _patch_features.filter_blocks(group, how, 100, of_three, pictures(rng, 1))
+    few = _patches.filter_blocks(group, how, 100, of_three, pictures(rng, 1))
     assert [s.stop - s.start for s in few] == [3, 3]
-    assert len(_patch_features.filter_blocks(group, how, 100, 1, pictures(rng, 1))) == 6
+    assert len(_patches.filter_blocks(group, how, 100, 1, pictures(rng, 1))) == 6
 
 
 def test_features_that_are_constant_count_for_nothing(rng):
@@ -137,46 +128,6 @@ def test_features_that_are_constant_count_for_nothing(rng):
     kernel = make_kernel(X, rng)
     K = kernel(X)
     assert np.isfinite(K).all()
-
-
-# ---- mirror images as rows -----------------------------------------------------------
-
-
-def flipped(X):
-    return np.ascontiguousarray(X.reshape(-1, 9, 9)[:, :, ::-1]).reshape(X.shape)
-
-
-def as_rows(kernel):
-    """Return the kernel of pictures alone, with the same features."""
-    return replace(kernel, how=kernel.how._replace(paired=False))
-
-
-def test_with_filters_in_pairs_mirroring_both_pictures_changes_nothing(rng):
-    X, Z = pictures(rng, 12), pictures(rng, 5)
-    kernel = make_kernel(X, rng, paired=True)
-    single = as_rows(kernel)
-    assert_close(single(flipped(Z), flipped(X)), single(Z, X), rtol=1e-6)
-    expected = (single(Z, X) + single(Z, flipped(X))) / 2
-    assert_close(kernel(Z, X), expected, rtol=1e-6)
-    assert_close(kernel.diag(X), np.diagonal(kernel(X)), rtol=1e-6)
-
-
-def test_mirror_images_as_rows_are_a_system_of_half_the_size(rng):
-    n = 14
-    X, Y = pictures(rng, n), np.where(rng.random((n, 2)) < 0.5, 1.0, -1.0)
-    kernel = make_kernel(X, rng, paired=True)
-    both, C = np.concatenate([X, flipped(X)]), 5.0
-    whole = solve_ls_svm(as_rows(kernel)(both), np.tile(Y, (2, 1)), C=C)
-    half = solve_ls_svm(kernel(X), Y, C=2 * C, n_leave_one_out=n)
-    # f = Σ a (k(x, y) + k(x, ȳ)): the mean of both in the kernel doubles a.
-    assert_close(half.dual_coef / 2, whole.dual_coef[:n], rtol=1e-5, atol=1e-7)
-    assert_close(whole.dual_coef[n:], whole.dual_coef[:n], rtol=1e-5, atol=1e-7)
-    assert_close(half.intercept, whole.intercept, rtol=1e-5, atol=1e-7)
-    # A picture is left out with its mirror image.
-    rest = np.delete(np.arange(2 * n), [3, 3 + n])
-    without = solve_ls_svm(as_rows(kernel)(both[rest]), np.tile(Y, (2, 1))[rest], C=C)
-    f = as_rows(kernel)(X[3:4], both[rest]) @ without.dual_coef + without.intercept
-    assert_close(half.loo_decision[3:4], f, rtol=1e-4, atol=1e-6)
 
 
 # ---- features that are kept ----------------------------------------------------------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import dtype_name
+from kaucus._array.namespace import dtype_name
 from kaucus.kernels import Gaussian, KernelOperator, Precomputed
 from tests.arrays import array, assert_close, same_bits
 

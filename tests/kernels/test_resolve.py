@@ -15,11 +15,10 @@ from kaucus.kernels import (
     Polynomial,
     Sigmoid,
     kernel_names,
-    kernels_with_gamma,
     known_by_name,
-    resolve_gamma,
     resolve_kernel,
 )
+from kaucus.kernels._kernel import kernels_with_gamma, resolve_gamma
 from tests.arrays import array
 from tests.kernels.registry import CASES
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
 from kaucus import LSSVMClassifier
-from kaucus.pictures._filters import CONTRAST
+from kaucus.kernels._patches import CONTRAST
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 from tests.reference import patches as reference

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 
-from kaucus.preprocessing import FourierFeatures, UnitNormalizer, _fourier
-from kaucus.preprocessing._fourier import fourier_features, fourier_modulus
+from kaucus.preprocessing import FourierFeatures, UnitNormalizer
+from kaucus.preprocessing import images as _fourier
+from kaucus.preprocessing.images import fourier_features, fourier_modulus
 from tests.reference.images import fourier_row, half_spectrum
 
 SHAPES = [(7,), (8,), (4, 6), (5, 3), (6, 5), (3, 4, 5), (2, 4, 4), (2, 2, 3, 4)]

@@ -5,15 +5,12 @@ import math
 import numpy as np
 
 
-def left_out_models(fit, weight, share):
-    """Return ``fit(weights)`` for each row with a share of its weight taken away.
-
-    ``fit`` returns a function of x; rows of weight zero have the model of all rows.
-    """
+def left_out_models(fit, weight):
+    """Return ``fit(weights)`` for each row with its weight taken away."""
     models = []
     for i in range(len(weight)):
         without = np.array(weight, dtype=float)
-        without[i] *= 1 - share[i]
+        without[i] = 0
         models.append(fit(without))
     return models
 

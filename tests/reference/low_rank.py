@@ -16,15 +16,14 @@ def solve_on_representatives(K_nm, K_mm, Y, C, sample_weight=None):
     return solution[:m], solution[m]
 
 
-def leave_one_out(K_nm, K_mm, Y, C, sample_weight=None, left_out=None):
+def leave_one_out(K_nm, K_mm, Y, C, sample_weight=None):
     """Return each row's decision value by a model fitted without it."""
     n = len(K_nm)
     s = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
-    p = np.ones(n) if left_out is None else np.asarray(left_out, float)
     values = np.empty(Y.shape)
     for i in range(n):
         without = s.copy()
-        without[i] *= 1 - p[i]
+        without[i] = 0
         a, b = solve_on_representatives(K_nm, K_mm, Y, C, without)
         values[i] = K_nm[i] @ a + b
     return values

@@ -36,18 +36,14 @@ def decide(K, model):
     return np.asarray(K, dtype=np.float64) @ model.dual_coef + model.intercept
 
 
-def leave_one_out(K, Y, C, sample_weight=None, left_out=None):
-    """Return for each row the decision value of a model fitted without it.
-
-    ``left_out`` is the share of the row's weight that is left out.
-    """
+def leave_one_out(K, Y, C, sample_weight=None):
+    """Return for each row the decision value of a model fitted without it."""
     n = len(K)
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
-    share = np.ones(n) if left_out is None else np.asarray(left_out, float)
     values = np.empty(Y.shape)
     for i in range(n):
         without = weight.copy()
-        without[i] *= 1 - share[i]
+        without[i] = 0
         values[i] = decide(K[i : i + 1], solve_bordered(K, Y, C, without))[0]
     return values
 

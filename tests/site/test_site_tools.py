@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kaucus import KMeansKernelClassifier
-from kaucus.contract._docstrings import SITE
+from kaucus._base import SITE
 from kaucus.preprocessing import UnitNormalizer
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,12 +6,16 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
-from kaucus.kernels import Gaussian, KernelOperator, Polynomial
-from kaucus.solvers import _boundary, rows_near_boundary, solve_on_representatives
-from kaucus.solvers._boundary import undecided
+from kaucus._array.namespace import to_numpy
+from kaucus.kernels import Gaussian, Polynomial
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import (
+    rows_near_boundary,
+    solve_on_representatives,
+    undecided,
+)
 from tests.arrays import array
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import weights
 
 KERNEL = Gaussian(gamma=0.5)
 
@@ -96,7 +100,7 @@ def test_small_blocks_are_the_same_rows(monkeypatch):
     X, Y = classes()
     Z = X[:12] + 0.1
     whole = near(X, Y, Z, 50).rows
-    monkeypatch.setattr(_boundary, "_BLOCK_BYTES", 7 * 3 * 8)
+    monkeypatch.setattr(_columns, "_BOUNDARY_BLOCK_BYTES", 7 * 3 * 8)
     np.testing.assert_array_equal(near(X, Y, Z, 50).rows, whole)
 
 
@@ -107,35 +111,3 @@ def test_nothing_that_is_passed_is_changed():
     near(X, Y, Z, 20, sample_weight=weight)
     for value, old in zip((X, Y, weight, Z), before, strict=True):
         np.testing.assert_array_equal(value, old)
-
-
-def test_an_interrupt_keeps_the_rough_fit(monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    X, Y = classes()
-    Z = X[:9] + 0.1
-    whole = near(X, Y, Z, 50, seed=5)
-    monkeypatch.setattr(KernelOperator, "matmul", interrupt)
-    got = near(X, Y, Z, 50, seed=5)
-    assert got.rough.info.interrupted
-    assert not whole.rough.info.interrupted
-    np.testing.assert_array_equal(got.rough.dual_coef, whole.rough.dual_coef)
-    drawn = np.sort(np.random.default_rng(5).permutation(200)[:70])
-    np.testing.assert_array_equal(got.rows, drawn)
-
-
-def test_an_interrupt_in_the_rough_fit_ends_it_there(monkeypatch):
-    monkeypatch.setattr(
-        _boundary,
-        "solve_on_representatives",
-        lambda *a, **o: interrupted(solve_on_representatives(*a, **o)),
-    )
-    p = problem(n=60, t=1)
-    got = near(p.X, p.Y, p.X[:5], 20)
-    assert got.rough.info.interrupted
-    assert len(got.rows) == 60
-
-
-def interrupted(solution):
-    return solution._replace(info=solution.info._replace(interrupted=True))

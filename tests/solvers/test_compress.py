@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaucus.kernels import Gaussian
-from kaucus.solvers import compress_columns
+from kaucus.solvers._columns import compress_columns
 
 
 def columns(seed=0, n=120, m=40, gamma=0.05, t=2):

@@ -1,12 +1,10 @@
-"""Laws of conformal intervals and sets: counting, weights, levels."""
+"""Laws of conformal intervals and sets: counting, levels."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
-from kaucus.solvers import (
+from kaucus._array.namespace import to_numpy
+from kaucus.solvers._left_out import (
     check_enough_rows,
     class_scores,
     conformal_quantiles,
@@ -30,7 +28,7 @@ def models(rng, b=4, n=19, t=2):
 def test_intervals_are_those_of_the_definition(xp, dtype, rng, method):
     f, v, e = models(rng)
     given = [array(xp, a, dtype) for a in (f, v, e)]
-    got = to_numpy(left_out_intervals(*given, None, LEVELS, method))
+    got = to_numpy(left_out_intervals(*given, LEVELS, method))
     assert got.shape == (4, 2, 3, 2)
     literal = {
         "plus": reference.jackknife_plus,
@@ -45,35 +43,23 @@ def test_intervals_are_those_of_the_definition(xp, dtype, rng, method):
 def test_symmetric_intervals_are_those_of_the_definition(xp, dtype, rng):
     f, _, e = models(rng)
     given = [array(xp, a, dtype) for a in (f, e)]
-    got = to_numpy(symmetric_intervals(*given, None, LEVELS))
+    got = to_numpy(symmetric_intervals(*given, LEVELS))
     for x, level, j in np.ndindex(4, 3, 2):
         expected = reference.jackknife(f[x, j], e[:, j], LEVELS[level])
         assert_close(got[x, :, level, j], expected, rtol=1e-5, atol=1e-6)
 
 
-@given(seed=st.integers(0, 10**6), level=st.floats(0.01, 0.99))
-def test_a_weight_counts_as_equal_values(seed, level):
-    rng = np.random.default_rng(seed)
-    values, counts = rng.normal(size=(3, 8)), rng.integers(0, 4, size=8)
-    repeated = np.repeat(values, counts, axis=1)
-    got = conformal_quantiles(values, counts.astype(float), [level, 0.3])
-    expected = conformal_quantiles(repeated, None, [level, 0.3])
-    assert np.array_equal(got, expected)
-
-
-def test_weights_on_every_library(xp, dtype):
+def test_quantiles_are_infinite_where_there_are_too_few_values(xp, dtype):
     values = array(xp, [[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]], dtype)
-    counts = array(xp, [3.0, 1.0, 0.0], dtype)
-    low, middle, high = conformal_quantiles(values, counts, [0.2, 0.4, 0.9])
+    low, middle, high = conformal_quantiles(values, [0.25, 0.7, 0.9])
     assert_close(low, [1.0, 1.0])
-    assert_close(middle, [3.0, 1.0])
+    assert_close(middle, [3.0, 3.0])
     assert np.isinf(to_numpy(high)).all()
 
 
-def sets_of(xp, f, v, e, own, counts, score):
+def sets_of(xp, f, v, e, own, score):
     given = [array(xp, a) for a in (f, v, e, own)]
-    counts = None if counts is None else array(xp, counts)
-    return to_numpy(left_out_sets(*given, counts, LEVELS, score))
+    return to_numpy(left_out_sets(*given, LEVELS, score))
 
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
@@ -81,7 +67,7 @@ def sets_of(xp, f, v, e, own, counts, score):
 def test_sets_are_those_of_the_definition(xp, rng, score, k):
     f, v, e = models(rng, b=3, n=12, t=k)
     T, own = 0.7, rng.uniform(size=12)
-    got = sets_of(xp, f, v, e, own, None, lambda d: class_scores(d, T, score))
+    got = sets_of(xp, f, v, e, own, lambda d: class_scores(d, T, score))
     for x in range(3):
         decision = f[x] - v[x][:, None] * e
         p = [reference.probabilities(values, T) for values in decision]
@@ -95,32 +81,19 @@ def test_sets_are_those_of_the_definition(xp, rng, score, k):
             assert got[x, :, number].tolist() == expected
 
 
-def test_weighted_sets_are_those_of_repeated_rows(rng):
-    f, v, e = models(rng, b=5, n=9, t=3)
-    own, counts = rng.uniform(size=9), rng.integers(0, 4, size=9)
-
-    def score(decision):
-        return class_scores(decision, 1.0, "lac")
-
-    got = sets_of(np, f, v, e, own, counts.astype(float), score)
-    rows = np.repeat(np.arange(9), counts)
-    repeated = sets_of(np, f, v[:, rows], e[rows], own[rows], None, score)
-    assert np.array_equal(got, repeated)
-
-
 def test_strips_change_nothing(rng, monkeypatch):
-    from kaucus.solvers import _conformal
+    from kaucus.solvers import _left_out
 
     f, v, e = models(rng, b=40, n=19)
-    expected = left_out_intervals(f, v, e, None, LEVELS, "plus")
-    monkeypatch.setattr(_conformal, "_STRIP_BYTES", 3000)
-    assert np.array_equal(left_out_intervals(f, v, e, None, LEVELS, "plus"), expected)
+    expected = left_out_intervals(f, v, e, LEVELS, "plus")
+    monkeypatch.setattr(_left_out, "_STRIP_BYTES", 3000)
+    assert np.array_equal(left_out_intervals(f, v, e, LEVELS, "plus"), expected)
 
 
 def test_the_most_probable_class_is_in_every_adaptive_set(rng):
     decision = rng.normal(size=(50, 5))
     scores = class_scores(decision, 1.0, "aps")
-    sets = split_sets(scores, rng.uniform(0, 1e-3, size=30), None, [0.1])
+    sets = split_sets(scores, rng.uniform(0, 1e-3, size=30), [0.1])
     assert sets[np.arange(50), decision.argmax(axis=1), 0].all()
 
 
@@ -129,7 +102,7 @@ def test_split_sets_cover_rows_like_those_held_out(rng):
     hits = []
     for _ in range(300):
         own = rng.exponential(size=21)
-        hits.append(split_sets(own[-1:, None], own[:20], None, [0.8])[0, 0, 0])
+        hits.append(split_sets(own[-1:, None], own[:20], [0.8])[0, 0, 0])
     assert np.mean(hits) >= 0.8 - 3 * np.sqrt(0.16 / 300)
 
 

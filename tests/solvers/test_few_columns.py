@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian
-from kaucus.solvers import solve_for_each_C, solve_on_representatives
+from kaucus.solvers._columns import solve_for_each_C, solve_on_representatives
 from tests.arrays import array, assert_close
 
 CS = [0.1, 10.0, 1e3]

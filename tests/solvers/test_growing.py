@@ -6,11 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import (
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import (
     Judge,
-    _grown_columns,
     margin_hardness,
     random_hardness,
     residual_hardness,
@@ -38,12 +38,10 @@ def grow(p, Z, additions=(6, 5), hardness=residual_hardness, **options):
 def test_growing_equals_solving_from_the_start(xp, dtype, weighted, budget):
     p = problem(n=90, t=3)
     weight = weights(1, 90) if weighted else None
-    share = np.linspace(0.2, 1, 90)
     Z = p.X[:7] + 0.1
     options = {
         "C": 10.0,
         "sample_weight": None if weight is None else array(xp, weight),
-        "left_out": array(xp, share),
         "loo_rows": np.arange(0, 90, 9),
     }
     rows, targets = array(xp, p.X, dtype), array(xp, p.Y)
@@ -70,12 +68,12 @@ def test_growing_equals_solving_from_the_start(xp, dtype, weighted, budget):
 
 def test_the_budget_decides_whether_columns_are_kept():
     Z = np.zeros((5, 3))
-    assert _grown_columns.plan_blocks(1000, 20, 10**6, Z).keep
-    plan = _grown_columns.plan_blocks(1000, 20, 10**5, Z)
+    assert _columns.plan_blocks(1000, 20, 10**6, Z).keep
+    plan = _columns.plan_blocks(1000, 20, 10**5, Z)
     assert not plan.keep
     assert plan.blocks[-1].stop == 1000
     with pytest.raises(MemoryError, match=r"20 representatives need .* add fewer rows"):
-        _grown_columns.plan_blocks(1000, 20, 10**4, Z)
+        _columns.plan_blocks(1000, 20, 10**4, Z)
 
 
 def test_the_rows_added_are_those_of_largest_residual():
@@ -186,45 +184,6 @@ def test_nothing_that_is_passed_is_changed():
         np.testing.assert_array_equal(value, old)
 
 
-class Impatient(Gaussian):
-    """Interrupts when it is called for the n-th time with two sets of rows."""
-
-    def __call__(self, X, Y=None, **memory):
-        if Y is not None:
-            CALLS.append(1)
-            if len(CALLS) == STOP_AT[0]:
-                raise KeyboardInterrupt
-        return super().__call__(X, Y, **memory)
-
-
-CALLS, STOP_AT = [], [0]
-
-
-@pytest.mark.parametrize("stop_at", [1, 4, 6, 7, 8, 12])
-def test_an_interrupt_keeps_what_is_there(monkeypatch, stop_at):
-    p, Z = problem(n=50), problem(n=5, seed=7).X
-    CALLS.clear()
-    STOP_AT[0] = stop_at
-    block = 10 * _grown_columns.bytes_per_row(11, Z)
-    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
-
-    def run():
-        return solve_with_hard_rows(
-            Impatient(gamma=0.5), p.X, p.Y, Z, (6,), residual_hardness, C=1.0
-        )
-
-    if stop_at == 1:
-        with pytest.raises(KeyboardInterrupt):
-            run()
-        return
-    grown = run()
-    assert grown.solution.info.interrupted
-    seen = 10 * (stop_at - 1) if stop_at <= 5 else 50
-    first = solve_on_representatives(KERNEL, p.X[:seen], p.Y[:seen], Z, C=1.0)
-    assert len(grown.rows) == 0
-    assert_close(grown.solution.dual_coef, first.dual_coef, rtol=1e-6, atol=1e-9)
-
-
 def test_progress_counts_every_row_by_its_work():
     p, seen = problem(n=50), []
     grow(p, p.X[:5], (5,), callback=lambda done, n: seen.append((done, n)))
@@ -273,46 +232,6 @@ def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     assert grown.scores == [-3.0, -1.0, last]
     assert len(grown.rows) == (5 if last < -1.0 else 15)
     once = solve_on_representatives(KERNEL, p.X, p.Y, np.r_[Z, p.X[grown.rows]], C=10.0)
-    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
-    assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
-
-
-class StopsAtHeldOut(Gaussian):
-    """Interrupts when it is called for the n-th time with rows held out."""
-
-    def __call__(self, X, Y=None, **memory):
-        if Y is not None and np.isin(X[:, 0], HELD_OUT).all():
-            CALLS.append(1)
-            if len(CALLS) == STOP_AT[0]:
-                raise KeyboardInterrupt
-        return super().__call__(X, Y, **memory)
-
-
-HELD_OUT = []
-
-
-@pytest.mark.parametrize("n_joined", [0, 10, 20])
-def test_an_interrupt_while_held_out_rows_join_keeps_the_model(monkeypatch, n_joined):
-    """All columns, of the rows fitted and of those held out that had joined."""
-    p, Z = problem(n=95), problem(n=5, seed=7).X
-    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
-    CALLS.clear()
-    HELD_OUT[:] = p.X[70:, 0]
-    STOP_AT[0] = 3 + n_joined // 10 + 1  # after three blocks that are judged
-    block = 10 * _grown_columns.bytes_per_row(11, Z)
-    monkeypatch.setattr(_grown_columns, "_BLOCK_BYTES", block)
-    grown = solve_with_hard_rows(
-        StopsAtHeldOut(gamma=0.5),
-        *(fitted.X, fitted.Y, Z, (6,), residual_hardness),
-        C=1.0,
-        judge=judge(p, slice(70, None)),
-    )
-    assert grown.solution.info.interrupted
-    assert not grown.solution.info.converged
-    assert len(grown.rows) == 6
-    seen = slice(0, 70 + n_joined)
-    points = np.r_[Z, p.X[grown.rows]]
-    once = solve_on_representatives(KERNEL, p.X[seen], p.Y[seen], points, C=1.0)
     assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 

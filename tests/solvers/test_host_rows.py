@@ -5,7 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kaucus.backend import HostRows, as_like, copy_buffer_bytes, to_numpy
+from kaucus._array.namespace import as_like, to_numpy
+from kaucus._array.rows import HostRows
+from kaucus._array.streaming import copy_buffer_bytes
+from kaucus.clustering._kernel_kmeans import NystromGram, make_gram
+from kaucus.clustering._landmarks import choose_landmarks
 from kaucus.kernels import (
     CallableKernel,
     ClusterRBF,
@@ -13,16 +17,10 @@ from kaucus.kernels import (
     KernelOperator,
     Polynomial,
 )
-from kaucus.representatives import choose_landmarks, make_gram
-from kaucus.representatives._gram import NystromGram
-from kaucus.solvers import (
-    RANDOMIZED,
-    Start,
-    Validation,
-    fit_ls_svm,
-    plan_ls_svm,
-    search_by_leave_one_out,
-)
+from kaucus.solvers._auto import fit_ls_svm, plan_ls_svm
+from kaucus.solvers._blocks import RANDOMIZED, Start
+from kaucus.solvers._choice import search_by_leave_one_out
+from kaucus.solvers._system import Validation
 from tests.arrays import assert_close
 
 N, D = 60, 40
@@ -144,20 +142,6 @@ def test_a_start_and_rows_that_are_watched(like):
     assert len(errors[0]) > 1
 
 
-def test_a_fit_goes_on_from_its_checkpoint(like, tmp_path):
-    X, Y = problem()
-    _, away = both(X, like)
-    options = {"solver": "matching_pursuit", "block_size": 16, "tol": 1e-9}
-    whole = fit(away, as_like(Y, like), max_iter=8, **options)
-    options["checkpoint"] = tmp_path / "state"
-    fit(away, as_like(Y, like), max_iter=5, **options)
-    resumed = fit(away, as_like(Y, like), max_iter=8, **options)
-    assert_same(resumed, whole, 1e-12)
-    changed = HostRows(X + 1, away.like, away.buffer_bytes)
-    with pytest.raises(ValueError, match="X differ"):
-        fit(changed, as_like(Y, like), max_iter=9, **options)
-
-
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -226,9 +210,10 @@ def test_memory_on_the_device(solver):
 
 @pytest.mark.parametrize("few", [1000, 10])
 def test_leave_one_out_search(like, few, monkeypatch):
-    from kaucus.solvers import _loo_search, regression_score
+    from kaucus.solvers import _choice
+    from kaucus.solvers._system import regression_score
 
-    monkeypatch.setattr(_loo_search, "_FEW_ROWS", few)
+    monkeypatch.setattr(_choice, "_FEW_ROWS", few)
     X, Y = problem(n=30)
     there, away = both(X, like)
     found = [

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian
-from kaucus.solvers import leave_out_on_representatives, leave_out_rows
-from kaucus.solvers import solve_on_representatives as solve
+from kaucus.solvers._columns import solve_on_representatives as solve
+from kaucus.solvers._left_out import leave_out_on_representatives, leave_out_rows
 from tests.arrays import array, assert_close
 from tests.reference import low_rank
 from tests.reference.conformal import left_out_models
@@ -20,48 +20,38 @@ TOL = {"float32": 2e-3, "float64": 1e-9}
 NEW = np.random.default_rng(5).normal(size=(6, 3))
 
 
-def shares(weight):
-    return 1 / np.maximum(weight, 1.0)
-
-
-def refits_of_rows(p, C, weight, share, x):
+def refits_of_rows(p, C, weight, x):
     """Return f⁽⁻ⁱ⁾(x) of every row i, (n, b, t), by n solves."""
-    models = left_out_models(lambda s: solve_bordered(p.K, p.Y, C, s), weight, share)
+    models = left_out_models(lambda s: solve_bordered(p.K, p.Y, C, s), weight)
     return np.stack([decide(KERNEL(x, p.X), model) for model in models])
 
 
-def refits_on_representatives(p, Z, C, weight, share, x):
+def refits_on_representatives(p, Z, C, weight, x):
     def fit(s):
         return low_rank.solve_on_representatives(KERNEL(p.X, Z), KERNEL(Z), p.Y, C, s)
 
-    models = left_out_models(fit, weight, share)
-    return np.stack([KERNEL(x, Z) @ a + b for a, b in models])
+    return np.stack([KERNEL(x, Z) @ a + b for a, b in left_out_models(fit, weight)])
 
 
 def predicted(models, f, x):
-    """Return f⁽⁻ⁱ⁾(x) by the closed form, (n, b, t)."""
+    """Return f⁽⁻ⁱ⁾(x) of the rows with a weight by the closed form, (r, b, t)."""
     influence = to_numpy(models.influence(models.columns(x)))
     e = to_numpy(models.left_out.residuals)
     return f[None] - influence.T[:, :, None] * e[:, None, :]
 
 
-def exact(p, C, weight, share, xp=np, dtype="float64"):
+def exact(p, C, weight, xp=np, dtype="float64"):
     return leave_out_rows(
         KERNEL,
         array(xp, p.X, dtype),
         array(xp, p.Y),
         C=C,
         sample_weight=None if weight is None else array(xp, weight),
-        left_out=None if share is None else array(xp, share),
     )
 
 
-def represented(p, Z, C, weight, share, xp=np, dtype="float64", moved=0.0):
-    given = {
-        "C": C,
-        "sample_weight": None if weight is None else array(xp, weight),
-        "left_out": None if share is None else array(xp, share),
-    }
+def represented(p, Z, C, weight, xp=np, dtype="float64", moved=0.0):
+    given = {"C": C, "sample_weight": None if weight is None else array(xp, weight)}
     rows = (array(xp, p.X, dtype), array(xp, p.Y), array(xp, Z, dtype))
     fitted = solve(KERNEL, *rows, **given)
     coef = (fitted.dual_coef, fitted.intercept + moved)
@@ -70,24 +60,22 @@ def represented(p, Z, C, weight, share, xp=np, dtype="float64", moved=0.0):
     )
 
 
+def own_values(refits):
+    """Return f⁽⁻ⁱ⁾(xᵢ), (n, t), from models at every row."""
+    return refits[np.arange(len(refits)), np.arange(len(refits))]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_models_of_all_rows_are_those_of_refits(xp, dtype, weighted):
     p, C = problem(n=25, t=3), 10.0
     weight = weights(1, 25) if weighted else None
     s = np.ones(25) if weight is None else weight
-    share = shares(s) if weighted else None
-    models = exact(p, C, weight, share, xp, dtype)
+    models, known = exact(p, C, weight, xp, dtype), s > 0
     f = decide(KERNEL(NEW, p.X), solve_bordered(p.K, p.Y, C, s))
-    expected = refits_of_rows(p, C, s, shares(s), NEW)
     got = predicted(models, f, array(xp, NEW, dtype))
-    assert_close(got, expected, atol=TOL[dtype])
-    own = refits_of_rows(p, C, s, shares(s), p.X)
-    known = s > 0
-    assert_close(
-        to_numpy(models.left_out.values)[known],
-        own[np.arange(25), np.arange(25)][known],
-        atol=TOL[dtype],
-    )
+    assert_close(got, refits_of_rows(p, C, s, NEW)[known], atol=TOL[dtype])
+    own = own_values(refits_of_rows(p, C, s, p.X))[known]
+    assert_close(models.left_out.values, own, atol=TOL[dtype])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -96,43 +84,47 @@ def test_models_on_representatives_are_those_of_refits(xp, dtype, weighted):
     Z = p.X[:7] + 0.1
     weight = weights(1, 30) if weighted else None
     s = np.ones(30) if weight is None else weight
-    fitted, models = represented(
-        p, Z, C, weight, shares(s) if weighted else None, xp, dtype
-    )
-    f = KERNEL(NEW, Z) @ to_numpy(fitted.dual_coef) + to_numpy(fitted.intercept)
-    expected = refits_on_representatives(p, Z, C, s, shares(s), NEW)
-    assert_close(predicted(models, f, array(xp, NEW, dtype)), expected, atol=TOL[dtype])
-    own = refits_on_representatives(p, Z, C, s, shares(s), p.X)
-    known = s > 0
-    assert_close(
-        to_numpy(models.left_out.values)[known],
-        own[np.arange(30), np.arange(30)][known],
-        atol=TOL[dtype],
-    )
+    fitted, models = represented(p, Z, C, weight, xp, dtype)
+    f, known = KERNEL(NEW, Z) @ to_numpy(fitted.dual_coef), s > 0
+    got = predicted(models, f + to_numpy(fitted.intercept), array(xp, NEW, dtype))
+    expected = refits_on_representatives(p, Z, C, s, NEW)
+    assert_close(got, expected[known], atol=TOL[dtype])
+    own = own_values(refits_on_representatives(p, Z, C, s, p.X))[known]
+    assert_close(models.left_out.values, own, atol=TOL[dtype])
 
 
 @given(seed=st.integers(0, 10**6), C=st.floats(1e-2, 1e3), n=st.integers(4, 15))
 def test_any_problem(seed, C, n):
     p, weight = problem(seed, n=n), weights(seed, n)
-    share = shares(weight)
-    if np.count_nonzero(weight) < 2:
+    rows = np.flatnonzero(weight)
+    if len(rows) < 2:
         return
     f = decide(KERNEL(NEW, p.X), solve_bordered(p.K, p.Y, C, weight))
-    got = predicted(exact(p, C, weight, share), f, NEW)
-    only = np.flatnonzero((weight > 0) & (share == 1))
-    several = len(only) > 1 or np.count_nonzero(weight) > len(only)
-    rows = np.flatnonzero(weight > 0) if several else only[:0]
-    assert_close(got[rows], refits_of_rows(p, C, weight, share, NEW)[rows], atol=1e-7)
-    fitted, models = represented(p, p.X[:3] + 0.1, C, weight, share)
+    got = predicted(exact(p, C, weight), f, NEW)
+    assert_close(got, refits_of_rows(p, C, weight, NEW)[rows], atol=1e-7)
     Z = p.X[:3] + 0.1
+    fitted, models = represented(p, Z, C, weight)
     f = KERNEL(NEW, Z) @ fitted.dual_coef + fitted.intercept
-    expected = refits_on_representatives(p, Z, C, weight, share, NEW)
-    assert_close(predicted(models, f, NEW)[rows], expected[rows], atol=1e-6)
+    expected = refits_on_representatives(p, Z, C, weight, NEW)[rows]
+    assert_close(predicted(models, f, NEW), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("w", [0.1, 1.5, 100.0])
+def test_a_factor_of_the_weights_is_one_of_C(w):
+    p, s, Z = problem(n=30, t=2), weights(1, 30), problem(n=30).X[:7] + 0.1
+    pairs = [(exact(p, 5.0, s), exact(p, 5.0 / w, w * s))]
+    pairs += [(represented(p, Z, 5.0, s)[1], represented(p, Z, 5.0 / w, w * s)[1])]
+    for one, other in pairs:
+        K = one.columns(NEW)
+        assert_close(other.influence(K), one.influence(K), rtol=1e-6, atol=1e-9)
+        assert_close(other.left_out.residuals, one.left_out.residuals, rtol=1e-6)
+        deviations = [m.variance(NEW, K)[:, None] * m.scale for m in (one, other)]
+        assert_close(deviations[1], deviations[0], rtol=1e-6)
 
 
 def test_variance_is_that_of_the_bordered_matrix():
     p, C = problem(n=20, t=1), 5.0
-    models = exact(p, C, None, None)
+    models = exact(p, C, None)
     bordered = np.zeros((21, 21))
     bordered[0, 1:] = bordered[1:, 0] = 1
     bordered[1:, 1:] = p.K + np.eye(20) / C
@@ -148,8 +140,8 @@ def test_variance_is_that_of_the_bordered_matrix():
 def test_variance_on_all_rows_is_that_of_the_ls_svm():
     p, C = problem(n=20, t=2), 5.0
     weight = weights(3, 20)
-    all_rows = exact(p, C, weight, None)
-    _, on_all = represented(p, p.X, C, weight, None)
+    all_rows = exact(p, C, weight)
+    _, on_all = represented(p, p.X, C, weight)
     expected = all_rows.variance(NEW, all_rows.columns(NEW))
     assert_close(on_all.variance(NEW, on_all.columns(NEW)), expected, rtol=1e-5)
     assert_close(on_all.scale, all_rows.scale, rtol=1e-6)
@@ -157,15 +149,15 @@ def test_variance_on_all_rows_is_that_of_the_ls_svm():
 
 def test_a_moved_intercept_moves_all_models():
     p, Z = problem(n=30, t=2), problem(n=30).X[:5]
-    _, models = represented(p, Z, 3.0, None, None)
-    _, moved = represented(p, Z, 3.0, None, None, moved=0.25)
+    _, models = represented(p, Z, 3.0, None)
+    _, moved = represented(p, Z, 3.0, None, moved=0.25)
     assert_close(moved.left_out.residuals, models.left_out.residuals, atol=1e-12)
     assert_close(moved.left_out.values, models.left_out.values + 0.25, atol=1e-12)
 
 
 def test_rows_that_have_changed_are_noticed():
     p, Z = problem(n=30, t=1), problem(n=30).X[:5]
-    fitted, _ = represented(p, Z, 3.0, None, None)
+    fitted, _ = represented(p, Z, 3.0, None)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="not as they were in fit"):
         leave_out_on_representatives(
@@ -173,22 +165,10 @@ def test_rows_that_have_changed_are_noticed():
         )
 
 
-def test_an_interrupt_is_raised(monkeypatch):
-    from kaucus.solvers import _left_out_on_representatives as core
-
-    p, Z = problem(n=30, t=1), problem(n=30).X[:5]
-    fitted, _ = represented(p, Z, 3.0, None, None)
-    add = core.sum_equations
-    monkeypatch.setattr(core, "sum_equations", lambda *args: (add(*args)[0], True))
-    rng = np.random.default_rng(0)
-    with pytest.raises(KeyboardInterrupt):
-        leave_out_on_representatives(KERNEL, p.X, p.Y, Z, *fitted[:2], C=3.0, rng=rng)
-
-
 def test_targets_that_are_all_the_same_have_no_residuals():
     p, Z = problem(n=30, t=1), problem(n=30).X[:5]
     p = p._replace(Y=np.full((30, 1), 1e6))
-    _, models = represented(p, Z, 3.0, None, None)
+    _, models = represented(p, Z, 3.0, None)
     assert_close(models.left_out.residuals, np.zeros((30, 1)), atol=1e-6)
 
 

@@ -6,10 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import Scratch, to_numpy
+from kaucus._array.blocks import Scratch
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Linear, Polynomial
-from kaucus.solvers import _equations, _low_rank, solve_on_representatives
-from kaucus.solvers._equations import NormalEquations, RowData
+from kaucus.solvers import _columns
+from kaucus.solvers._columns import NormalEquations, RowData, solve_on_representatives
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
@@ -65,7 +66,7 @@ def test_the_size_of_the_blocks_changes_nothing(seed, size):
     whole = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            _low_rank, "_BLOCK_BYTES", size * _low_rank.bytes_per_row(len(Z), Z)
+            _columns, "_BLOCK_BYTES", size * _columns.bytes_per_row(len(Z), Z)
         )
         blocks = solve_on_representatives(KERNEL, p.X, p.Y, Z, C=5.0)
     assert_close(blocks.dual_coef, whole.dual_coef, rtol=1e-6, atol=1e-8)
@@ -91,7 +92,6 @@ def test_a_weight_of_two_is_two_equal_rows(seed):
 def test_leave_one_out_equals_refitting(xp, weighted):
     p = problem(n=25)
     weight = np.maximum(weights(3, 25), 0.25) if weighted else None
-    share = np.linspace(0.2, 1, 25) if weighted else None
     Z = p.X[:6]
     solution = solve_on_representatives(
         KERNEL,
@@ -100,12 +100,9 @@ def test_leave_one_out_equals_refitting(xp, weighted):
         array(xp, Z),
         C=4.0,
         sample_weight=None if weight is None else array(xp, weight),
-        left_out=None if share is None else array(xp, share),
         loo_rows=np.arange(25)[::-1].copy(),
     )
-    refitted = reference.leave_one_out(
-        KERNEL(p.X, Z), KERNEL(Z), p.Y, 4.0, weight, share
-    )
+    refitted = reference.leave_one_out(KERNEL(p.X, Z), KERNEL(Z), p.Y, 4.0, weight)
     assert_close(solution.loo_decision, refitted[::-1], rtol=1e-6, atol=1e-7)
 
 
@@ -181,34 +178,6 @@ def test_matrices_that_do_not_fit_are_refused_with_a_remedy():
         solve_on_representatives(
             KERNEL, p.X, p.Y, p.X[:40], C=1.0, memory_budget="10KiB"
         )
-
-
-def test_an_interrupt_solves_with_the_rows_seen_so_far(monkeypatch):
-    p = problem(n=50)
-    Z = p.X[:5]
-    monkeypatch.setattr(
-        _low_rank, "_BLOCK_BYTES", 10 * _low_rank.bytes_per_row(len(Z), Z)
-    )
-    seen = []
-
-    class Impatient(Gaussian):
-        def __call__(self, X, Y=None, **memory):
-            if len(seen) == 3:
-                raise KeyboardInterrupt
-            return super().__call__(X, Y, **memory)
-
-    solution = solve_on_representatives(
-        Impatient(gamma=0.5),
-        p.X,
-        p.Y,
-        Z,
-        C=1.0,
-        callback=lambda done, total: seen.append((done, total)),
-    )
-    assert seen == [(10, 50), (20, 50), (30, 50)]
-    assert solution.info.interrupted
-    first = solve_on_representatives(KERNEL, p.X[:30], p.Y[:30], Z, C=1.0)
-    assert_close(solution.dual_coef, first.dual_coef, rtol=1e-9, atol=1e-12)
 
 
 def test_the_mean_has_more_digits_than_a_long_float32_sum(xp, rng):
@@ -288,13 +257,13 @@ def test_columns_are_the_same_in_any_memory_and_for_any_number_of_threads(
     X, Y = rng.normal(size=(90, 5)).astype(np.float32), rng.normal(size=(90, 1))
     Z, weight = X[:11], rng.uniform(0.5, 2, size=90) if weighted else None
     shift, rows = rng.normal(size=11), slice(10, 80)
-    data, scratch = RowData(KERNEL, X, Y, weight, None), Scratch()
+    data, scratch = RowData(KERNEL, X, Y, weight), Scratch()
     expected = KERNEL(X[rows], Z) - shift.astype(np.float32)
     if weight is not None:
         expected *= np.sqrt(weight[rows])[:, None].astype(np.float32)
-    monkeypatch.setattr(_equations, "_COLUMN_BYTES", 8 * 4 * 11)
+    monkeypatch.setattr(_columns, "_COLUMN_BYTES", 8 * 4 * 11)
     for workers in (1, 3):
-        monkeypatch.setattr(_equations, "n_workers", lambda K, w=workers: w)
+        monkeypatch.setattr(_columns, "n_workers", lambda K, w=workers: w)
         for memory in (None, scratch, scratch):
             K = data.columns(X[rows], rows, Z, shift, memory)
             assert same_bits(K, expected)

@@ -5,19 +5,14 @@ import pytest
 import scipy.special
 
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
-from kaucus.solvers import (
-    _low_rank_search,
-    _scores,
-    log_losses,
-    log_losses_of_rows,
-    search_on_representatives,
-)
-from kaucus.solvers._low_rank_search import (
+from kaucus.solvers import _choice, _system
+from kaucus.solvers._choice import (
     decompose_low_rank,
     leave_one_out_errors,
     mean_squares,
+    search_on_representatives,
 )
-from kaucus.solvers._scores import LogLosses
+from kaucus.solvers._system import LogLosses, log_losses, log_losses_of_rows
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.solvers.problems import problem, weights
@@ -34,17 +29,13 @@ def decompose(X, Y, Z, weight=None):
 def test_leave_one_out_equals_refitting_for_every_C_at_once(xp, weighted):
     p = problem(n=25)
     weight = np.maximum(weights(3, 25), 0.25) if weighted else None
-    share = np.linspace(0.2, 1, 25) if weighted else None
     Z = p.X[:6]
-    given = (None if w is None else array(xp, w) for w in (weight, share))
-    weight_there, share_there = given
-    spectrum = decompose(array(xp, p.X), array(xp, p.Y), array(xp, Z), weight_there)
-    errors = leave_one_out_errors(spectrum, CS, share_there)
+    given = None if weight is None else array(xp, weight)
+    spectrum = decompose(array(xp, p.X), array(xp, p.Y), array(xp, Z), given)
+    errors = leave_one_out_errors(spectrum, CS)
     assert errors.shape == (25, len(CS), p.Y.shape[1])
     for c, C in enumerate(CS):
-        values = reference.leave_one_out(
-            KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight, share
-        )
+        values = reference.leave_one_out(KERNEL(p.X, Z), KERNEL(Z), p.Y, C, weight)
         assert_close(errors[:, c, :], p.Y - values, rtol=1e-5, atol=1e-6)
 
 
@@ -102,7 +93,7 @@ def test_columns_that_are_the_first_rows_are_columns_as_others(xp):
 def test_Cs_in_parts_are_all_Cs(monkeypatch, entries):
     kernels, X, y, Z = search_problem()
     expected = search_on_representatives(kernels, X, y, Z, CS).losses
-    monkeypatch.setattr(_low_rank_search, "_ENTRIES", entries)
+    monkeypatch.setattr(_choice, "_LOW_RANK_ENTRIES", entries)
     got = search_on_representatives(kernels, X, y, Z, CS).losses
     assert_close(got, expected, rtol=1e-9)
 
@@ -169,7 +160,7 @@ def test_log_losses_do_not_depend_on_the_blocks(rng, k, weighted, monkeypatch):
     for part in parts[1:]:
         parts[0].merge(part)
     assert_close(parts[0].means(), whole, rtol=1e-12)
-    monkeypatch.setattr(_scores, "_BLOCK_BYTES", 8 * 5 * k * 11)
+    monkeypatch.setattr(_system, "_BLOCK_BYTES", 8 * 5 * k * 11)
     assert_close(log_losses(values, labels, weight), whole, rtol=1e-12)
 
 

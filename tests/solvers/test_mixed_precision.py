@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kaucus.backend import dtype_name, to_numpy
-from kaucus.solvers import _ls_svm
-from kaucus.solvers._ls_svm import solve_ls_svm
+from kaucus._array.namespace import dtype_name, to_numpy
+from kaucus.solvers import _direct
+from kaucus.solvers._direct import solve_ls_svm
 from tests.arrays import array, same_bits
 from tests.solvers.problems import problem, weights
 
@@ -14,7 +14,7 @@ N = 120
 
 @pytest.fixture(autouse=True)
 def _small_problems_count(monkeypatch):
-    monkeypatch.setattr(_ls_svm, "MIXED_FROM", 50)
+    monkeypatch.setattr(_direct, "MIXED_FROM", 50)
 
 
 def relative_difference(a, b):
@@ -65,7 +65,7 @@ def test_one_float32_matrix_is_room_enough(order):
 def test_panels_of_the_triangle_give_the_same(monkeypatch):
     _, K, Y = problem(n=N)
     whole = solve_ls_svm(K.astype("float32"), Y, C=10.0)
-    monkeypatch.setattr(_ls_svm, "_BLOCK_BYTES", 8 * N * 7)  # seven rows at a time
+    monkeypatch.setattr(_direct, "_BLOCK_BYTES", 8 * N * 7)  # seven rows at a time
     panels = solve_ls_svm(K.astype("float32"), Y, C=10.0)
     assert relative_difference(panels.dual_coef, whole.dual_coef) < 1e-12
 
@@ -83,7 +83,7 @@ def test_what_is_added_to_the_float32_factor_is_not_in_the_solution(
     xp, dtype, monkeypatch
 ):
     """At this C the rounding of float32 is of the size of the ridge."""
-    monkeypatch.setattr(_ls_svm, "_PAYS_FROM", 20)
+    monkeypatch.setattr(_direct, "_PAYS_FROM", 20)
     _, K, Y = problem(n=N)
     Y, K = array(xp, Y), array(xp, K, dtype)
     C = 1e5
@@ -110,7 +110,7 @@ def test_a_failed_float32_factor_leaves_the_matrix_whole(
     rng, overwrite_K, order, monkeypatch
 ):
     """1 + 1/C is 1 in float32: without anything added the factorisation fails."""
-    monkeypatch.setattr(_ls_svm, "_SAFE", np.inf)  # so that it is tried
+    monkeypatch.setattr(_direct, "_SAFE", np.inf)  # so that it is tried
     K = np.zeros((N, N), dtype="float32", order=order)
     K[:40, :40] = np.eye(40)
     K[40:, 40:] = 1.0

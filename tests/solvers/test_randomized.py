@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, Precomputed
-from kaucus.solvers import (
+from kaucus.solvers._auto import fit_ls_svm
+from kaucus.solvers._blocks import (
     RANDOMIZED,
     Start,
-    Validation,
-    fit_ls_svm,
+    draw_blocks,
+    plan_blocks,
+    solve_ls_svm_randomized,
 )
-from kaucus.solvers._block_memory import plan_blocks
-from kaucus.solvers._randomized import solve_ls_svm_randomized
-from kaucus.solvers._result import Watch
-from kaucus.solvers._run import BlockSampler
+from kaucus.solvers._system import Interrupted, Validation, Watch
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights
@@ -179,10 +178,10 @@ def test_sparse_rows_and_a_given_matrix():
 
 @pytest.mark.parametrize(("n", "block_size"), [(12, 4), (13, 4), (5, 9), (7, 1)])
 def test_each_row_is_drawn_once_in_a_pass(rng, n, block_size):
-    sampler = BlockSampler(n, block_size, rng)
-    passes = []
+    per_pass, passes = -(-n // block_size), []
+    drawn = draw_blocks(n, per_pass, rng)
     for _ in range(2):
-        blocks = [sampler.draw() for _ in range(sampler.blocks_per_pass)]
+        blocks = [next(drawn) for _ in range(per_pass)]
         sizes = [len(block) for block in blocks]
         assert max(sizes) <= block_size
         assert max(sizes) - min(sizes) <= 1
@@ -190,17 +189,6 @@ def test_each_row_is_drawn_once_in_a_pass(rng, n, block_size):
         assert sorted(passes[-1]) == list(range(n))
     if n > 5:
         assert (passes[0] != passes[1]).any()
-
-
-def test_a_sampler_goes_on_from_its_state(rng):
-    sampler = BlockSampler(10, 3, rng)
-    sampler.draw()
-    state = sampler.state()
-    ahead = [sampler.draw() for _ in range(7)]
-    other = BlockSampler(10, 3, np.random.default_rng(99))
-    other.restore(state)
-    for block in ahead:
-        np.testing.assert_array_equal(other.draw(), block)
 
 
 def test_a_block_that_does_not_fit_is_refused():
@@ -313,24 +301,24 @@ class InterruptedKernel(Gaussian):
 
 
 @pytest.mark.parametrize("solver", ["kaczmarz", "matching_pursuit", "block_descent"])
-def test_an_interrupt_keeps_what_was_learned(solver):
+def test_an_interrupt_brings_the_best_iterate(solver):
     X, _, Y = data()
     InterruptedKernel.calls = 0
     kernel = InterruptedKernel(gamma=3.0)
     # No room to keep rows: one call of the kernel for each step.
     options = {"memory_budget": 45_000, "block_size": 10}
-    result = solve(X, Y, solver, kernel=kernel, **options)
-    assert result.solution.info.interrupted
-    assert result.solution.info.n_iter == 3
+    with pytest.raises(Interrupted) as stop:
+        solve(X, Y, solver, kernel=kernel, **options)
     plain = solve(X, Y, solver, max_iter=3, **options)
-    assert_close(result.solution.dual_coef, plain.solution.dual_coef, atol=1e-12)
+    assert_close(stop.value.best.dual_coef, plain.solution.dual_coef, atol=1e-12)
 
 
 def test_an_interrupt_before_the_first_step_is_raised():
     X, _, Y = data()
     InterruptedKernel.calls = 3
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted) as stop:
         solve(X, Y, "kaczmarz", kernel=InterruptedKernel(gamma=3.0))
+    assert stop.value.best is None
 
 
 def test_the_best_weights_are_kept_where_the_residual_rises():

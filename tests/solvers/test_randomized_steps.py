@@ -5,20 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian, KernelOperator
-from kaucus.solvers import RANDOMIZED
-from kaucus.solvers._block_descent import acceleration, block_inverse
-from kaucus.solvers._projections import invert_gram
-from kaucus.solvers._scaling import scale_targets
-from kaucus.solvers._systems import (
+from kaucus.solvers._blocks import (
+    RANDOMIZED,
     Setting,
+    acceleration,
     block_gram,
+    block_inverse,
     bordered,
     draw_block,
+    invert_gram,
     theta_block,
     theta_product,
 )
+from kaucus.solvers._system import scale_targets
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import randomized as reference
 from tests.solvers.problems import problem, weights

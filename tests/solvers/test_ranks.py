@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus.solvers._conformal import values_of_rank
+from kaucus.solvers._left_out import values_of_rank
 from tests.arrays import array, assert_close
 
 

@@ -5,17 +5,16 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
 
-from kaucus.backend import to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus.kernels import Gaussian
-from kaucus.solvers import _loo_search as loo_search
-from kaucus.solvers import (
+from kaucus.solvers import _choice as loo_search
+from kaucus.solvers._choice import decompose_ls_svm, search_by_leave_one_out, solve_at
+from kaucus.solvers._system import (
+    Score,
     classification_score,
     regression_score,
-    search_by_leave_one_out,
     softmax,
 )
-from kaucus.solvers._loo_search import decompose_ls_svm, solve_at
-from kaucus.solvers._scores import Score
 from tests.arrays import array
 
 
@@ -71,10 +70,8 @@ def many_rows(rng, monkeypatch):
     weight = rng.integers(0, 3, size=160).astype(float)
 
     def search(like=None, kernels=WIDTHS, Cs=MANY_CS, s=None, wait=None):
-        rows, targets, left = X, Y, None
-        if s is not None:
-            left = 1 / np.maximum(s, 1)
-        given = [v if like is None or v is None else like(v) for v in (s, left)]
+        rows, targets = X, Y
+        weight = s if like is None or s is None else like(s)
         if like is not None:
             rows, targets = like(X), like(Y)
         return search_by_leave_one_out(
@@ -83,8 +80,7 @@ def many_rows(rng, monkeypatch):
             targets,
             Cs,
             lambda loo: regression_score(loo, Y, "neg_mean_squared_error", s),
-            sample_weight=given[0],
-            left_out=given[1],
+            sample_weight=weight,
             callback=wait,
         )
 
@@ -106,8 +102,7 @@ def test_of_many_rows_the_best_pairs_are_judged_exactly(xp, many_rows, weighted)
     scores = np.full(exact.shape, -np.inf)
     for g, c in np.argwhere(exact):
         spectrum = decompose_ls_svm(WIDTHS[g](X), Y, sample_weight=s)
-        left = None if s is None else 1 / np.maximum(s, 1)
-        loo = solve_at(spectrum, MANY_CS[c], left_out=left).loo_decision
+        loo = solve_at(spectrum, MANY_CS[c]).loo_decision
         judged = regression_score(loo, Y, "neg_mean_squared_error", s)
         scores[g, c] = judged.value
         if MANY_CS[c] == found.best_C and g == found.best_kernel:
@@ -153,25 +148,6 @@ def test_of_many_rows_that_repeat_each_other_eigenvalues_help(many_rows, monkeyp
     )
     assert found.solution.info.solver == "eigh"
     assert found.solution.info.jitter == 0
-
-
-def test_ctrl_c_is_raised_in_the_screen_and_keeps_the_best_exact_model(many_rows):
-    *_, search = many_rows
-
-    def after(n):
-        calls = iter(range(10**6))
-
-        def wait(n_done, n_all):
-            if next(calls) == n:
-                raise KeyboardInterrupt
-
-        return wait
-
-    with pytest.raises(KeyboardInterrupt):
-        search(wait=after(20))
-    found = search(wait=after(len(WIDTHS) * len(MANY_CS) + 2))
-    assert found.solution.info.interrupted
-    assert found.n_columns.max() == 160
 
 
 def test_too_little_memory_is_told_before_any_work(problem):

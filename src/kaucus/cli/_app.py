@@ -1,8 +1,9 @@
-"""Arguments and options of every command; the work is done elsewhere.
+"""The commands: arguments, options, and what each does by calls of the library.
 
 What a command needs is imported when it runs: the help answers at once.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -105,15 +106,57 @@ def fit(
     ] = True,
     device: Device = None,
     memory_budget: Memory = None,
-    seed: Annotated[int, typer.Option(help="Draws what is random.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Draws what is random.", min=0, max=2**32 - 1)
+    ] = 0,
 ) -> int:
     """Fit a table: text, dates and gaps are taken as they are."""
-    from kaucus.cli import _table_commands as commands
+    from kaucus.cli._errors import check_machine
+    from kaucus.evaluation.clustering import peak_memory, timed
+    from kaucus.export.files import save
+    from kaucus.export.tables import (
+        TASKS,
+        TIMES,
+        TrainingTable,
+        calibrate_intervals,
+        fit_table,
+        judge_held_out,
+        make_table_pipeline,
+        score_of,
+    )
 
-    return commands.fit(
-        train, target, output, task, time, test, weights, holdout, device,
-        memory_budget, seed,
-    )  # fmt: skip
+    _check_word("--task", task, (None, *TASKS))
+    _check_word("--time", time, TIMES)
+    check_machine(device, memory_budget)
+    _check_outputs([output], [train, test])
+    data = TrainingTable(train, target, weights, task)
+    options = {
+        "time": time,
+        "device": device,
+        "memory_budget": memory_budget,
+        "random_state": seed,
+        "verbose": 1,
+    }
+    test_rows = None if test is None else data.others(test)
+    score = held_out = None
+    if test is None and holdout:
+        held_out = judge_held_out(data, options, seed)
+        score = held_out.score
+    model = make_table_pipeline(data.task, data.kinds, **options)
+    with peak_memory() as memory:
+        _, seconds = timed(fit_table, model, data.X, data.y, data.weight)
+    rise = memory.rise
+    if held_out is not None:
+        calibrate_intervals(model, *held_out[1:])
+    if test_rows is not None:
+        score = score_of(model, *test_rows)
+        calibrate_intervals(model, *test_rows[:2])
+    model[-1].verbose = 0
+    about = data.about() | {"time": time, "fit_seconds": seconds, "memory": rise}
+    save(model, output, about=about | {"score": score and list(score)})
+    _print_fit(data, model, score, test, seconds, rise)
+    print(f"wrote {output}")
+    return 0
 
 
 @app.command(
@@ -146,9 +189,38 @@ def predict(
     trust: Trusted = None,
 ) -> int:
     """Predict the rows of a table, a chunk at a time, however long it is."""
-    from kaucus.cli import _table_commands as commands
+    from kaucus.export.files import describe, load
+    from kaucus.export.tables import (
+        Remarks,
+        TableWriter,
+        check_outputs,
+        column_of,
+        model_chunks,
+        prediction_frame,
+    )
 
-    return commands.predict(model, rows, output, proba, interval, keep, chunk, trust)
+    if output is not None:
+        _check_outputs([output], [model, rows])
+    about, kept = describe(model).about, keep or []
+    loaded = load(model, trusted=trust or ())
+    check_outputs(loaded, proba=proba, interval=interval)
+    name, n_rows = f"predicted_{about.get('target')}", 0
+    remarks = Remarks(rows)
+    chunks = model_chunks(model, loaded, remarks, chunk)
+    with TableWriter(sys.stdout if output is None else output) as writer:
+        for X, frame in chunks:
+            found = prediction_frame(
+                loaded, X, name=name, proba=proba, interval=interval,
+                label_type=about.get("label_type"),
+            )  # fmt: skip
+            _check_kept(kept, found.columns)
+            for place, column in enumerate(kept):
+                values = column_of(frame, column, rows)
+                found.insert(place, column, values.array)
+            writer.add(found)
+            n_rows += len(frame)
+    print(f"{n_rows:,} rows" + (f", wrote {output}" if output else ""), file=sys.stderr)
+    return 0
 
 
 @app.command(epilog=_examples("kaucus evaluate model.skops test.csv"))
@@ -160,9 +232,19 @@ def evaluate(
     trust: Trusted = None,
 ) -> int:
     """Measure the error of a model on rows that it has not seen."""
-    from kaucus.cli import _table_commands as commands
+    from kaucus.evaluation.clustering import print_table
+    from kaucus.export.files import load
+    from kaucus.export.tables import class_rows, labelled_predictions, score_predictions
 
-    return commands.evaluate(model, rows, target, weights, trust)
+    loaded = load(model, trusted=trust or ())
+    y, predicted, weight = labelled_predictions(model, loaded, rows, target, weights)
+    score = score_predictions(loaded, y, predicted, weight)
+    _print_lines([("rows", f"{len(y):,}"), (score.name, str(score))])
+    if hasattr(loaded, "classes_"):
+        lines = class_rows(loaded.classes_, y, predicted)
+        print()
+        print_table(("class", "rows", "found", "right where said"), lines)
+    return 0
 
 
 @app.command(
@@ -185,9 +267,22 @@ def report(
     trust: Trusted = None,
 ) -> int:
     """Write a page that shows what a model is and how good it is."""
-    from kaucus.cli import _table_commands as commands
+    from kaucus._array.blocks import format_bytes
+    from kaucus.export.files import describe, load, write_whole
+    from kaucus.export.report import model_card, report
+    from kaucus.export.tables import labelled_rows
 
-    return commands.report(model, rows, output, card, target, weights, trust)
+    _check_outputs([output, card], [model, rows])
+    loaded = load(model, trusted=trust or ())
+    about = describe(model).about
+    X, y, weight = labelled_rows(model, loaded, rows, target, weights)
+    found = report(loaded, X, y, sample_weight=weight, about=about)
+    found.write_html(output)
+    print(f"wrote {output}, {format_bytes(output.stat().st_size)}")
+    if card is not None:
+        write_whole(card, model_card(loaded, found).encode())
+        print(f"wrote {card}")
+    return 0
 
 
 @app.command(epilog=_examples("kaucus export model.skops -o model.onnx"))
@@ -202,9 +297,21 @@ def export(
     trust: Trusted = None,
 ) -> int:
     """Write a model as an ONNX graph, for programs without Python."""
-    from kaucus.cli import _table_commands as commands
+    from kaucus._array.blocks import format_bytes
+    from kaucus.export.files import load, write_whole
+    from kaucus.export.onnx import to_onnx
 
-    return commands.export(model, output, dtype, trust)
+    _check_word("--dtype", dtype, ("float32", "float64"))
+    _check_outputs([output], [model])
+    loaded = load(model, trusted=trust or ())
+    graph = to_onnx(loaded, dtype=dtype)
+    data = graph.SerializeToString()
+    write_whole(output, data)
+    columns = [value.name for value in graph.graph.input]
+    inputs = ", ".join(columns) if len(columns) < 8 else f"{len(columns)} columns"
+    outputs = ", ".join(value.name for value in graph.graph.output)
+    print(f"wrote {output}, {format_bytes(len(data))}: {inputs} to {outputs}")
+    return 0
 
 
 @app.command()
@@ -217,3 +324,72 @@ def demo(
     from kaucus.cli import _demo
 
     return _demo.demo(output)
+
+
+# ---- parts of the commands for tables ------------------------------------------------
+
+
+def _check_word(option: str, word: str | None, known: tuple) -> None:
+    from kaucus.export.tables import TableError
+
+    if word not in known:
+        words = ", ".join(str(w) for w in known if w is not None)
+        raise TableError(f"{option}={word!r} must be one of {words}.")
+
+
+def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
+    """Refuse at once what cannot be written, or what the same command reads."""
+    from kaucus.export.files import check_output
+    from kaucus.export.tables import TableError
+
+    taken = {path.resolve(): path for path in inputs if path is not None}
+    for output in filter(None, outputs):
+        if not output.parent.is_dir():
+            raise TableError(f"There is no folder {output.parent}; make it first.")
+        target = check_output(output)
+        for other, path in taken.items():
+            both = target.exists() and other.exists()  # hard links are one file, too
+            if target == other or (both and target.samefile(other)):
+                raise TableError(
+                    f"{output} would replace {path}, which this command needs; choose "
+                    "another name for the output."
+                )
+        taken[target] = output
+
+
+def _check_kept(kept: list[str], others) -> None:
+    """Refuse a column that is copied twice, or has the name of another result."""
+    from kaucus.export.tables import TableError
+
+    for place, name in enumerate(kept):
+        if name in kept[:place] or name in others:
+            raise TableError(
+                f"--keep={name!r} would be the second column of this name; the result "
+                f"has {', '.join([*kept[:place], *others])}. Rename it in the table."
+            )
+
+
+def _print_lines(lines) -> None:
+    for name, text in lines:
+        print(f"{name:8s} {text}")
+
+
+def _print_fit(data, model, score, test, seconds: float, rise: int | None) -> None:
+    from kaucus._array.blocks import format_bytes
+    from kaucus.evaluation.clustering import format_seconds
+
+    kinds = [kind.split(",")[0] for kind in data.kinds.values()]
+    counted = [(kinds.count(k), k) for k in ("number", "text", "date")]
+    columns = ", ".join(f"{n} {k}{'s' * (n > 1)}" for n, k in counted if n)
+    where = "rows held out" if test is None else str(test)
+    error = "not measured" if score is None else f"{score}, {where}"
+    rows = [
+        ["task", f"{data.task} of {data.target}"],
+        ["rows", f"{len(data.y):,}"],
+        ["columns", columns],
+        ["chosen", model[-1].explain()],
+        ["error" if score is None else score.name, error],
+        ["time", format_seconds(seconds)],
+        ["memory", format_bytes(rise)],
+    ]
+    _print_lines(rows)

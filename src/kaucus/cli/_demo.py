@@ -14,15 +14,11 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
-from kaucus import KMeansKernelClassifier, LSSVMClassifier
-from kaucus.backend import format_bytes
-from kaucus.evaluation import (
-    COLOURS,
-    best_of,
-    figure_file,
-    format_seconds,
-    print_table,
-)
+from kaucus._array.blocks import format_bytes
+from kaucus.estimators.kmeans_kernel import KMeansKernelClassifier
+from kaucus.estimators.ls_svm import LSSVMClassifier
+from kaucus.evaluation.clustering import best_of, format_seconds, print_table
+from kaucus.evaluation.displays import COLOURS, figure_file
 
 HEADERS = (
     "data",

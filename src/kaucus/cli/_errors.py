@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from kaucus.backend import parse_bytes, to_device
-from kaucus.contract import MissingPackageError
-from kaucus.delivery import ModelFileError, NotExportableError, TableError
+from kaucus._array.blocks import parse_bytes
+from kaucus._array.namespace import to_device
+from kaucus._base import MissingPackageError
+from kaucus.export.files import ModelFileError
+from kaucus.export.onnx_kernels import NotExportableError
+from kaucus.export.tables import TableError
 
 
 class MachineError(ValueError):
@@ -16,10 +19,13 @@ USAGE_ERRORS = (
     ModelFileError,
     NotExportableError,
     TableError,
+    FileExistsError,
     IsADirectoryError,
     NotADirectoryError,
     PermissionError,
 )
+# Whatever a library refuses with a message: a full disk, too little memory.
+OTHER_ERRORS = (ValueError, OSError, MemoryError)
 MISSING_ERRORS = (FileNotFoundError, MissingPackageError)
 
 
@@ -27,7 +33,9 @@ def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that needs no traceback, None of any other."""
     if isinstance(error, MISSING_ERRORS):
         return 3
-    return 2 if isinstance(error, USAGE_ERRORS) else None
+    if isinstance(error, USAGE_ERRORS):
+        return 2
+    return 1 if isinstance(error, OTHER_ERRORS) else None
 
 
 def check_machine(device: str | None, memory_budget: str | None) -> None:

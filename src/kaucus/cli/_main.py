@@ -3,10 +3,12 @@
 Nothing heavy is imported here, so that ``kaucus --help`` answers at once.
 """
 
+import contextlib
 import importlib.util
+import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,12 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if importlib.util.find_spec("typer") is None:
         remedy = "typer is not installed; this needs it: pip install 'kaucus[cli]'"
         return _complain(remedy, 3)
-    import typer
-
     from kaucus.cli._app import app
 
     args = sys.argv[1:] if argv is None else list(argv)
-    shown, warnings.showwarning = warnings.showwarning, _show_warning
+    with _warnings_as_lines():
+        return _run(app, args)
+
+
+def _run(app, args: list[str]) -> int:
+    import typer
+
     try:
         result = app(args or ["--help"], prog_name="kaucus", standalone_mode=False)
         # A call without a command shows the help, and is no success.
@@ -50,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = getattr(error, "ctx", None)
         command = where.command_path if where else "kaucus"
         return _complain(f"{error.format_message()} Try '{command} --help'.", 2)
+    except BrokenPipeError:  # `| head` has enough; no second error at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         from kaucus.cli import _errors
 
@@ -57,13 +66,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         if code is None:
             raise
         return _complain(error, code)
-    finally:
-        warnings.showwarning = shown
 
 
-def _show_warning(message, *_, **__) -> None:
-    """Print a warning as one line, without the place in the code."""
-    _complain(f"warning: {message}", 0)
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Context manager: print each warning as one line, once in a run."""
+    seen = set()
+
+    def show(message, *_, **__) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            _complain(f"warning: {message}", 0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning):
+            warnings.simplefilter("ignore", category)
+        # scikit-learn's names no column; ours does.
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        warnings.showwarning = show
+        yield
 
 
 def _complain(problem: object, code: int) -> int:

@@ -1,22 +1,37 @@
 """The scikit-learn classes: validate, call the core, store."""
 
-from kaucus.estimators._cell_svcs import (
-    ClusterRBFSVC,
-    LocalSVC,
-    cell_kernels,
-    sees_labels,
+from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
+from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
+from kaucus.estimators.kmeans_kernel import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
 )
-from kaucus.estimators._kernel_kmeans import KernelKMeans
-from kaucus.estimators._kmeans_kernel_classifier import KMeansKernelClassifier
-from kaucus.estimators._kmeans_kernel_regressor import KMeansKernelRegressor
-from kaucus.estimators._learned_metric import LearnedMetric
-from kaucus.estimators._ls_svm_classifier import LSSVMClassifier
-from kaucus.estimators._ls_svm_cv import LSSVMClassifierCV, LSSVMRegressorCV
-from kaucus.estimators._ls_svm_regressor import LSSVMRegressor
-from kaucus.estimators._patch_kernel import (
+from kaucus.estimators.ls_svm import (
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+)
+from kaucus.estimators.metric import LearnedMetric
+from kaucus.estimators.pictures import (
     PatchKernelClassifier,
     PatchKernelRegressor,
+    PatchVotingClassifier,
 )
-from kaucus.estimators._patch_voting import PatchVotingClassifier
-from kaucus.estimators._progress import StepProgress, step_counter
-from kaucus.estimators._spherical_kmeans import SphericalKMeans
+
+__all__ = [
+    "ClusterRBFSVC",
+    "KMeansKernelClassifier",
+    "KMeansKernelRegressor",
+    "KernelKMeans",
+    "LSSVMClassifier",
+    "LSSVMClassifierCV",
+    "LSSVMRegressor",
+    "LSSVMRegressorCV",
+    "LearnedMetric",
+    "LocalSVC",
+    "PatchKernelClassifier",
+    "PatchKernelRegressor",
+    "PatchVotingClassifier",
+    "SphericalKMeans",
+]

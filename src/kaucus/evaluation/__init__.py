@@ -4,37 +4,29 @@
 the package's own reports.
 """
 
-from kaucus.evaluation._clustering import clustering_accuracy
-from kaucus.evaluation._compare_kernels import compare_kernels, default_kernels
-from kaucus.evaluation._coverage_displays import CoverageDisplay, SetSizeDisplay
-from kaucus.evaluation._displays import HistoryDisplay, SearchDisplay
-from kaucus.evaluation._drawing import COLOURS, figure_file
-from kaucus.evaluation._grid_search import (
-    C_GRID,
-    GAMMA_GRID,
-    GammaCSearch,
-    grid_search_gamma_C,
-)
-from kaucus.evaluation._interval_display import IntervalDisplay
-from kaucus.evaluation._kernel_comparison import (
+from kaucus.evaluation.clustering import (
     KernelComparison,
     KernelComparisonDisplay,
     KernelScore,
+    clustering_accuracy,
+    compare_kernels,
+    default_kernels,
 )
-from kaucus.evaluation._measure import best_of, peak_memory, timed
-from kaucus.evaluation._representatives_display import (
+from kaucus.evaluation.displays import (
+    CoverageDisplay,
+    HistoryDisplay,
+    IntervalDisplay,
     RepresentativesDisplay,
-    picture_sheet,
+    SearchDisplay,
+    SetSizeDisplay,
 )
-from kaucus.evaluation._tables import (
-    format_seconds,
-    format_table,
-    markdown_table,
-    print_table,
-)
-from kaucus.evaluation._tunability import (
+from kaucus.evaluation.tunability import (
+    C_GRID,
+    GAMMA_GRID,
+    GammaCSearch,
     TunabilityCurve,
     TunabilityDisplay,
+    grid_search_gamma_C,
     tunability_auc,
     tunability_curve,
 )
@@ -49,9 +41,9 @@ __all__ = [
     "KernelComparison",
     "KernelComparisonDisplay",
     "KernelScore",
-    "SetSizeDisplay",
     "RepresentativesDisplay",
     "SearchDisplay",
+    "SetSizeDisplay",
     "TunabilityCurve",
     "TunabilityDisplay",
     "clustering_accuracy",

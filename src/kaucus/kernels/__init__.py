@@ -4,41 +4,32 @@ Nothing is fitted here. ``__all__`` is what users may rely on; the other names s
 later layers of the package.
 """
 
-from kaucus.kernels._base import Kernel
-from kaucus.kernels._cluster_rbf import ClusterRBF
-from kaucus.kernels._distances import inner_products, squared_norms
-from kaucus.kernels._expansion import kernel_expansion
-from kaucus.kernels._gamma_path import GammaPath, gamma_path, matrices_of
-from kaucus.kernels._given import CallableKernel, Precomputed, path_kernel
-from kaucus.kernels._mahalanobis import (
+from kaucus.kernels._cells import (
+    ClusterRBF,
+    GammaPath,
     MahalanobisRBF,
-    Regularised,
-    fill_constant_columns,
-    regularisation_text,
-    regularise_covariances,
+    NearestCenter,
+    gamma_path,
 )
-from kaucus.kernels._mapped import MappedKernel, RowMap, metric_root
-from kaucus.kernels._operator import KernelOperator
-from kaucus.kernels._partition import NearestCenter, cell_numbers
-from kaucus.kernels._patch_features import FilterGroup, KeptFeatures
-from kaucus.kernels._patch_kernel import (
-    KeepingPatchKernel,
-    PatchKernel,
-    add_gaussian,
-    learn_distances,
-)
-from kaucus.kernels._products import Cosine, Linear, Polynomial, Sigmoid, unit_rows
-from kaucus.kernels._radial import Cauchy, Exponential, Gaussian, Laplacian
-from kaucus.kernels._resolve import (
-    kernel_class,
+from kaucus.kernels._kernel import (
+    CallableKernel,
+    Cauchy,
+    Cosine,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
     kernel_names,
-    kernels_with_gamma,
     known_by_name,
     median_gamma,
-    resolve_gamma,
     resolve_kernel,
 )
-from kaucus.kernels._tiles import kernel_diagonal
+from kaucus.kernels._matrix import KernelOperator
+from kaucus.kernels._metric import MappedKernel, RowMap
 
 __all__ = [
     "CallableKernel",
@@ -63,6 +54,5 @@ __all__ = [
     "kernel_names",
     "known_by_name",
     "median_gamma",
-    "path_kernel",
     "resolve_kernel",
 ]

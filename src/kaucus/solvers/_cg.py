@@ -19,23 +19,24 @@ the weight 0 for those rows, solved together with the first by the same products
 
 from collections.abc import Callable
 
-from kaucus.backend import (
+from kaucus._array.blocks import row_blocks
+from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
+from kaucus._array.namespace import (
     Array,
-    add_to_diagonal,
     array_namespace,
     astype,
-    cho_solve,
-    cholesky_with_jitter,
     device_of,
     dtype_name,
-    random_normal,
-    row_blocks,
     take_rows,
 )
-from kaucus.solvers._result import CGResult, LSSVMSolution, Recorder, SolveInfo
-from kaucus.solvers._scaling import (
+from kaucus._array.segments import random_normal
+from kaucus.solvers._system import (
+    CGResult,
     Eliminated,
+    LSSVMSolution,
+    Recorder,
     ScaledTargets,
+    SolveInfo,
     eliminate_intercept,
     scale_problems,
 )
@@ -76,8 +77,7 @@ def conjugate_gradient(
     Returns
     -------
     CGResult
-        The last iterate. Ctrl-C ends the iteration after its first step and is told
-        by ``interrupted``; before that there is nothing to keep, and it is raised.
+        The last iterate.
 
     Raises
     ------
@@ -93,46 +93,36 @@ def conjugate_gradient(
     Z = precondition(R)
     P, rz = Z, xp.sum(R * Z, axis=0)
     error = _backward_error(R, X, b_norms, operator_norm)
-    n_iter, interrupted = 0, False
+    n_iter = 0
     # A step at least, unless B = 0: no solution is worth nothing, whatever tol.
     while (error > tol or n_iter == 0 < error) and n_iter < max_iter:
-        try:
-            AP = matvec(P)
-            # A column that is solved has P = 0: its step is 0 / 0, taken as 0.
-            alpha = _ratio(rz, xp.sum(P * AP, axis=0))
-            X, R, n_iter = X + alpha * P, R - alpha * AP, n_iter + 1
-            error = _backward_error(R, X, b_norms, operator_norm)
-            if callback is not None and callback(n_iter, error):
-                break
-            if observe is not None and observe(n_iter, error, X):
-                break
-            if error <= tol:  # before another use of the preconditioner
-                break
-            Z = precondition(R)
-            rz, rz_old = xp.sum(R * Z, axis=0), rz
-            P = Z + _ratio(rz, rz_old) * P
-        except KeyboardInterrupt:
-            if n_iter == 0:
-                raise
-            error = _backward_error(R, X, b_norms, operator_norm)
-            interrupted = True
+        AP = matvec(P)
+        # A column that is solved has P = 0: its step is 0 / 0, taken as 0.
+        alpha = _ratio(rz, xp.sum(P * AP, axis=0))
+        X, R, n_iter = X + alpha * P, R - alpha * AP, n_iter + 1
+        error = _backward_error(R, X, b_norms, operator_norm)
+        if callback is not None and callback(n_iter, error):
             break
-    return CGResult(X, error, n_iter, error <= tol, interrupted)
+        if observe is not None and observe(n_iter, error, X):
+            break
+        if error <= tol:  # before another use of the preconditioner
+            break
+        Z = precondition(R)
+        rz, rz_old = xp.sum(R * Z, axis=0), rz
+        P = Z + _ratio(rz, rz_old) * P
+    return CGResult(X, error, n_iter, error <= tol)
 
 
 def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
     """Return how conjugate gradients ended; ``more`` are other fields of SolveInfo."""
     stop = "residual" if result.converged else "max_iter"
-    if result.interrupted:
-        stop = "interrupted"
-    elif not result.converged and result.n_iter < max_iter:
+    if not result.converged and result.n_iter < max_iter:
         stop = "callback"
     return SolveInfo(
         solver,
         n_iter=result.n_iter,
         backward_error=result.backward_error,
         converged=result.converged,
-        interrupted=result.interrupted,
         stop=stop,
         **more,
     )

@@ -1,0 +1,918 @@
+"""Kernel k-means, exact and on landmarks."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus._array.blocks import (
+    budget_to_have,
+    few_threads_for,
+    format_bytes,
+    resolve_budget,
+    row_blocks,
+)
+from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
+from kaucus._array.namespace import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    epsilon,
+    is_sparse,
+    itemsize,
+    take_rows,
+    to_numpy,
+)
+from kaucus._array.rows import Block, HostRows, RowSource
+from kaucus._array.segments import entries_at, segment_sum
+from kaucus._array.streaming import budget_without_buffers
+from kaucus.clustering._kmeans import (
+    ClusterSums,
+    Members,
+    best_of_starts,
+    clearly_less,
+    fill_empty,
+    largest_losses,
+    reseed_empty,
+    rows_to_seed,
+    seeds_by_cost,
+    worst_of_parts,
+)
+from kaucus.kernels._kernel import Kernel, kernel_diagonal
+from kaucus.kernels._matrix import KernelOperator
+
+# ----------------------------------------------------------------------------------
+# The kernel matrix that kernel k-means works on: exact, or of low rank by landmarks.
+#
+# Sums over rows are in float64, whatever the precision of the kernel's entries: they
+# decide which cluster a row belongs to.
+# ----------------------------------------------------------------------------------
+
+# Arrays of a number for each row and cluster, in float64: products and their parts.
+_SUMS = 10
+# Bytes for tiles below which a product takes longer to organise than to compute; rows
+# of less than so many bytes are computed with any budget.
+_LEAST_WORK, _SMALL = 8 * 2**20, 2**20
+
+
+class NystromGram:
+    """K ≈ K_nm (K_mm + λI)⁻¹ K_mn: centres held to the span of m landmarks.
+
+    The diagonal and the columns are those of K itself, so that distances to such
+    centres, and the objective, are true ones: the objective is an upper bound of that
+    of the same clusters with their free centres.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array, CSR matrix or HostRows of shape (n, d)
+    landmarks : array or CSR matrix of shape (m, d)
+    memory_budget : int
+        Bytes; K_nm is kept where n m numbers fit, and computed again where not.
+
+    Notes
+    -----
+    A product costs 2 n m t multiplications for t columns; no n m² is paid.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Array, landmarks: Array, memory_budget: int
+    ) -> None:
+        self.kernel, self.X, self.landmarks = kernel, X, landmarks
+        self.shape = (int(X.shape[0]), int(X.shape[0]))
+        self._K_nm = KernelOperator(
+            kernel, X, landmarks, memory_budget=memory_budget, widen=False
+        )
+        self._L = landmark_factor(kernel, landmarks, X)
+
+    @property
+    def rounding(self) -> float:
+        """Relative rounding error of products."""
+        return self._K_nm.rounding
+
+    def diagonal(self) -> Array:
+        """Return k(x, x) of every row, (n,)."""
+        return kernel_diagonal(self.kernel, self.X)
+
+    def columns(self, columns: Array) -> Array:
+        """Return the columns of K itself, (n, k)."""
+        index = columns if is_sparse(self.X) else as_like(columns, self.X)
+        return self.kernel(self.X, take_rows(self.X, index))
+
+    def matmul(self, V: Array) -> Array:
+        """Return the product with ``V``, (n, t), in float64."""
+        return self._K_nm.matmul(self.coefficients(V))
+
+    def columns_matmul(self, columns: Array, V: Array) -> Array:
+        """Return the product of some columns with ``V``, (k, t), in float64."""
+        K_km = self._K_nm.part(rows=columns)
+        return self._K_nm.matmul(cho_solve(self._L, K_km.rmatmul(V)))
+
+    def coefficients(self, V: Array) -> Array:
+        """Return the centres Σ V[i, c] φ(x_i) as sums over the landmarks, (m, t)."""
+        return cho_solve(self._L, self._K_nm.rmatmul(astype(V, "float64")))
+
+
+def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
+    """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
+    K_mm = astype(kernel(landmarks), "float64")
+    # What float32 rounds of K_nm must not be blown up by the inverse.
+    largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
+    ridge = landmarks.shape[0] * epsilon(X) * largest
+    return cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2).L
+
+
+KernelMatrix = KernelOperator | NystromGram
+"""A kernel matrix, exact or approximated by landmarks."""
+
+
+def make_gram(
+    kernel: Kernel,
+    X: Array,
+    *,
+    landmarks: Array | None = None,
+    n_clusters: int = 1,
+    memory_budget: int | str | None = None,
+) -> KernelMatrix:
+    """Return the kernel matrix of the rows of ``X`` for kernel k-means.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array, CSR matrix or HostRows of shape (n, d)
+    landmarks : array or CSR matrix of shape (m, d), default=None
+        Points for an approximation of low rank; None is exact: stored where it fits,
+        and computed again by tiles where not.
+    n_clusters : int, default=1
+    memory_budget : int, str or None, default=None
+        Bytes; None is three quarters of what is free. A quarter of it, or what the sums
+        of ``n_clusters`` take, is left to these.
+    """
+    budget = budget_without_buffers(X, memory_budget)
+    sums = _SUMS * 8 * X.shape[0] * n_clusters
+    budget -= min(max(budget // 4, sums), budget // 2)
+    _check_memory(X, budget, sums)
+    if landmarks is not None:
+        return NystromGram(kernel, X, landmarks, budget)
+    return KernelOperator(kernel, X, memory_budget=budget, keep="gram")
+
+
+def _check_memory(X: Array, budget: int, sums: int) -> None:
+    """Refuse a budget in which tiles would be so small that a fit crawls."""
+    if isinstance(X, HostRows) or is_sparse(X):
+        return
+    copies = itemsize(X) * X.shape[0] * X.shape[1]
+    matrix = itemsize(X) * X.shape[0] ** 2
+    if copies < _SMALL or matrix <= budget or budget - copies >= _LEAST_WORK:
+        return
+    wanted = copies + _LEAST_WORK
+    wanted = budget_to_have(max(4 * wanted // 3, wanted + sums), X)
+    raise MemoryError(
+        f"Kernel k-means of {X.shape[0]} rows holds a copy of them, "
+        f"{format_bytes(copies)}, and {format_bytes(sums)} of sums; memory_budget "
+        f"leaves {format_bytes(max(budget, 0))} for copies and tiles. Pass a "
+        f"memory_budget of {format_bytes(wanted)} or more, or fewer rows."
+    )
+
+
+# ----------------------------------------------------------------------------------
+# Clusters of rows and their means in the feature space of a kernel.
+#
+# A mean is known by its sums with all rows. With row weights w and s_c = Σ_{j∈c} w_j:
+#
+#     D(x_i, m_c) = K_ii − 2 S_ic / s_c + Q_c / s_c²          (Maia & Ara, eq. 7)
+#     S_ic = Σ_{j∈c} w_j K_ij          sums of the kernel over a cluster, S = K W Z
+#     Q_c  = Σ_{i∈c} w_i S_ic          s_c² times the squared norm of the mean
+#
+# The third term differs from cluster to cluster; without it another problem is solved.
+# The objective Σ w_i D(x_i, m_c(i)) is Σ w_i K_ii − Σ Q_c / s_c.
+# ----------------------------------------------------------------------------------
+
+# A gain of so many roundings is a tie, and a tie keeps the label.
+_TIE = 8.0
+
+
+class Problem(NamedTuple):
+    """A kernel matrix, weights of its rows, and a number of clusters."""
+
+    gram: KernelMatrix
+    n_clusters: int
+    weight: Array
+    diagonal: Array
+    total: float
+    """Σ w_i K_ii."""
+    tie: float
+    """Difference of scores that counts as none."""
+
+
+class Run(NamedTuple):
+    """Clusters between two steps of one start."""
+
+    labels: Array
+    sums: Array
+    """S, (n, k)."""
+    weights: Array
+    """s, (k,)."""
+    squares: Array
+    """Q, (k,)."""
+    objective: float
+    n_reseeded: int = 0
+    n_iter: int = 0
+    finished: bool = False
+    rose: bool = False
+
+
+def pose_problem(
+    gram: KernelMatrix, n_clusters: int, sample_weight: Array | None
+) -> Problem:
+    """Return the problem in float64."""
+    diagonal = astype(gram.diagonal(), "float64")
+    xp = array_namespace(diagonal)
+    weight = (
+        xp.ones_like(diagonal)
+        if sample_weight is None
+        else astype(sample_weight, "float64")
+    )
+    total = float(xp.sum(weight * diagonal))
+    tie = _TIE * gram.rounding * float(xp.max(xp.abs(diagonal)))
+    return Problem(gram, n_clusters, weight, diagonal, total, tie)
+
+
+def total_scatter(gram: KernelMatrix, sample_weight: Array | None = None) -> float:
+    """Return Σ w ‖φ(x) − m‖² with the mean m of all rows: the objective for k = 1."""
+    return labels_objective(gram, np.zeros(gram.shape[0], np.int64), 1, sample_weight)
+
+
+def labels_objective(
+    gram: KernelMatrix,
+    labels: Array,
+    n_clusters: int,
+    sample_weight: Array | None = None,
+) -> float:
+    """Return the objective of given clusters with their own means."""
+    problem = pose_problem(gram, n_clusters, sample_weight)
+    return begin_runs(problem, [as_like(labels, problem.weight)])[0].objective
+
+
+def begin_runs(problem: Problem, starts: Sequence[Array]) -> list[Run]:
+    """Sum the kernel over the clusters of each start."""
+    sums = full_sums(problem, starts)
+    return [run_of(problem, a, S) for a, S in zip(starts, sums, strict=True)]
+
+
+def run_of(problem: Problem, labels: Array, sums: Array) -> Run:
+    """Return the clusters with these labels and sums."""
+    xp, k = array_namespace(sums), problem.n_clusters
+    weight = problem.weight
+    inside = weight * entries_at(sums, labels)  # w_i S_ic of the row's own cluster
+    totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
+    weights, squares = totals[:, 0], totals[:, 1]  # s and Q
+    explained = xp.sum(
+        xp.where(weights > 0, squares / positive_weights(weights), weights)
+    )
+    return Run(labels, sums, weights, squares, problem.total - float(explained))
+
+
+def full_sums(problem: Problem, starts: Sequence[Array]) -> list[Array]:
+    """Return S = K W Z of each start, by one product."""
+    k, weight = problem.n_clusters, problem.weight
+    Z = [indicator(labels, weight, k) for labels in starts]
+    product = problem.gram.matmul(array_namespace(weight).concat(Z, axis=1))
+    return [product[:, i * k : (i + 1) * k] for i in range(len(starts))]
+
+
+def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
+    """Return W Z, (n, k): the weight of each row in the column of its cluster."""
+    xp = array_namespace(weight)
+    clusters = xp.arange(n_clusters, dtype=labels.dtype, device=device_of(labels))
+    member = labels[:, None] == clusters[None, :]
+    return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
+
+
+def distances_from_sums(means: Array, diagonal: Array, center_norms: Array) -> Array:
+    """Return eq. (7), (n, k), from ⟨φ(x), m⟩, k(x, x) and ‖m‖²; never negative."""
+    D = diagonal[:, None] - 2 * means + center_norms[None, :]
+    xp = array_namespace(D)
+    return xp.maximum(D, xp.zeros_like(D))
+
+
+def positive_weights(weights: Array) -> Array:
+    """Return the weights, with 1 in place of 0, to divide by."""
+    xp = array_namespace(weights)
+    return xp.where(weights > 0, weights, xp.ones_like(weights))
+
+
+# ----------------------------------------------------------------------------------
+# Kernel k-means: Lloyd's iteration in the feature space of a kernel.
+#
+# A row belongs to the cluster of the nearest mean in feature space
+# (``_feature_means``); S = K W Z are the sums of the kernel over the clusters.
+#
+# After each step S is corrected by the columns of K of the rows that have moved, which
+# are few after the first steps; now and then it is computed anew, so that rounding does
+# not build up. Several starts go side by side: while many rows move, K is read once for
+# all of them.
+#
+# With w the degrees of a graph's nodes and K = σ D⁻¹ + D⁻¹ A D⁻¹ the objective is the
+# normalised cut up to a constant (I. S. Dhillon, Y. Guan, B. Kulis, KDD 2004).
+# ----------------------------------------------------------------------------------
+
+# Where more than this share of the rows has moved, a full product is cheaper.
+_MANY = 1 / 3
+# Steps after which S is computed anew.
+_REFRESH = 32
+# A rise of the objective by more than this share is no rounding: K is indefinite.
+_RISE = 1e-6
+# Blocks as large as S that a start needs at a time.
+_SUMS_HELD = 5
+
+
+class KernelKMeansResult(NamedTuple):
+    """Outcome of one start of kernel k-means."""
+
+    labels: Array | None
+    """The cluster of each row, (n,) integers; None for a row source."""
+    weights: Array
+    """Total weight of each cluster, (k,), float64."""
+    center_norms: Array
+    """Squared norm of each mean in feature space, (k,), float64; 0 for no rows."""
+    inertia: float
+    """Σ w D(x, m) with the means of these very clusters."""
+    n_iter: int
+    converged: bool
+    """Whether no further step lowers the objective (by more than ``tol``)."""
+    n_reseeded: int
+    """How often a cluster without rows was given the worst represented one."""
+    rose: bool
+    """Whether the last step would have raised the objective: K is indefinite."""
+    coef: np.ndarray | None = None
+    """The means as sums over the landmarks, (m, k), of a row source: else
+    :func:`mean_shares` has them."""
+
+
+class _Proposal(NamedTuple):
+    """Where a step wants the rows to be."""
+
+    labels: Array
+    n_reseeded: int
+    moved: Array
+
+
+def kernel_kmeans(
+    gram: KernelMatrix,
+    n_clusters: int,
+    *,
+    init: str | Array = "k-means++",
+    n_init: int = 1,
+    max_iter: int = 300,
+    tol: float = 0.0,
+    sample_weight: Array | None = None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+    callback: Callable[[int, float], object] | None = None,
+) -> list[KernelKMeansResult]:
+    """Cluster the rows behind a kernel matrix (Maia & Ara, Algorithm 2).
+
+    Parameters
+    ----------
+    gram : KernelOperator or NystromGram
+        The kernel matrix of n rows.
+    n_clusters : int
+        At most n.
+    init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
+        Rows far from each other in feature space, a random cluster for every row (the
+        paper), or these clusters.
+    n_init : int, default=1
+        Starts.
+    max_iter : int, default=300
+        Most steps of a start.
+    tol : float, default=0.0
+        Stop when a step lowers the objective by no more than this share of it; 0: when
+        no row moves.
+    sample_weight : array of shape (n,), default=None
+    rng : numpy.random.Generator
+    memory_budget : int, str or None, default=None
+        So many starts go side by side as fit into a quarter of it.
+    callback : callable, default=None
+        ``callback(step, share)`` after each step, with the largest share of rows that a
+        start has moved; a true result ends these starts.
+
+    Returns
+    -------
+    list of KernelKMeansResult
+        One for each start; :func:`best_start` chooses. After Ctrl-C those that there
+        are, the last ones as far as they came.
+
+    Notes
+    -----
+    The objective falls with every step, and a step that would not lower it is not
+    taken. With m rows moved, a step costs n m k multiplications and n m reads.
+    """
+    problem = pose_problem(gram, n_clusters, sample_weight)
+    budget = resolve_budget(memory_budget, problem.weight)
+    per_start = _SUMS_HELD * 8 * gram.shape[0] * n_clusters
+    at_a_time = max(1, min(n_init, budget // 4 // per_start))
+    with few_threads_for(gram.shape[0]):
+        return _starts(
+            problem, init, rng.spawn(n_init), at_a_time, max_iter, tol, callback
+        )
+
+
+def _starts(
+    problem: Problem, init, generators, at_a_time: int, max_iter, tol, callback
+) -> list[KernelKMeansResult]:
+    """Run the starts, so many side by side."""
+    results: list[KernelKMeansResult] = []
+    for first in range(0, len(generators), at_a_time):
+        labels = [
+            _first_labels(problem, init, g)
+            for g in generators[first : first + at_a_time]
+        ]
+        runs = begin_runs(problem, labels)
+        results += map(_result, _iterate(problem, runs, max_iter, tol, callback))
+    return results
+
+
+def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
+    """Return the result of least inertia, the first of those equal but for rounding."""
+    return functools.reduce(
+        lambda best, r: r if clearly_less(r.inertia, best.inertia) else best, results
+    )
+
+
+def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Array:
+    """Return W Z / s, (n, k): the share of each row in the mean of its cluster."""
+    weights = result.weights
+    if sample_weight is None:
+        sample_weight = array_namespace(weights).ones_like(result.labels)
+    weight = astype(sample_weight, "float64")
+    return (
+        indicator(result.labels, weight, weights.shape[0])
+        / positive_weights(weights)[None, :]
+    )
+
+
+def _first_labels(problem: Problem, init, rng: np.random.Generator) -> Array:
+    n, k, weight = problem.gram.shape[0], problem.n_clusters, problem.weight
+    if not isinstance(init, str):
+        return as_like(init, weight, dtype="int64")
+    if init == "random":
+        return as_like(rng.integers(k, size=n), weight)
+    seeds = far_rows(problem, rng)
+    return as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
+
+
+def far_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """Choose rows far from each other in feature space, as k-means++ does, (k,)."""
+    return seeds_by_cost(
+        lambda rows: _costs_with(problem, rows),
+        problem.n_clusters,
+        to_numpy(problem.weight),
+        rng,
+    )
+
+
+def _costs_with(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return D(x, φ(x_r)) of every row with the given rows as centres, (n, m)."""
+    index = as_like(rows, problem.weight)
+    norms = take_rows(problem.diagonal, index)
+    K = astype(problem.gram.columns(index), "float64")
+    return to_numpy(distances_from_sums(K, problem.diagonal, norms))
+
+
+def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback) -> list[Run]:
+    """Take steps until no start moves."""
+    for step in range(1, max_iter + 1):
+        active = [i for i, run in enumerate(runs) if not run.finished]
+        if not active:
+            break
+        new, moved = _step(problem, [runs[i] for i in active], tol)
+        taken = dict(zip(active, new, strict=True))
+        runs = [taken.get(i, run) for i, run in enumerate(runs)]
+        if callback is not None and callback(step, moved):
+            break
+    return runs
+
+
+def _step(problem: Problem, runs: list[Run], tol: float):
+    """Assign all rows again (Algorithm 2, lines 4-6); return runs and share moved."""
+    proposals = [_propose(problem, run) for run in runs]
+    xp = array_namespace(problem.weight)
+    moved = [int(xp.sum(astype(p.moved, "int64"))) for p in proposals]
+    at_work = [i for i, m in enumerate(moved) if m]
+    new = [run._replace(n_iter=run.n_iter + 1, finished=True) for run in runs]
+    if at_work:
+        all_sums = _moved_sums(
+            problem, [runs[i] for i in at_work], [proposals[i] for i in at_work]
+        )
+        for i, S in zip(at_work, all_sums, strict=True):
+            new[i] = _accept(problem, runs[i], proposals[i], S, tol)
+    return new, max(moved) / problem.gram.shape[0]
+
+
+def _propose(problem: Problem, run: Run) -> _Proposal:
+    """Find the nearest mean of every row; ties keep their label."""
+    xp, k = array_namespace(run.sums), problem.n_clusters
+    empty = run.weights <= 0
+    safe = positive_weights(run.weights)
+    offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
+    scores = run.sums * (2 / safe)[None, :] - offsets[None, :]  # K_ii − D
+    nearest = xp.argmax(scores, axis=1)
+    best, own = entries_at(scores, nearest), entries_at(scores, run.labels)
+    labels = xp.where(best > own + problem.tie, nearest, run.labels)
+    held = segment_sum(problem.weight[:, None], labels, k)[:, 0]
+    n_reseeded = 0
+    if bool(xp.any(held <= 0)):
+        costs = problem.diagonal - best
+        labels, n_reseeded = reseed_empty(
+            labels, xp.maximum(costs, xp.zeros_like(costs)), problem.weight > 0, k
+        )
+    return _Proposal(labels, n_reseeded, labels != run.labels)
+
+
+def _moved_sums(problem: Problem, runs: list[Run], proposals) -> list[Array]:
+    """Return S of the proposed clusters: anew where many rows moved, in one product."""
+    refresh = (runs[0].n_iter + 1) % _REFRESH == 0
+    limit = -1.0 if refresh else _MANY * problem.gram.shape[0]
+    rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
+    anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
+    full = full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
+    sums: dict[int, Array] = dict(zip(anew, full, strict=True))
+    return [
+        sums[i] if i in sums else _corrected(problem, runs[i], proposals[i], rows[i])
+        for i in range(len(runs))
+    ]
+
+
+def _corrected(problem: Problem, run: Run, proposal: _Proposal, rows: Array) -> Array:
+    """Return S after some rows have moved, from their columns of K."""
+    k, weight = problem.n_clusters, take_rows(problem.weight, rows)
+    change = indicator(take_rows(proposal.labels, rows), weight, k)
+    change = change - indicator(take_rows(run.labels, rows), weight, k)
+    return run.sums + problem.gram.columns_matmul(rows, change)
+
+
+def _accept(problem: Problem, run: Run, proposal: _Proposal, sums, tol) -> Run:
+    """Return the proposed state, or the old one where the objective does not fall."""
+    new = run_of(problem, proposal.labels, sums)
+    n_iter = run.n_iter + 1
+    gain = run.objective - new.objective
+    if gain <= 0:  # ties at the level of rounding, or an indefinite K
+        rose = -gain > _RISE * abs(problem.total)
+        return run._replace(n_iter=n_iter, finished=True, rose=rose)
+    return new._replace(
+        n_iter=n_iter,
+        n_reseeded=run.n_reseeded + proposal.n_reseeded,
+        finished=gain <= tol * abs(run.objective),
+    )
+
+
+def _result(run: Run) -> KernelKMeansResult:
+    return KernelKMeansResult(
+        labels=run.labels,
+        weights=run.weights,
+        center_norms=run.squares / positive_weights(run.weights) ** 2,
+        inertia=run.objective,
+        n_iter=run.n_iter,
+        converged=run.finished and not run.rose,
+        n_reseeded=run.n_reseeded,
+        rose=run.rose,
+    )
+
+
+# ----------------------------------------------------------------------------------
+# Kernel k-means of rows that are read part by part, with means held to landmarks.
+#
+# With landmarks z_1 ... z_m, t(x) = (k(x, z_1), ..., k(x, z_m)) and A = K_mm + λI, the
+# mean of a cluster is Σ_q a_q φ(z_q) with a = A⁻¹ t̄, where t̄ is the mean of t over
+# its rows: the same means as those of ``NystromGram``.
+#
+# Each step is one pass over the parts. Of a part, only sums come back: Σ w t and Σ w of
+# each cluster, and Σ w k(x, x), k (m + 2) numbers however many rows there are. The
+# means, their norms and the objective of the new clusters follow from these.
+# ----------------------------------------------------------------------------------
+
+# Blocks of t within a part: of one size, so that sums do not depend on the memory.
+_BLOCK_BYTES = 64 * 2**20
+# Arrays of t at a time: as computed, in tiles, in float64, and for the sums.
+_COPIES = 4
+# Of the rows among which k-means++ chooses: as read, put together, shifted, and more.
+_SEED_COPIES = 8
+
+
+class Means(NamedTuple):
+    """Means in feature space, as sums over a few points."""
+
+    coef: np.ndarray
+    """(q, k)."""
+    norms: np.ndarray
+    """Their squared norms, (k,); infinite for a cluster without rows."""
+    points: Array | None = None
+    """(q, d); None: the landmarks."""
+
+
+class _State(NamedTuple):
+    """Clusters between two steps."""
+
+    means: Means
+    weights: np.ndarray
+    objective: float
+    n_reseeded: int = 0
+
+
+class MeanSums:
+    """Sums over the rows of each of k clusters."""
+
+    def __init__(self, n_clusters: int, n_landmarks: int):
+        self.sums = ClusterSums(n_clusters, np.zeros(n_landmarks))
+        """Σ w t, (k, m)."""
+        self.weights: np.ndarray = np.zeros(n_clusters)
+        """Σ w."""
+        self.held: np.ndarray = np.zeros(n_clusters)
+        """Number of rows of positive weight."""
+        self.total = 0.0
+        """Σ w k(x, x) of all."""
+
+    def merge(self, other: "MeanSums") -> None:
+        """Add those of other rows."""
+        self.sums.merge(other.sums)
+        self.weights = self.weights + other.weights
+        self.held = self.held + other.held
+        self.total += other.total
+
+
+def kernel_kmeans_of_parts(
+    kernel: Kernel,
+    X: RowSource,
+    landmarks: Array,
+    n_clusters: int,
+    *,
+    init: str | np.ndarray = "k-means++",
+    n_init: int = 1,
+    max_iter: int = 300,
+    tol: float = 0.0,
+    sample_weight: np.ndarray | None = None,
+    rng: np.random.Generator,
+    callback: Callable[[int, float], object] | None = None,
+) -> KernelKMeansResult:
+    """Cluster rows that are read part by part, with means in the span of landmarks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : RowSource of shape (n, d)
+        Read once in every step.
+    landmarks : array or CSR matrix of shape (m, d)
+    n_clusters : int
+        At most n.
+    init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
+        As in :func:`kernel_kmeans`; of very many rows, ``"k-means++"`` chooses among a
+        random part.
+    n_init : int, default=1
+        Starts, of which the one of least inertia is kept.
+    max_iter : int, default=300
+    tol : float, default=0.0
+        Stop when a step lowers the objective by no more than this share of it; 0: when
+        no row moves.
+    sample_weight : ndarray of shape (n,), default=None
+    rng : numpy.random.Generator
+    callback : callable, default=None
+        ``callback(step, gain)`` after each step, with the share of the objective by
+        which it fell; a true result ends the start.
+
+    Returns
+    -------
+    KernelKMeansResult
+        Without labels, see :func:`labels_of_parts`, and with ``coef``.
+
+    Notes
+    -----
+    n m (d + k) multiplications a step, and 8 k m bytes from each part.
+    """
+    _check_parts_memory(X, landmarks.shape[0], n_clusters)
+    parts = _KernelParts(kernel, X, landmarks, n_clusters, sample_weight)
+
+    def start(start_rng: np.random.Generator) -> KernelKMeansResult:
+        state = parts.first(init, start_rng)
+        return _iterate_parts(parts, state, max_iter, tol, callback)
+
+    return best_of_starts(start, rng.spawn(n_init))
+
+
+def _check_parts_memory(X: RowSource, m: int, k: int) -> None:
+    """Raise where work on one part has no room for its sums."""
+    # The sums of a part and of a block of it, the landmarks, and a few rows at work.
+    needed = 8 * (3 * k * m + m * X.shape[1] + 16 * _entries_of_row(m, k))
+    if needed > X.budget:
+        raise MemoryError(
+            f"n_landmarks={m} and n_clusters={k} need {format_bytes(needed)} for the "
+            f"sums over each part of the rows, and there are {format_bytes(X.budget)}; "
+            "lower n_landmarks, raise memory_budget, or use workers with fewer threads "
+            "or more memory."
+        )
+
+
+def _iterate_parts(
+    parts: "_KernelParts", state: _State, max_iter: int, tol: float, callback
+) -> KernelKMeansResult:
+    """Take steps from the given clusters until the objective falls no more."""
+    n_iter, finished = 0, False
+    while n_iter < max_iter and not finished:
+        new = parts.step(state)
+        gain, size = state.objective - new.objective, abs(state.objective)
+        finished = gain <= tol * size
+        state = new if gain > 0 else state  # ties, at the level of rounding
+        n_iter += 1
+        share = max(gain, 0.0) / max(size, 1e-300)
+        if callback is not None and callback(n_iter, share):
+            break
+    norms = np.where(state.weights > 0, state.means.norms, 0.0)
+    return KernelKMeansResult(
+        labels=None,
+        weights=state.weights,
+        center_norms=norms,
+        inertia=state.objective,
+        n_iter=n_iter,
+        converged=finished,
+        n_reseeded=state.n_reseeded,
+        rose=False,  # this matrix of low rank has no negative eigenvalue
+        coef=state.means.coef,
+    )
+
+
+class _KernelParts:
+    """Assigns the rows of a source again and again to means that move."""
+
+    def __init__(
+        self, kernel: Kernel, X: RowSource, landmarks, n_clusters: int, weight
+    ):
+        self._kernel, self._landmarks, self._k = kernel, landmarks, n_clusters
+        self._weight = None if weight is None else to_numpy(weight)
+        self._X = X.holding(None, self._weight)
+        self._L = landmark_factor(kernel, landmarks, X)
+
+    def first(self, init: str | np.ndarray, rng: np.random.Generator) -> _State:
+        """Return the clusters to begin with."""
+        if isinstance(init, str) and init == "k-means++":
+            found = self._sums(self._X, self._seeds(rng))
+        else:
+            n = self._X.shape[0]
+            labels = rng.integers(self._k, size=n) if isinstance(init, str) else init
+            found = self._sums(self._X.holding(labels, self._weight), None)
+        return self._state(found, Members(found.sums, found.weights, None, 0))
+
+    def step(self, state: _State) -> _State:
+        """Assign all rows again; return the clusters that they then form."""
+        found = self._sums(self._X, state.means)
+        arguments = (self._kernel, self._landmarks, state.means, 2 * self._k)
+        members = fill_empty(
+            found,
+            lambda: worst_of_parts(self._X, worst_rows, *arguments),
+            lambda rows: _columns(
+                self._kernel, take_rows(self._X, rows), self._landmarks
+            ),
+            self._weight,
+        )
+        new = self._state(found, members)
+        return new._replace(n_reseeded=state.n_reseeded + members.n_reseeded)
+
+    def _sums(self, X: RowSource, means: Means | None) -> MeanSums:
+        arguments = (self._kernel, self._landmarks, means, self._k)
+        n_bytes = 8 * self._k * self._landmarks.shape[0]
+        return X.reduce(assign_part, *arguments, label="assign-rows", n_bytes=n_bytes)
+
+    def _state(self, found: MeanSums, members: Members) -> _State:
+        """Return the means of the sums, and the objective."""
+        weights, safe = members.weights, positive_weights(members.weights)
+        sums = members.sums.values.T  # (m, k)
+        coef = cho_solve(self._L, sums) / safe
+        norms = np.sum(sums * coef, axis=0) / safe
+        objective = found.total - float(weights @ norms)
+        norms = np.where(weights > 0, norms, np.inf)
+        return _State(Means(coef, norms), weights, objective)
+
+    def _seeds(self, rng: np.random.Generator) -> Means:
+        """Return rows far from each other as the first means."""
+        (n, d), weight = self._X.shape, self._weight
+        weight = np.ones(n) if weight is None else weight
+        most = self._X.budget // (_SEED_COPIES * d * itemsize(self._X))
+        part = rows_to_seed(n, self._k, weight, rng, most)
+        rows = take_rows(self._X, part)
+        gram = KernelOperator(
+            self._kernel, rows, memory_budget=self._X.budget, keep=None
+        )
+        problem = pose_problem(gram, self._k, weight[part])
+        seeds = far_rows(problem, rng)
+        norms = to_numpy(problem.diagonal)[seeds]
+        return Means(np.eye(self._k), norms, take_rows(rows, seeds))
+
+
+# ---- the work on one part ------------------------------------------------------------
+
+
+def assign_part(
+    block: Block, kernel: Kernel, landmarks: Array, means: Means | None, n_clusters: int
+) -> MeanSums:
+    """Return the sums over the rows of a part that go to the same mean.
+
+    ``means`` is None where their clusters are beside the rows.
+    """
+    out = MeanSums(n_clusters, landmarks.shape[0])
+    for piece in _pieces(block, landmarks.shape[0], n_clusters):
+        part = _assign(piece, kernel, landmarks, means)
+        labels = to_numpy(part.labels)
+        w = np.ones(len(labels)) if part.weight is None else part.weight
+        sums = ClusterSums(n_clusters, part.columns)
+        sums.add(part.columns, part.labels, as_like(part.weight, part.labels))
+        out.sums.values += to_numpy(sums.values)
+        out.weights += np.bincount(labels, w, minlength=n_clusters)
+        out.held += np.bincount(labels, w > 0, minlength=n_clusters)
+        out.total += float(w @ to_numpy(part.diagonal))
+    return out
+
+
+def worst_rows(
+    block: Block, kernel: Kernel, landmarks: Array, means: Means, n_rows: int
+):
+    """Return numbers, costs and labels of the rows that cost most, in their order."""
+    losses, labels = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+    for piece in _pieces(block, landmarks.shape[0], means.coef.shape[1]):
+        part = _assign(piece, kernel, landmarks, means)
+        own = entries_at(part.scores, part.labels)
+        costs = np.maximum(to_numpy(part.diagonal - own), 0)
+        losses.append(costs if part.weight is None else costs * (part.weight > 0))
+        labels.append(to_numpy(part.labels))
+    found = np.concatenate(losses)
+    worst = largest_losses(found, n_rows)
+    return worst, found[worst], np.concatenate(labels)[worst]
+
+
+def labels_of_parts(
+    kernel: Kernel, X: RowSource, landmarks: Array, result: KernelKMeansResult
+) -> np.ndarray:
+    """Return the cluster of the nearest mean of each row, (n,)."""
+    assert result.coef is not None
+    norms = np.where(to_numpy(result.weights) > 0, result.center_norms, np.inf)
+    arguments = (kernel, landmarks, Means(result.coef, norms))
+    held = X.holding(None, None)
+    return np.concatenate(held.map(labels_of_part, *arguments, label="label-rows"))
+
+
+def labels_of_part(
+    block: Block, kernel: Kernel, landmarks: Array, means: Means
+) -> np.ndarray:
+    """Return the same of the rows of a part."""
+    pieces = _pieces(block, landmarks.shape[0], means.coef.shape[1])
+    labels = [to_numpy(_assign(p, kernel, landmarks, means).labels) for p in pieces]
+    return np.concatenate([np.empty(0, dtype=np.int64), *labels])
+
+
+class _Assigned(NamedTuple):
+    """Rows with their clusters."""
+
+    columns: Array
+    """t, (b, m), in float64."""
+    diagonal: Array
+    """k(x, x), (b,)."""
+    labels: Array
+    scores: Array
+    """k(x, x) − D(x, m) with each mean, (b, k); empty for given clusters."""
+    weight: np.ndarray | None
+
+
+def _assign(
+    block: Block, kernel: Kernel, landmarks: Array, means: Means | None
+) -> _Assigned:
+    """Find the nearest mean of each row."""
+    rows, (given, weight) = block.rows, block.vectors
+    columns = _columns(kernel, rows, landmarks)
+    diagonal = as_like(astype(kernel.diag(rows), "float64"), columns)
+    if means is None:
+        labels = as_like(given, columns, dtype="int64")
+        return _Assigned(columns, diagonal, labels, columns[:, :0], weight)
+    near = columns
+    if means.points is not None:
+        near = _columns(kernel, rows, means.points)
+    scores = 2 * (near @ as_like(means.coef, near)) - as_like(means.norms, near)
+    labels = array_namespace(scores).argmax(scores, axis=1)
+    return _Assigned(columns, diagonal, labels, scores, weight)
+
+
+def _columns(kernel: Kernel, rows: Array, points: Array) -> Array:
+    """Return k(x, z) of rows and points, where the rows are, in float64."""
+    return astype(kernel(rows, as_like(points, rows)), "float64")
+
+
+def _pieces(block: Block, m: int, k: int) -> Iterator[Block]:
+    """Yield a part in blocks for whose work there is room."""
+    n_bytes = min(_BLOCK_BYTES, max(block.budget // 2, 1))
+    for s in row_blocks(block.rows.shape[0], 8 * _entries_of_row(m, k), n_bytes):
+        vectors = tuple(None if v is None else v[s] for v in block.vectors)
+        yield block._replace(rows=block.rows[s, :], vectors=vectors)
+
+
+def _entries_of_row(m: int, k: int) -> int:
+    return _COPIES * m + 3 * k

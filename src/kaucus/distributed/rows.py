@@ -1,0 +1,615 @@
+"""Rows in Dask partitions: input, reductions, lazy results."""
+
+import contextlib
+import copy
+import functools
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+from dask.sizeof import sizeof
+
+from kaucus._array.blocks import format_bytes
+from kaucus._array.namespace import is_sparse, to_device, warn_user
+from kaucus._array.rows import Handling, Held, RowSource
+from kaucus._array.streaming import Look, as_matrix, check_looks, longest_rows, look_at
+from kaucus.distributed.tasks import (
+    Workforce,
+    alone_on_its_core,
+    compute,
+    current_client,
+    persist,
+    reduce_tree,
+    shared_argument,
+    tasks,
+    workforce,
+)
+
+# ----------------------------------------------------------------------------------
+# Which worker works on which partition: as many rows for each of their threads.
+#
+# Dask sends a task to a worker that has the data, and looks only once a second whether
+# others are idle. A pass of k-means is shorter than that, and takes as long as the
+# worker with the most rows. Where partitions were read quickly, some workers have twice
+# as many of them as others. So a few partitions are copied, once, to workers that have
+# less.
+# ----------------------------------------------------------------------------------
+
+
+def here() -> str | None:
+    """Return the address of the worker on which a task runs; None without workers."""
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        with contextlib.suppress(ValueError):  # no worker: the local scheduler
+            return get_worker().address
+    return None
+
+
+def even_homes(
+    places: Sequence[str], n_rows: Sequence[int], threads: Mapping[str, int]
+) -> list[str]:
+    """Return the worker of each partition; as few as possible are not where they are.
+
+    One after the other is moved from the worker that has the most rows for each of its
+    threads to the one that has the least, as long as the larger number gets smaller.
+
+    Parameters
+    ----------
+    places : sequence of str
+        The worker that has each partition.
+    n_rows : sequence of int
+        Of each partition.
+    threads : mapping of str to int
+        Of each worker.
+
+    Examples
+    --------
+    >>> even_homes(["a", "a", "a", "b"], [5, 5, 5, 5], {"a": 1, "b": 1})
+    ['b', 'a', 'a', 'b']
+    """
+    threads = {**dict.fromkeys(places, 1), **threads}
+    homes, load = list(places), dict.fromkeys(threads, 0.0)
+    parts: dict[str, list[int]] = {worker: [] for worker in threads}
+    for p, worker in enumerate(places):
+        load[worker] += n_rows[p] / threads[worker]
+        parts[worker].append(p)
+    while True:
+        most = max(load, key=load.__getitem__)
+        least = min(load, key=load.__getitem__)
+        room = (load[most] - load[least]) * threads[least]
+        fitting = [p for p in parts[most] if 0 < n_rows[p] < room]
+        if not fitting:
+            return homes
+        part = max(fitting, key=lambda p: n_rows[p])
+        homes[part] = least
+        parts[most].remove(part)
+        parts[least].append(part)
+        load[most] -= n_rows[part] / threads[most]
+        load[least] += n_rows[part] / threads[least]
+
+
+def at_home(
+    partitions: Sequence[Delayed], places: Sequence[str], homes: Sequence[str]
+) -> list[Delayed]:
+    """Return the partitions with copies of those that are elsewhere.
+
+    The copies are tasks: where a worker is lost, they are made again.
+    """
+    away = [p for p in range(len(homes)) if homes[p] != places[p]]
+    given = [(partitions[p],) for p in away]
+    copies = tasks(_as_it_is, "move-rows", given, [homes[p] for p in away])
+    found = list(partitions)
+    for p, here in zip(away, persist(copies, wait=False), strict=True):
+        found[p] = here
+    return found
+
+
+def _as_it_is(partition: Any) -> Any:
+    return partition
+
+
+# ----------------------------------------------------------------------------------
+# Rows in the partitions of a Dask collection.
+# ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DaskRows(RowSource):
+    """Rows in the partitions of a Dask array or frame.
+
+    Parameters
+    ----------
+    partitions : sequence of Delayed
+        Each a NumPy array, a CSR matrix or a pandas frame.
+    force : Workforce
+        Who runs the tasks.
+    homes : sequence of str, default=None
+        The worker that works on each partition, as long as it is there; None: any.
+    """
+
+    partitions: Sequence[Delayed]
+    force: Workforce
+    homes: Sequence[str] | None = None
+    _given: Sequence[Delayed] | None = field(default=None, repr=False)
+    """The partitions before some were copied to their homes; None: none was."""
+    _beside: Sequence[Delayed] | None = field(default=None, repr=False)
+    """What is held beside each partition, sent there once."""
+
+    def shared_out(
+        self, places: Sequence[str], threads: Mapping[str, int]
+    ) -> "DaskRows":
+        """Return the rows with as many for each thread of each worker.
+
+        ``places`` are the workers that have the partitions; a few are copied to others.
+        """
+        homes = even_homes(places, self.sizes.tolist(), threads)
+        copied = at_home(self.partitions, places, homes)
+        return replace(self, partitions=copied, homes=homes, _given=self.partitions)
+
+    def at_rest(self) -> "DaskRows":
+        """Return the rows without the copies on other workers."""
+        given = self.partitions if self._given is None else self._given
+        return replace(self, partitions=given, homes=None, _given=None)
+
+    def with_held(self, held: Sequence[Held]) -> "DaskRows":
+        """Return the rows with something else beside them, which goes to the workers.
+
+        It stays part of Dask's graph: what a lost worker had is made again.
+        """
+        given = [(own.n_rows, *own.vectors) for own in held]
+        nodes = tasks(_hold, "rows-to-use", given, self.homes)
+        return replace(self, held=held, _beside=persist(nodes, wait=False))
+
+    def each(
+        self,
+        function: Callable,
+        arguments: Sequence,
+        parts: Sequence[int],
+        label: str,
+        *,
+        shared: bool = False,
+    ) -> list:
+        """Return a function of some partitions, a task for each."""
+        return compute(self._tasks(function, arguments, parts, label, shared))
+
+    def reduce(
+        self, function: Callable, *common: Any, label: str, n_bytes: int = 0
+    ) -> Any:
+        """Return the merged accumulators of all partitions."""
+        parts = range(len(self.held))
+        leaves = self._tasks(function, [common], parts, label, shared=True)
+        return reduce_tree(leaves, label, n_bytes=n_bytes, force=self.force)
+
+    def _tasks(self, function, arguments, parts, label: str, shared: bool):
+        common = arguments[0] if shared else None
+        work = shared_argument(_Work(function, self.handling, common), label)
+        own = [None] * len(parts) if shared else arguments
+        beside = [None] * len(self.held) if self._beside is None else self._beside
+        return tasks(
+            _on_partition,
+            label,
+            [
+                (work, self.partitions[p], beside[p], argument)
+                for p, argument in zip(parts, own, strict=True)
+            ],
+            None if self.homes is None else [self.homes[p] for p in parts],
+        )
+
+
+class _Work(NamedTuple):
+    """What all tasks of a pass have in common."""
+
+    function: Callable
+    handling: Handling
+    common: tuple | None
+    """Arguments of every call; None: each has its own."""
+
+
+def _hold(n_rows: int, *vectors: Any) -> Held:
+    return Held(n_rows, vectors)
+
+
+def _on_partition(work: _Work, partition: Any, held: Held | None, argument: Any) -> Any:
+    """Return a function of a partition's rows: the task."""
+    function, handling, common = work
+    shared = common is not None
+    with alone_on_its_core():
+        rows, given = as_matrix(partition), common if shared else argument
+        held = Held(rows.shape[0]) if held is None else held
+        return handling.call(function, rows, held, given, shared=shared)
+
+
+# ----------------------------------------------------------------------------------
+# From Dask collections to rows that the core can work on: checked, and counted.
+# ----------------------------------------------------------------------------------
+
+# A partition, a copy of it in another order or precision, and what is made of it.
+_COPIES = 3
+# Constants in Dask's graph that are smaller than this are no rows.
+_LARGE = 1000
+
+
+def partitions_of(X: Any) -> list[Delayed]:
+    """Return the partitions of a Dask array or frame, each with all its columns."""
+    if not hasattr(X, "chunks"):  # a frame
+        return list(X.to_delayed())
+    if X.ndim == 1:
+        return list(X.to_delayed())
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed()[:, 0])
+
+
+def rows_of(
+    X: Any,
+    types: tuple,
+    *,
+    memory_budget: int | str | None,
+    device: str | None,
+    name: str,
+    reads_often: bool = True,
+) -> DaskRows:
+    """Return the rows of a Dask array or frame, which are finite.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d) or dask frame
+    types : tuple of NumPy types
+        Of others than these, the first is made.
+    memory_budget : int, str or None
+        Bytes that each worker may take; None: two fifths of what it has.
+    device : str or None
+        Where each worker computes.
+    name : str
+        The estimator's, for messages.
+    reads_often : bool, default=True
+        Whether the rows are read more than once.
+
+    Raises
+    ------
+    ValueError
+        If a partition has an entry that is not finite; it is named.
+    MemoryError
+        If a worker has no room for a partition and work on it.
+    """
+    _check_columns(X, name)
+    if device not in (None, "cpu") and is_sparse(getattr(X, "_meta", None)):
+        raise ValueError(
+            f"device={device!r} takes dense data only; the partitions of X are sparse. "
+            "Use device=None, or X.map_blocks(lambda block: block.toarray())."
+        )
+    force = workforce(memory_budget)
+    dtype, d = _dtype_of(X, types), int(X.shape[1])
+    _check_partition_sizes(X, dtype, d, force.task_bytes)
+    given = partitions_of(X)
+    seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
+    looks, places = [look for look, _ in seen], [place for _, place in seen]
+    check_looks(looks, "partition", list(getattr(X, "columns", range(d))), name)
+    sizes = [look.n_rows for look in looks]
+    _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
+    in_memory = reads_often and _is_in_memory(X)
+    if reads_often and not in_memory:
+        _warn_of_reading_again(sum(sizes) * d * dtype.itemsize, force.memory)
+    like = np.zeros((1, d), dtype)
+    place = None
+    if device not in (None, "cpu"):
+        place = functools.partial(to_device, device=device)
+    rows = DaskRows(
+        like=like,
+        held=[Held(n) for n in sizes],
+        longest=longest_rows(looks, like),
+        budget=force.task_bytes,
+        place=place,
+        partitions=given,
+        force=force,
+    )
+    if in_memory and force.threads:
+        return rows.shared_out(places, force.threads)
+    return rows
+
+
+def values_of(y: Any) -> np.ndarray:
+    """Return labels, targets or weights of a Dask collection as a NumPy array."""
+    parts = compute(
+        tasks(np.asarray, "gather-values", [(p,) for p in partitions_of(y)])
+    )
+    return np.concatenate([part for part in parts if len(part)] or parts[:1])
+
+
+def _look_at_partition(partition: Any) -> tuple[Look, str | None]:
+    """Return what is to be known of a partition, and the worker that has it."""
+    return look_at(as_matrix(partition)), here()
+
+
+# ---- checks, the cheapest first ------------------------------------------------------
+
+
+def _check_columns(X: Any, name: str) -> None:
+    """Check shape and types, which are known before anything is computed."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D rows, got a Dask collection of {X.ndim} axes. Reshape it: "
+            "X.reshape(-1, 1) if it has a single feature."
+        )
+    if hasattr(X, "columns"):
+        kinds = [(str(c), t) for c, t in X.dtypes.items() if not _is_number(t)]
+        if kinds:
+            shown = ", ".join(f"{c!r} ({t})" for c, t in kinds[:5])
+            raise ValueError(
+                f"{name} needs numbers; of the columns of X, {shown} are not. Leave "
+                "them out, or encode them, for example with X.categorize() and "
+                "dask.dataframe.get_dummies."
+            )
+        return
+    if X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} needs numbers; X is of dtype {X.dtype}. Convert it with "
+            "X.astype('float64')."
+        )
+
+
+def _is_number(kind: Any) -> bool:
+    kind = getattr(kind, "numpy_dtype", kind)  # of pandas' types with missing values
+    return getattr(kind, "kind", "O") in "fiub"
+
+
+def _dtype_of(X: Any, types: tuple) -> np.dtype:
+    """Return the precision in which rows are worked on."""
+    if hasattr(X, "columns"):
+        found = np.result_type(
+            *(getattr(t, "numpy_dtype", t) for t in X.dtypes.to_list())
+        )
+    else:
+        found = X.dtype
+    return np.dtype(found if found in [np.dtype(t) for t in types] else types[0])
+
+
+def _check_partition_sizes(X: Any, dtype: np.dtype, d: int, budget: int) -> None:
+    """Check the partitions whose number of rows is known without a look."""
+    known = [n for n in getattr(X, "chunks", ((),))[0] if not math.isnan(n)]
+    if known and not is_sparse(X._meta):
+        _check_room(max(known), dtype, d, budget)
+
+
+def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
+    """Check that a worker can hold a partition, and work on it."""
+    n_bytes = n_rows * d * dtype.itemsize
+    if _COPIES * n_bytes <= budget:
+        return
+    fitting = max(budget // (_COPIES * d * dtype.itemsize), 1)
+    raise MemoryError(
+        f"A partition of X has {n_rows:,} rows, {format_bytes(n_bytes)}; work on it "
+        f"takes {_COPIES} times as much, and a worker has {format_bytes(budget)} for "
+        f"each of its threads. Make partitions of at most {fitting:,} rows (X.rechunk, "
+        "or repartition of a frame), or use workers with fewer threads, more memory, "
+        "or a larger memory_budget."
+    )
+
+
+def _warn_of_reading_again(n_bytes: int, memory: int) -> None:
+    """Warn of rows that are read or made in every pass, where they would fit."""
+    if 2 * n_bytes > memory:
+        return
+    warn_user(
+        f"X is not in memory: it is read, made or sent anew in every pass over it, of "
+        f"which there are dozens. Its rows take {format_bytes(n_bytes)}, and there are "
+        f"{format_bytes(memory)}; write X = X.persist() before fit.",
+        UserWarning,
+    )
+
+
+def _is_in_memory(X: Any) -> bool:
+    """Tell whether all that X is made of is where the tasks will run.
+
+    What is computed from persisted data, such as a choice of columns or what a fitted
+    model makes of it, counts as that.
+    """
+    graph = X.optimize() if hasattr(X, "columns") else X
+    nodes = dict(graph.__dask_graph__()).values()
+    sources = [node for node in nodes if not getattr(node, "dependencies", ())]
+    values = [getattr(node, "value", node) for node in sources]
+    kinds = {type(value).__name__ for value in values if not _is_constant(value)}
+    if current_client() is not None:
+        return kinds <= {"Future"}
+    return kinds <= {"ndarray", "csr_array", "csr_matrix", "DataFrame", "Series"}
+
+
+def _is_constant(value: Any) -> bool:
+    """Tell whether a value in Dask's graph is a model or small, and no rows."""
+    if hasattr(value, "get_params"):
+        return True
+    plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"
+    return plain and sizeof(value) < _LARGE
+
+
+# ----------------------------------------------------------------------------------
+# Methods of fitted models on Dask collections: lazy arrays, and scores that reduce.
+# ----------------------------------------------------------------------------------
+
+
+def lazy_method(
+    model: Any, method: str, X: Any, options: Mapping[str, Any] | None = None
+) -> da.Array:
+    """Return a lazy Dask array: a method of a fitted model, partition by partition.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; a copy of it goes to the workers.
+    method : str
+        Such as "predict"; a function of each row by itself.
+    X : dask array of shape (n, d) or dask frame
+    options : mapping, default=None
+        Keyword arguments of the method.
+
+    Returns
+    -------
+    dask array
+        Of known dtype, in the chunks of ``X``.
+    """
+    call = functools.partial(_call, method, dict(options or {}))
+    like = call(model, _one_row(X))  # also checks names and columns
+    parts = partitions_of(X)
+    # As it is now: the model may be fitted again before the array is asked for.
+    shared = shared_argument(copy.copy(model), method)
+    sizes = X.chunks[0] if hasattr(X, "chunks") else (math.nan,) * len(parts)
+    given = [(shared, call, part, like[:0], p) for p, part in enumerate(parts)]
+    nodes = tasks(_on_rows, method, given)
+    arrays = [
+        da.from_delayed(node, shape=(n, *like.shape[1:]), meta=like[:0])
+        for node, n in zip(nodes, sizes, strict=True)
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
+
+
+def _one_row(X: Any) -> Any:
+    """Return a row of zeros of the kind of X's partitions."""
+    if hasattr(X, "columns"):
+        return (X._meta_nonempty.iloc[:1] * 0).astype(X._meta.dtypes)
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D rows, got a Dask array of {X.ndim} axes. Reshape it: "
+            "X.reshape(-1, 1) if it has a single feature."
+        )
+    row = np.zeros((1, X.shape[1]), X.dtype)
+    return type(X._meta)(row) if is_sparse(X._meta) else row
+
+
+def _call(method: str, options: dict, model: Any, rows: Any) -> Any:
+    return getattr(model, method)(rows, **options)
+
+
+def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int) -> Any:
+    """Return a method of a partition's rows; of no rows, no results: the task."""
+    if rows.shape[0] == 0:
+        return nothing
+    with alone_on_its_core(), _errors_of(number):
+        return call(model, rows)
+
+
+@contextlib.contextmanager
+def _errors_of(number: int) -> Iterator[None]:
+    """Context manager: what is wrong with rows is told with their partition."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Partition {number} of X: {error}") from error
+
+
+# ---- scores --------------------------------------------------------------------------
+
+
+def partition_scores(model: Any, method: str, X: Any, *vectors: Any) -> list:
+    """Return ``model.method(rows, *vectors)`` of every partition that has rows.
+
+    Vectors that are no Dask collections are cut as X is; None stays None.
+    """
+    parts, shared = partitions_of(X), shared_argument(model, method)
+    columns = [_parts_of(v, X, parts) for v in vectors]
+    nodes = tasks(
+        _score_rows,
+        f"score-{method.strip('_')}",
+        [
+            (shared, method, p, *given)
+            for p, given in enumerate(zip(parts, *columns, strict=True))
+        ],
+    )
+    return [score for score in compute(nodes) if score is not None]
+
+
+def _score_rows(model: Any, method: str, number: int, rows: Any, *vectors: Any) -> Any:
+    if rows.shape[0] == 0:
+        return None
+    for values in vectors:
+        if values is not None and len(values) != rows.shape[0]:
+            raise ValueError(
+                f"A partition of X has {rows.shape[0]} rows, that of y or "
+                f"sample_weight {len(values)}; partition them alike, for example with "
+                "rechunk."
+            )
+    with alone_on_its_core(), _errors_of(number):
+        return getattr(model, method)(rows, *vectors)
+
+
+def _parts_of(values: Any, X: Any, parts: list) -> list:
+    """Return the part of a vector that belongs to each partition."""
+    if values is None:
+        return [None] * len(parts)
+    if hasattr(values, "__dask_graph__"):
+        own = partitions_of(values)
+        if len(own) != len(parts):
+            raise ValueError(
+                f"X has {len(parts)} partitions and y or sample_weight {len(own)}; "
+                "partition them alike, for example with rechunk."
+            )
+        return own
+    sizes = compute(tasks(_n_rows, "count-rows", [(part,) for part in parts]))
+    values = np.asarray(values)
+    if len(values) != sum(sizes):
+        raise ValueError(
+            f"X has {sum(sizes)} rows, y or sample_weight {len(values)}; expected one "
+            "for each row."
+        )
+    return np.split(values, np.cumsum(sizes)[:-1])
+
+
+def _n_rows(rows: Any) -> int:
+    return rows.shape[0]
+
+
+class _Sums:
+    """Sums over rows of what a model finds, beside the right values."""
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def scores(self, rows, weight) -> float:
+        """Return the weighted sum of the scores of rows."""
+        scores = self.model._row_scores(rows)
+        return float(scores.sum() if weight is None else np.asarray(weight) @ scores)
+
+    def right(self, rows, y, weight) -> tuple[float, float]:
+        """Return the weight of rows predicted right, and that of all."""
+        weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
+        right = np.asarray(self.model.predict(rows)) == np.ravel(np.asarray(y))
+        return float(weight @ right), float(weight.sum())
+
+    def spread(self, rows, y, weight) -> np.ndarray:
+        """Return Σ w, the mean of y, Σ w (y − ȳ)² and Σ w (y − f)², (4, t)."""
+        weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
+        y = np.asarray(y, dtype=np.float64).reshape(rows.shape[0], -1)
+        f = np.asarray(self.model.predict(rows), dtype=np.float64).reshape(y.shape)
+        total = max(weight.sum(), 1e-300)
+        mean = weight @ y / total
+        squares = [weight @ (y - mean) ** 2, weight @ (y - f) ** 2]
+        return np.stack([np.full_like(mean, total), mean, *squares])
+
+
+def score_sum(model: Any, X: Any, sample_weight: Any) -> float:
+    """Return the weighted sum of ``model._row_scores`` over all rows."""
+    return float(sum(partition_scores(_Sums(model), "scores", X, sample_weight)))
+
+
+def score_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the share of rows whose class is predicted right."""
+    found = partition_scores(_Sums(model), "right", X, y, sample_weight)
+    right, total = np.sum(found, axis=0)
+    return float(right / total)
+
+
+def score_r2(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return R², the mean over the outputs."""
+    found = partition_scores(_Sums(model), "spread", X, y, sample_weight)
+    n, means, within, residuals = np.moveaxis(np.stack(found), 1, 0)  # (parts, t) each
+    mean = (n * means).sum(axis=0) / n.sum(axis=0)
+    spread = (within + n * (means - mean) ** 2).sum(axis=0)
+    residual = residuals.sum(axis=0)
+    share = np.where(residual > 0, 1.0, 0.0)  # of a constant output
+    np.divide(residual, spread, out=share, where=spread > 0)
+    return float(np.mean(1 - share))

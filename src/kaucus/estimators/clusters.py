@@ -1,0 +1,875 @@
+"""Spherical k-means and kernel k-means."""
+
+import contextlib
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus._array.namespace import (
+    array_namespace,
+    as_like,
+    astype,
+    dtype_name,
+    is_sparse,
+    owned,
+    products_in,
+    to_numpy,
+    warn_user,
+    working_types,
+)
+from kaucus._array.rows import RowSource
+from kaucus._array.segments import generator_from
+from kaucus._base import (
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    is_dask,
+    on_host,
+    rowwise,
+    validate_data,
+)
+from kaucus._parameters import (
+    MEMORY_BUDGET,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PRECISION,
+    RANDOM_STATE,
+    ChecksParameters,
+    KernelInputMixin,
+    check_coefficients,
+    check_magnitude,
+    check_results,
+    check_start_labels,
+    check_weights,
+    count,
+    in_precision_of,
+    is_whole,
+    map_rows,
+    not_text,
+    one_of,
+    place_rows,
+    place_support,
+    step_reporter,
+    tell_stage,
+)
+from kaucus.clustering._kernel_kmeans import (
+    KernelKMeansResult,
+    best_start,
+    distances_from_sums,
+    kernel_kmeans,
+    kernel_kmeans_of_parts,
+    labels_objective,
+    labels_of_parts,
+    make_gram,
+    mean_shares,
+)
+from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
+from kaucus.clustering._landmarks import LANDMARKS, choose_landmarks
+from kaucus.kernels._kernel import inner_products, unit_rows
+from kaucus.kernels._matrix import KernelOperator
+
+# ----------------------------------------------------------------------------------
+# What clusterers share: parameters, score, checks, warnings; means of a kernel.
+# ----------------------------------------------------------------------------------
+
+INITS = ("k-means++", "random")
+
+
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin):
+    """Parameters and the score of a clusterer.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters.
+    max_iter : int
+        Most steps of one start.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row.
+    n_iter_ : int
+        Steps of the best start.
+    n_reseeded_ : int
+        How often a cluster that had lost all its rows was given the worst represented
+        one.
+    """
+
+    _parameters: ClassVar = {
+        "n_clusters": count(),
+        "n_init": count() | one_of("auto"),
+        "max_iter": count(),
+    }
+    _row_scores: Any  # a method: minus the cost of each row, (n,)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not a precomputed kernel matrix: k(X, X_fit) does not tell k(x, x).
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        if is_dask(X):
+            from kaucus.distributed.rows import score_sum
+
+            return score_sum(self, X, sample_weight)
+        scores = self._row_scores(X)
+        weight = check_weights(sample_weight, scores)
+        return float(scores.sum() if weight is None else weight @ scores)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def check_rows(X, n_clusters: int) -> None:
+    """Check that there are as many rows as clusters."""
+    if X.shape[0] < n_clusters:
+        raise ValueError(
+            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}; lower "
+            "n_clusters or pass more rows."
+        )
+
+
+def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
+    """Warn where k-means has ended early or found fewer clusters."""
+    _warn_of_empty_clusters(result, n_clusters)
+    if not result.converged:
+        warn_user(
+            f"k-means stopped after max_iter={max_iter} steps before the centres came "
+            "to rest; increase max_iter or tol.",
+            ConvergenceWarning,
+        )
+
+
+def report_kernel_kmeans(
+    best: KernelKMeansResult, n_clusters: int, max_iter: int, kernel
+) -> None:
+    """Warn where kernel k-means has ended early or found fewer clusters."""
+    _warn_of_empty_clusters(best, n_clusters)
+    if best.rose:
+        text = (
+            f"Stopped after {best.n_iter} steps, because the next one would have "
+            f"raised the objective: kernel={kernel!r} is not positive semidefinite on "
+            "this data. The clusters before it are kept; use another kernel for more."
+        )
+    elif not best.converged:
+        text = (
+            f"Kernel k-means stopped after max_iter={max_iter} steps while rows still "
+            "moved; increase max_iter or tol."
+        )
+    else:
+        return
+    warn_user(text, ConvergenceWarning)
+
+
+def _warn_of_empty_clusters(
+    result: KMeansResult | KernelKMeansResult, n_clusters: int
+) -> None:
+    if result.labels is None:  # of a row source
+        n_found = np.count_nonzero(result.weights)
+    else:
+        n_found = len(np.unique(to_numpy(result.labels)))
+    if n_found < n_clusters:
+        warn_user(
+            f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
+            "different rows. Lower n_clusters.",
+            ConvergenceWarning,
+        )
+
+
+# ---- means in feature space ----------------------------------------------------------
+
+
+class FeatureMeansMixin(Clusterer):
+    """``predict`` and ``transform`` of a clusterer with a kernel.
+
+    The means are Σ center_coef_[i, c] φ(X_fit_[i]), with the squared norms
+    ``center_norms_``.
+    """
+
+    X_fit_: Any
+    center_coef_: Any
+    center_norms_: Any
+    kernel_: Any
+    device: str | None
+    memory_budget: int | str | None
+    precision: str | None
+    _precomputed: Any
+    _validate: Any
+
+    @rowwise
+    def predict(self, X):
+        """Return the cluster of the nearest mean in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Or k(X, X_fit), with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        D = self._squared_distances(X)
+        return astype(array_namespace(D).argmin(D, axis=1), "int32")
+
+    @rowwise
+    def transform(self, X):
+        """Return the distances from the means in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        D = self._true_distances(X, "transform")
+        return array_namespace(D).sqrt(D)
+
+    def _row_scores(self, X):
+        D = to_numpy(self._true_distances(X, "score"))
+        return -D.min(axis=1).astype(np.float64)
+
+    def _true_distances(self, X, method: str):
+        check_is_fitted(self, "center_coef_")
+        if self._precomputed:
+            raise ValueError(
+                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
+                "k(X, X_fit) does not have; use predict, or give the kernel as an "
+                "object or a function."
+            )
+        return self._squared_distances(X)
+
+    def _squared_distances(self, X):
+        """Return eq. (7); for a precomputed kernel without its first term."""
+        check_is_fitted(self, "center_coef_")
+        X = self._validate(X, reset=False)
+        if self._precomputed:
+            sums = astype(X, "float64") @ as_like(self.center_coef_, X)
+            return check_results(as_like(self.center_norms_, X)[None, :] - 2 * sums)
+        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
+        return check_results(astype(D, dtype_name(X)))
+
+    def _distances_of_rows(self, rows):
+        """Return eq. (7) for checked rows, where they are."""
+        support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
+        operator = KernelOperator(
+            self.kernel_,
+            rows,
+            astype(support, dtype_name(rows)),
+            memory_budget=self.memory_budget,
+            keep=None,
+        )
+        with products_in(self.precision):
+            sums = operator.matmul(as_like(self.center_coef_, rows))
+        return distances_from_sums(
+            sums,
+            astype(self.kernel_.diag(rows), "float64"),
+            as_like(self.center_norms_, rows),
+        )
+
+
+# ----------------------------------------------------------------------------------
+# k-means in the feature space of a kernel, as a scikit-learn clusterer.
+# ----------------------------------------------------------------------------------
+
+# Up to so many rows the exact objective of an approximate fit is computed as well.
+EXACT_ROWS = 20_000
+# Where a bar of progress is full with tol=0: the last step gains nothing.
+_SMALL_GAIN = 1e-12
+
+
+class KernelKMeans(
+    ExportsONNX,
+    FitsBatches,
+    FeatureMeansMixin,
+    FollowsX,
+    KernelInputMixin,
+    BaseEstimator,
+):
+    """k-means in the feature space of a kernel.
+
+    Each row belongs to the cluster whose mean, in the space that the kernel stands for,
+    is nearest. So clusters may be rings, arms or whatever the kernel can tell apart;
+    with a linear kernel it is k-means. Weights make it weighted kernel k-means, of
+    which normalised cuts of a graph are a case (see Notes).
+
+    Parameters
+    ----------
+    init : {"k-means++", "random"} or array-like of shape (n_samples,), \
+default="k-means++"
+        Where to begin: rows far from each other in feature space, a random cluster for
+        every row (the paper), or these clusters, whole numbers below ``n_clusters``.
+    n_init : "auto" or int, default="auto"
+        Starts, of which the best is kept. They share the kernel matrix and go side by
+        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
+        clusters and for ``approximation="nystrom"``.
+    tol : float, default=0.0
+        Stop when a step lowers the objective by no more than this share of it; 0 goes
+        on until no row moves.
+    approximation : {None, "nystrom"}, default=None
+        None is exact, with n² kernel entries, kept where they fit and computed again in
+        blocks where not. ``"nystrom"`` holds the centres to the span of ``n_landmarks``
+        points: n times ``n_landmarks`` entries, for millions of rows, which may be a
+        Dask collection, a large memory map or batches (``fit_batches``).
+    n_landmarks : int, default=300
+        Points for ``"nystrom"``, at most as many as there are rows.
+    landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
+        How they are chosen: centres of k-means, random rows, or pivots of a randomly
+        pivoted Cholesky factor of the kernel matrix.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        with faster, coarser products of rows in the kernel on CUDA.
+    random_state : int, RandomState or Generator, default=None
+        Draws the starts and the landmarks.
+
+    Attributes
+    ----------
+    inertia_ : float
+        Sum of squared distances in feature space of the rows from the means of their
+        clusters, with their weights. With ``"nystrom"`` the means are held to the span
+        of the landmarks, so that it is an upper bound of ``exact_inertia_``.
+    exact_inertia_ : float or None
+        The same with the exact means of these clusters; None for an approximate fit of
+        more than 20,000 rows, where it would take longer than the fit, of rows that are
+        read in parts, or after Ctrl-C.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row; a lazy Dask array where ``X`` was one.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; None if precomputed.
+    X_fit_ : array or CSR matrix of shape (m, n_features)
+        The rows in whose span the means lie: the training rows, or the landmarks.
+        Absent with a precomputed kernel.
+    center_coef_ : ndarray of shape (m, n_clusters)
+        The means as sums over these rows.
+    center_norms_ : ndarray of shape (n_clusters,)
+        Their squared norms in feature space.
+
+    See Also
+    --------
+    kaucus.evaluation.compare_kernels : Which kernel, without labels.
+    SphericalKMeans : k-means by angle.
+    sklearn.cluster.SpectralClustering : Normalised cuts by eigenvectors.
+
+    Notes
+    -----
+    Eq. (7) of the reference in full: the squared norm of a mean is not the same for all
+    clusters, and k(x, x) need not be 1. The objective falls with every step; with a
+    kernel that is not positive semidefinite (``"sigmoid"``) it may rise, and then the
+    clusters before that are kept, with a warning.
+
+    For a graph of weights A with degrees D, the kernel σ D⁻¹ + D⁻¹ A D⁻¹, with σ large
+    enough to make it positive semidefinite, and the degrees as ``sample_weight`` give
+    normalised cuts.
+
+    The result does not depend on the number of threads.
+
+    References
+    ----------
+    M. Maia, A. Ara, "The kernel trick and clustering: the kernel k-means method".
+
+    I. S. Dhillon, Y. Guan, B. Kulis, "Kernel k-means: spectral clustering and
+    normalized cuts", KDD 2004.
+
+    Examples
+    --------
+    >>> from kaucus import KernelKMeans
+    >>> from kaucus.datasets import make_rings
+    >>> from kaucus.evaluation import clustering_accuracy
+    >>> X, y = make_rings(random_state=0)
+    >>> model = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0).fit(X)
+    >>> clustering_accuracy(y, model.labels_)
+    1.0
+    """
+
+    _parameters: ClassVar = {
+        "init": one_of(*INITS) | not_text("the cluster of each row"),
+        "tol": NOT_NEGATIVE,
+        "approximation": one_of(None, "nystrom"),
+        "n_landmarks": count(),
+        "landmarks": one_of(*LANDMARKS),
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        init="k-means++",
+        n_init="auto",
+        max_iter=300,
+        tol=0.0,
+        approximation=None,
+        n_landmarks=300,
+        landmarks="k-means",
+        device=None,
+        precision=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.device = device
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Or the kernel matrix of the rows, with ``kernel="precomputed"``. With
+            ``approximation="nystrom"`` also a Dask array or frame.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : KernelKMeans
+        """
+        self._check_parameters()
+        given, X = X, self._validate(X, reset=True)
+        check_rows(X, self.n_clusters)
+        weight = check_weights(sample_weight, X)
+        options = {
+            "init": self._check_init(X.shape[0]),
+            "n_init": self._n_starts(),
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "sample_weight": weight,
+            "rng": generator_from(self.random_state),
+        }
+        self.kernel_ = self._resolve_kernel(X, weight)
+        tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
+        if isinstance(X, RowSource):
+            return self._fit_parts(X, given, options)
+        return self._fit_rows(X, options)
+
+    def _fit_rows(self, X, options):
+        """Find the clusters of rows in memory."""
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        gram = self._gram(kernel, rows, options["rng"])
+        weight = as_like(options["sample_weight"], rows)
+        report = step_reporter(
+            self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
+        )
+        with products_in(self.precision):  # of a matrix that is computed again
+            results = kernel_kmeans(
+                gram,
+                self.n_clusters,
+                **{**options, "sample_weight": weight},
+                memory_budget=self.memory_budget,
+                callback=report,
+            )
+        best = best_start(results)
+        self._store(X, best)
+        self.labels_ = astype(as_like(best.labels, X), "int32")
+        coef, support = mean_shares(best, weight), X
+        if self.approximation is not None:
+            coef, support = gram.coefficients(coef), gram.landmarks
+        self._store_means(X, coef, support)
+        self.exact_inertia_ = best.inertia if self.approximation is None else None
+        if self.approximation and X.shape[0] <= EXACT_ROWS:
+            del gram  # two do not fit into the budget
+            exact = self._matrix(kernel, rows)
+            self.exact_inertia_ = labels_objective(
+                exact, best.labels, self.n_clusters, weight
+            )
+        return self
+
+    def _fit_parts(self, X, given, options):
+        """Find the clusters of rows that are read part by part."""
+        kernel = self.kernel_
+        landmarks = self._landmarks(kernel, X, options["rng"])
+        report = step_reporter(
+            self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
+        )
+        with self._psd_kernel_needed():
+            best = kernel_kmeans_of_parts(
+                kernel, X, landmarks, self.n_clusters, **options, callback=report
+            )
+        self._store(X, best)
+        self._store_means(X, best.coef, landmarks)
+        self.exact_inertia_ = None
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+        else:
+            labels = labels_of_parts(kernel, X, landmarks, best)
+            self.labels_ = astype(labels, "int32")
+        return self
+
+    @property
+    def _dask_fit(self) -> str | None:
+        """Whether rows may be read part by part: where landmarks stand for them."""
+        takes_parts = self.approximation == "nystrom" and not self._precomputed
+        return "rows" if takes_parts else None
+
+    @property
+    def _dask_remedy(self) -> str:
+        if self._precomputed:
+            return (
+                "kernel='precomputed' is a matrix of all rows; pass the rows, with a "
+                "kernel by name or as a function and approximation='nystrom'."
+            )
+        return (
+            "Pass approximation='nystrom', with which it fits rows in parts; "
+            "approximation=None needs the kernel of every row with every other."
+        )
+
+    def _n_starts(self) -> int:
+        """Return the number of starts, by default ten where they are exact."""
+        if is_whole(self.n_init):
+            return int(self.n_init)
+        return 10 if isinstance(self.init, str) and self.approximation is None else 1
+
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
+        if self.approximation is None:
+            return
+        if self._precomputed and self.landmarks == "k-means":
+            raise ValueError(
+                "landmarks='k-means' needs rows that can be averaged, and "
+                "kernel='precomputed' has none; use 'rpcholesky' or 'uniform'."
+            )
+        if self.n_landmarks < self.n_clusters:
+            raise ValueError(
+                f"n_landmarks={self.n_landmarks} should be >= n_clusters="
+                f"{self.n_clusters}; raise n_landmarks."
+            )
+
+    def _check_init(self, n_samples: int):
+        if isinstance(self.init, str):
+            return self.init
+        return check_start_labels(self.init, n_samples, self.n_clusters)
+
+    def _gram(self, kernel, rows, rng):
+        """Return the kernel matrix of the rows, or its approximation by landmarks."""
+        if self.approximation is None:
+            with products_in(self.precision):
+                return self._matrix(kernel, rows)
+        landmarks = self._landmarks(kernel, rows, rng)
+        with self._psd_kernel_needed():
+            return self._matrix(kernel, rows, landmarks)
+
+    def _landmarks(self, kernel, rows, rng):
+        n_landmarks = min(self.n_landmarks, rows.shape[0])
+        return choose_landmarks(
+            kernel, rows, n_landmarks, method=self.landmarks, rng=rng
+        )
+
+    @contextlib.contextmanager
+    def _psd_kernel_needed(self):
+        try:
+            yield
+        except NotPositiveDefiniteError as error:
+            raise ValueError(
+                f"kernel={self.kernel!r} is not positive semidefinite on this data, "
+                "and approximation='nystrom' needs that; use another kernel, or, with "
+                "all rows in memory, approximation=None."
+            ) from error
+
+    def _matrix(self, kernel, rows, landmarks=None):
+        return make_gram(
+            kernel,
+            rows,
+            landmarks=landmarks,
+            n_clusters=self.n_clusters,
+            memory_budget=self.memory_budget,
+        )
+
+    def _store(self, X, best: KernelKMeansResult) -> None:
+        report_kernel_kmeans(best, self.n_clusters, self.max_iter, self.kernel)
+        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
+        self.n_reseeded_ = best.n_reseeded
+        check_coefficients(best.center_norms, self.kernel)
+        self.center_norms_ = as_like(best.center_norms, X)
+        self._n_features_out = self.n_clusters
+
+    def _store_means(self, X, coef, support) -> None:
+        if not self._precomputed:
+            self.center_coef_ = astype(as_like(coef, X), "float64")
+            self.X_fit_ = owned(support if is_sparse(support) else as_like(support, X))
+            return
+        if self.approximation is not None:  # landmarks are row numbers
+            of_all = np.zeros((X.shape[0], self.n_clusters))
+            of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
+            coef = of_all
+        self.center_coef_ = as_like(coef, X)
+
+
+# ----------------------------------------------------------------------------------
+# k-means on the sphere, as a scikit-learn clusterer.
+# ----------------------------------------------------------------------------------
+
+
+class SphericalKMeans(
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    Clusterer,
+    ChecksParameters,
+    BaseEstimator,
+):
+    """k-means by the angle between rows.
+
+    Rows are scaled to unit norm, and each belongs to the centre with which its cosine
+    is largest; a centre is the mean of its rows, scaled to unit norm. The right k-means
+    for texts, spectra, embeddings, and for pictures whose brightness does not matter.
+
+    Parameters
+    ----------
+    init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
+default="k-means++"
+        Where to begin: rows far from each other, random rows (the paper), or these
+        centres.
+    n_init : "auto" or int, default="auto"
+        Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
+    tol : float, default=1e-6
+        Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
+        larger.
+    precision : {None, "float64", "float32", "tf32"}, default=None
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        here: on CUDA, rows are assigned by tf32 products where these decide.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Cosines are kept between steps where they fit, which saves most of the work.
+    random_state : int, RandomState or Generator, default=None
+        Draws the first centres.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Centres of unit norm.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each training row; a lazy Dask array where ``X`` was one.
+    inertia_ : float
+        Sum of 1 − cosine over the training rows, with their weights.
+
+    See Also
+    --------
+    sklearn.cluster.KMeans : k-means by the distance between rows.
+
+    Notes
+    -----
+    The result depends on ``random_state`` alone, not on the number of threads.
+
+    References
+    ----------
+    I. S. Dhillon, D. S. Modha, "Concept decompositions for large sparse text data using
+    clustering", Machine Learning 42, 143 (2001).
+
+    M. Andrecut, "K-means kernel classifier" (2020), Sec. 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import SphericalKMeans
+    >>> X = np.array([[1, 0.1], [5, 0.2], [0.1, 2], [0.3, 9]])
+    >>> SphericalKMeans(n_clusters=2, random_state=0).fit_predict(X)
+    array([1, 1, 0, 0], dtype=int32)
+    """
+
+    _dask_fit = "rows"
+    _parameters: ClassVar = {
+        "init": one_of(*INITS) | not_text("the first centres"),
+        "tol": POSITIVE,
+        "precision": PRECISION,
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        init="k-means++",
+        n_init="auto",
+        max_iter=300,
+        tol=1e-6,
+        device=None,
+        precision=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : SphericalKMeans
+        """
+        self._check_parameters()
+        n_init, given = self._n_starts(), X
+        X = self._validate(X, reset=True)
+        check_rows(X, self.n_clusters)
+        weight = check_weights(sample_weight, X)
+        result = self._kmeans(X, weight, n_init)
+        report_kmeans(result, self.n_clusters, self.max_iter)
+        self.cluster_centers_ = as_like(result.centers, X)
+        self.inertia_, self.n_iter_ = result.inertia, result.n_iter
+        self.n_reseeded_ = result.n_reseeded
+        self._n_features_out = self.n_clusters
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+            return self
+        labels = result.labels
+        if labels is None:  # rows that are read batch by batch
+            labels = part_labels(X, result.centers, "cosine")
+        self.labels_ = astype(as_like(labels, X), "int32")
+        return self
+
+    def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
+        """Cluster on the device, block by block where the rows do not fit there."""
+        rows = place_rows(X, self.device, self.memory_budget)
+        return kmeans(
+            rows,
+            self.n_clusters,
+            metric="cosine",
+            init=self._first_centers(X, rows),
+            n_init=n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            sample_weight=as_like(weight, rows),
+            rng=generator_from(self.random_state),
+            memory_budget=self.memory_budget,
+            callback=step_reporter(self.verbose, self.tol, self.max_iter),
+        )
+
+    @rowwise
+    def predict(self, X):
+        """Return the cluster of largest cosine.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        cosines = self._cosines(X)
+        return astype(array_namespace(cosines).argmax(cosines, axis=1), "int32")
+
+    @rowwise
+    def transform(self, X):
+        """Return the cosines with the centres.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        return self._cosines(X)
+
+    def _row_scores(self, X):
+        return to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
+
+    def _cosines(self, X):
+        check_is_fitted(self, "cluster_centers_")
+        X = self._validate(X, reset=False)
+        return map_rows(self._cosines_of_rows, X, self.device, self.memory_budget)
+
+    def _cosines_of_rows(self, rows):
+        centers = in_precision_of(self.cluster_centers_, rows)
+        return inner_products(unit_rows(rows), centers)
+
+    def _validate(self, X, *, reset: bool):
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=working_types(self.precision),
+        )
+        check_magnitude(X, fitted=reset)
+        return X
+
+    def _n_starts(self) -> int:
+        """Return the number of starts, by default ten where they are random."""
+        if is_whole(self.n_init):
+            return int(self.n_init)
+        return 10 if isinstance(self.init, str) and self.init == "random" else 1
+
+    def _first_centers(self, X, rows):
+        if isinstance(self.init, str):
+            return self.init
+        centers = on_host(self.init)
+        centers = check_array(centers, dtype=dtype_name(X), input_name="init")
+        expected = (self.n_clusters, X.shape[1])
+        if centers.shape != expected:
+            raise ValueError(
+                f"init has shape {centers.shape}; expected (n_clusters, n_features) = "
+                f"{expected}."
+            )
+        return as_like(centers, rows)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

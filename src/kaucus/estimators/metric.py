@@ -1,0 +1,496 @@
+"""A metric learned from the labels."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from kaucus._array.namespace import (
+    Array,
+    array_namespace,
+    as_like,
+    is_sparse,
+    warn_user,
+    working_types,
+)
+from kaucus._array.rows import RowSource
+from kaucus._array.segments import generator_from
+from kaucus._base import ExportsONNX, FitsBatches, FollowsX, rowwise, validate_data
+from kaucus._parameters import (
+    MEMORY_BUDGET,
+    NONE,
+    POSITIVE,
+    RANDOM_STATE,
+    ChecksParameters,
+    check_magnitude,
+    check_one_label_type,
+    check_weights,
+    count,
+    encode_labels,
+    map_rows,
+    numeric_targets,
+    one_of,
+    place_rows,
+    relative_weights,
+    share_reporter,
+)
+from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
+from kaucus.fitting._search import (
+    Family,
+    MetricOptions,
+    enough_rows,
+    only_scaled,
+    search_metric,
+)
+from kaucus.kernels._kernel import (
+    Kernel,
+    kernel_class,
+    kernels_with_gamma,
+    resolve_kernel,
+)
+from kaucus.kernels._metric import MappedKernel
+
+# ----------------------------------------------------------------------------------
+# What ``learn_metric`` means for an estimator with a kernel to choose.
+# ----------------------------------------------------------------------------------
+
+LEARN_METRIC = one_of("auto", True, False)
+METRIC_CS = 10.0 ** np.arange(-1, 5.1, 0.5)
+"""What ``C="auto"`` chooses from where a metric is learned."""
+AUTO_FAMILIES = ("exponential", "rbf", "laplacian")
+"""What ``kernel="auto"`` chooses from where a metric is learned."""
+# Of more columns, Manhattan distances take too long: they are no matrix product.
+_LAPLACIAN_COLUMNS = 64
+# Of more columns, a full metric takes longer than it helps.
+_FULL_COLUMNS = 1000
+# Of all the variance, in one column.
+_NEARLY_ALL = 0.999
+
+
+def is_auto(kernel: object) -> bool:
+    """Tell whether the kernel is left to be chosen."""
+    return isinstance(kernel, str) and kernel == "auto"
+
+
+def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
+    """Tell whether a metric is learned: if asked, or if all else is left open."""
+    if isinstance(learn_metric, str):
+        return is_auto(kernel) and isinstance(gamma, str) and gamma == "tune"
+    return bool(learn_metric)
+
+
+def metric_options(
+    X: Array,
+    kernel: object,
+    gamma: object,
+    Cs: Sequence[float] | None,
+    *,
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> MetricOptions:
+    """Return what the search of a metric chooses from.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    kernel, gamma
+        As the estimator has them; gamma ``"tune"`` is searched.
+    Cs : sequence of float or None
+        To choose from; None: 0.1 to 100,000, and beyond where that pays.
+    degree, coef0
+        Of a named kernel.
+    """
+    d = X.shape[1]
+    X = X.longest if isinstance(X, RowSource) else X
+    families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
+    kinds = ("diagonal", "full")
+    if is_sparse(X) or d > _FULL_COLUMNS:
+        kinds = ("diagonal",)
+    given = METRIC_CS if Cs is None else Cs
+    return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
+
+
+def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
+    if is_auto(kernel):
+        names = AUTO_FAMILIES
+        if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
+            names = names[:2]
+    elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+        names = (kernel,)
+    else:
+        return [_with_gradient(resolve_kernel(kernel, **params))]
+    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
+    return [
+        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
+        for name in names
+    ]
+
+
+def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
+    """Check that a given kernel has a gradient before any work is done."""
+    one = np.ones((1, 1))
+    try:
+        next(iter(kernel.gradients(one, one, one)))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"learn_metric=True needs a kernel with a gradient: {error} Or pass "
+            "learn_metric=False."
+        ) from error
+    return Family(kernel, gamma)
+
+
+def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
+    """Warn where one column carries nearly all the variance that distances see."""
+    if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
+        return
+    if isinstance(kernel, str) and kernel in ("linear", "cosine", "precomputed"):
+        return
+    xp = array_namespace(X)
+    variances = xp.var(X, axis=0)
+    total = float(xp.sum(variances))
+    c = int(xp.argmax(variances))
+    if total > 0 and float(variances[c]) > _NEARLY_ALL * total:
+        name = f"Column {c}" if names is None else f"Column {names[c]!r}"
+        share = 100 * float(variances[c]) / total
+        warn_user(
+            f"{name} carries {share:.2f} % of the variance of X, so distances hardly "
+            "see the other columns. Standardise them, for example with "
+            "make_pipeline(StandardScaler(), ...), or pass learn_metric=True.",
+            UserWarning,
+        )
+
+
+class LearnedImportances:
+    """Mixin: what a learned metric tells about the columns.
+
+    Attributes
+    ----------
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in the learned metric: its diagonal, for columns of spread
+        1. Absent where no metric was searched.
+    """
+
+    @property
+    def feature_importances_(self):
+        """Share of each column in the learned metric, (n_features,); they sum to 1."""
+        kernel = getattr(self, "kernel_", None)
+        if not isinstance(kernel, MappedKernel):
+            raise AttributeError(
+                f"{type(self).__name__} has no feature_importances_: no metric was "
+                "learned. Fit with learn_metric=True, or with kernel and gamma left to "
+                "be searched."
+            )
+        return as_like(kernel.row_map.importances(), self._support_rows())
+
+    @property
+    def _has_metric(self) -> bool:
+        return isinstance(self.kernel_, MappedKernel)
+
+    def _metric_text(self) -> str:
+        """Say in a sentence what the learned metric makes of the columns."""
+        if not self._has_metric:
+            return ""
+        shares = self.kernel_.row_map.importances()
+        if np.ptp(shares) < 1e-9:
+            return " No metric was better than none: all columns count alike."
+        first = np.argsort(-shares, kind="stable")[:3]
+        names = getattr(
+            self, "feature_names_in_", [f"column {c}" for c in range(len(shares))]
+        )
+        most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
+        return f" Metric: {most} count most."
+
+
+# ----------------------------------------------------------------------------------
+# A transformer to columns in which a metric learned from the targets is Euclidean.
+# ----------------------------------------------------------------------------------
+
+# More distinct whole numbers than this, and than the root of their number, are counts
+# or measurements, not classes.
+_MOST_CLASSES = 20
+
+
+class LearnedMetric(
+    ExportsONNX,
+    FitsBatches,
+    FollowsX,
+    ChecksParameters,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Scale, weigh and mix columns by a metric that is learned from the targets.
+
+    Rows are mapped by z = u T, where u are the columns of x on a common scale and
+    T Tᵀ = Mᵖ is the metric: M is the mean over the rows of Σ_j ∇f_j ∇f_jᵀ, the outer
+    products of the gradients of a kernel fit f, taken again in the columns found so
+    far. Plain Euclidean distances of z are then those of the metric, for any estimator
+    that follows. Whether and how is decided by rows that neither fit nor metric has
+    seen; where it does not help, columns are only scaled, or stay as they are.
+
+    ``KMeansKernelClassifier`` and ``KMeansKernelRegressor`` do the same by themselves
+    (``learn_metric``), and choose their kernel together with it.
+
+    Parameters
+    ----------
+    kind : {"auto", "diagonal", "full"}, default="auto"
+        A weight for each column, or all directions; ``"auto"`` chooses. Sparse rows,
+        and more than 1,000 columns with ``"auto"``, are weighed.
+    power : {"auto", 0.5, 1} or float, default="auto"
+        p; ``"auto"`` chooses 1 or ½.
+    max_steps : int, default=3
+        Steps of fit and metric at most. 0: columns are only scaled.
+    kernel : str, default="auto"
+        Of the fits: ``"auto"`` chooses among ``"exponential"``, ``"rbf"`` and, up to 64
+        columns, ``"laplacian"``; or the name of a kernel with a gradient.
+    max_samples : int, default=4500
+        Rows that learn and judge; of more, so many are drawn.
+    cv : int or None, default=None
+        Folds in which every row judges once. None: one split with a third of the rows
+        as judges; below 1,500 rows three folds, below 300 four.
+    memory_budget : int or str, default=None
+        Bytes, or a text such as ``"4GiB"``; where it is short, fewer rows are drawn.
+    random_state : int, RandomState or Generator, default=None
+        Draws the rows.
+
+    Attributes
+    ----------
+    metric_ : ndarray of shape (n_features, n_features) or (n_features,)
+        T Tᵀ for columns of spread 1; of a diagonal one, the diagonal.
+    components_ : ndarray of shape (n_features, n_components) or (n_features,)
+        T, which scaled columns are multiplied by.
+    feature_importances_ : ndarray of shape (n_features,)
+        The diagonal of ``metric_``, with the sum 1.
+    kind_ : {"identity", "diagonal", "full"}
+        What was chosen; ``"identity"`` where no step helped.
+    scale_ : {"standard", "given"}
+        Whether columns are put on a common scale or stay on their own.
+    n_steps_ : int
+        Steps that were taken.
+    kernel_ : kernel object
+        The kernel of the best fit, for transformed rows.
+    C_ : float
+        Its C.
+    row_map_ : RowMap
+        The map itself.
+    search_results_ : dict of ndarrays
+        A row for every fit that was judged: ``kernel``, ``gamma``, ``C``, ``score``
+        (minus the loss of rows held out), ``scale``, ``kind``, ``power``, ``n_steps``
+        and ``n_columns``. For ``pandas.DataFrame(metric.search_results_)``.
+
+    See Also
+    --------
+    KMeansKernelClassifier : Learns a metric by itself.
+
+    References
+    ----------
+    A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature
+    learning in neural networks and backpropagation-free machine learning models",
+    Science (2024).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import LearnedMetric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 5))
+    >>> y = np.sin(3 * X[:, 0])
+    >>> metric = LearnedMetric(random_state=0).fit(X, y)
+    >>> int(np.argmax(metric.feature_importances_))
+    0
+    """
+
+    _dask_fit = "rows"
+    _parameters: ClassVar = {
+        "kind": one_of("auto", "diagonal", "full"),
+        "power": POSITIVE | one_of("auto"),
+        "max_steps": count(least=0),
+        "max_samples": count(least=50),
+        "cv": count(least=2) | NONE,
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
+
+    def __init__(
+        self,
+        kind="auto",
+        *,
+        power="auto",
+        max_steps=3,
+        kernel="auto",
+        max_samples=4500,
+        cv=None,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.kind = kind
+        self.power = power
+        self.max_steps = max_steps
+        self.kernel = kernel
+        self.max_samples = max_samples
+        self.cv = cv
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn the metric.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Training rows. Of fewer than 50 the columns are only scaled.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels, or numbers: floats with a fraction, several outputs, and whole
+            numbers of more than 20 and √n_samples different values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Precision of each row: its weight multiplies its squared error. Only ratios
+            count; a weight of 0 leaves the row out.
+
+        Returns
+        -------
+        self : LearnedMetric
+        """
+        self._check_parameters()
+        check_one_label_type(y)
+        X, y = self._validate(X, y, reset=True)
+        weight = relative_weights(check_weights(sample_weight, X))
+        rows = place_rows(X, self.device, self.memory_budget)
+        problem = Problem.of(rows, _targets(y, weight), weight)
+        options, rng = self._options(X), generator_from(self.random_state)
+        if enough_rows(X.shape[0], weight):
+            found = search_metric(
+                problem,
+                options,
+                rng,
+                callback=share_reporter(self.verbose, "stage"),
+                memory_budget=self.memory_budget,
+            )
+        else:
+            found = only_scaled(problem, options, rng)
+        self.row_map_ = found.row_map
+        self.kernel_, self.C_ = found.kernel, found.C
+        self.kind_, self.scale_ = found.kind, found.scale
+        self.n_steps_, self.search_results_ = found.n_steps, found.results
+        self.metric_ = as_like(found.row_map.metric(), X)
+        self.components_ = as_like(found.row_map.weights, X)
+        self.feature_importances_ = as_like(found.row_map.importances(), X)
+        return self
+
+    def fit_transform(self, X, y, sample_weight=None):
+        """Learn the metric, and return the rows in it.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, y, sample_weight).transform(X)
+
+    @rowwise
+    def transform(self, X):
+        """Return the rows in columns whose Euclidean distance is that of the metric.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "row_map_")
+        X = self._validate(X, reset=False)
+        return map_rows(self.row_map_, X, self.device, self.memory_budget)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns: those of X, or ``learnedmetric0`` and so on.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the features; None: ``feature_names_in_``, or ``x0`` and so on.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self, "row_map_")
+        if self.row_map_.weights.ndim > 1:
+            numbers = range(self.row_map_.n_components)
+            return np.asarray([f"learnedmetric{k}" for k in numbers], dtype=object)
+        known = getattr(self, "feature_names_in_", None)
+        names = known if input_features is None else np.asarray(input_features, object)
+        if names is None:
+            return np.asarray([f"x{k}" for k in range(self.n_features_in_)], object)
+        if len(names) != self.n_features_in_ or (
+            known is not None and list(names) != list(known)
+        ):
+            raise ValueError(
+                f"input_features has {len(names)} names that are not those of fit; "
+                "pass feature_names_in_, or None."
+            )
+        return np.asarray(names, dtype=object)
+
+    # ---- parts -----------------------------------------------------------------------
+
+    def _options(self, X):
+        options = metric_options(X, self.kernel, "tune", None)
+        if self.kind == "full" and is_sparse(X):
+            raise ValueError(
+                f"kind={self.kind!r} mixes columns, which would fill a sparse X; use "
+                "kind='diagonal', or X.toarray()."
+            )
+        if self.kind != "auto":
+            options = options._replace(kinds=(self.kind,))
+        if self.power != "auto":
+            options = options._replace(powers=(float(self.power),))
+        return options._replace(
+            max_steps=self.max_steps, cv=self.cv, max_samples=self.max_samples
+        )
+
+    def _validate(self, X, y="no_validation", *, reset: bool):
+        checked = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=working_types(None),
+            **({"multi_output": True} if reset else {}),
+        )
+        check_magnitude(checked[0] if reset else checked, fitted=reset)
+        return checked
+
+    def _check_combinations(self) -> None:
+        if self.kernel != "auto":
+            kernel_class(self.kernel, also=("auto",))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _targets(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
+    """Return labels or numbers, whichever the targets are."""
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    distinct = len(np.unique(y)) if kind == "multiclass" else 0
+    counts = y.dtype.kind in "fiu" and distinct > max(_MOST_CLASSES, len(y) ** 0.5)
+    if kind in ("binary", "multiclass") and not counts:
+        classes, labels = encode_labels(y)
+        return ClassTargets(labels, len(classes), lambda weight, labels: weight)
+    return NumberTargets.of(numeric_targets(y), 10, weight)

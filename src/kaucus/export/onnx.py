@@ -1,0 +1,815 @@
+"""ONNX graphs of fitted models, pipelines and table models."""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+import kaucus
+from kaucus._array.namespace import is_sparse, to_numpy
+from kaucus._base import require
+from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
+from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
+from kaucus.estimators.kmeans_kernel import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+)
+from kaucus.estimators.ls_svm import (
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+)
+from kaucus.estimators.metric import LearnedMetric
+from kaucus.export.onnx_kernels import (
+    OPSET,
+    Graph,
+    NotExportableError,
+    cell_masks,
+    kernel_diagonal,
+    kernel_matrix,
+    kernel_sums,
+    map_rows,
+    unit_vectors,
+)
+from kaucus.preprocessing.images import FourierFeatures, GaussianWindow
+from kaucus.preprocessing.rows import UnitNormalizer
+
+# ----------------------------------------------------------------------------------
+# Transformers of rows and pictures, in operators of ONNX.
+# ----------------------------------------------------------------------------------
+
+
+def unit_normalized(model: UnitNormalizer, graph: Graph, x: str) -> str:
+    """Add centred rows of unit norm to a graph."""
+    return _centred_unit_rows(graph, x, model.n_features_in_)
+
+
+def windowed(model: GaussianWindow, graph: Graph, x: str) -> str:
+    """Add images times their window to a graph."""
+    window = to_numpy(model.window_).reshape(-1)
+    n_channels = model.n_features_in_ // len(window)
+    return graph("Mul", x, np.tile(window, n_channels)[None])
+
+
+def with_spectrum(model: FourierFeatures, graph: Graph, x: str) -> str:
+    """Add images with their spectra to a graph: eq. (15)-(20) of Andrecut (2020)."""
+    d, n_frequencies = model.n_features_in_, math.prod(model.spectrum_shape_)
+    x = _centred_unit_rows(graph, x, d)
+    shape = (d,) if model.fft == "1d" else tuple(model.image_shape_)
+    f = _fourier_modulus(graph, x, shape, len(shape) if model.fft != "2d" else 2)
+    f = graph("Pow", f, float(model.power))
+    if model.fft != "2d" or math.prod(shape[:-2]) == 1:
+        # Zero, as the mean is off; a small power would magnify the rounding.
+        f = graph("Mul", f, (np.arange(n_frequencies) > 0).astype(float)[None])
+    f = _centred_unit_rows(graph, f, n_frequencies)
+    if not model.concatenate:
+        return f
+    return graph("Mul", graph.columns(x, f), math.sqrt(0.5))
+
+
+def _centred_unit_rows(graph: Graph, x: str, d: int) -> str:
+    """Add (x − ⟨x⟩) / ‖x − ⟨x⟩‖; a constant row becomes zero."""
+    peaks = graph.largest(graph("Abs", x))
+    centred = graph("Sub", x, graph("Mul", graph.sum(x), 1 / d))
+    norms = graph("Sqrt", graph.sum(graph("Mul", centred, centred)))
+    # What is left of a constant row is rounding, not a direction.
+    rounding = 4 * float(np.finfo(graph.given).eps) * math.sqrt(d)
+    varies = graph("Greater", norms, graph("Mul", peaks, rounding))
+    norms = graph("Where", varies, norms, np.ones((1, 1)))
+    return graph("Where", varies, graph("Div", centred, norms), np.zeros((1, 1)))
+
+
+def _fourier_modulus(graph: Graph, x: str, shape: tuple[int, ...], n_axes: int) -> str:
+    """Add |FFT(x)| over the last axes, the first half of it, (n, n_frequencies).
+
+    A transform of one axis is a product with a matrix of cosines and one of sines.
+    """
+    rank = len(shape) + 1
+    real = graph("Reshape", x, np.array([-1, *shape]))
+    half = math.ceil(shape[-1] / 2)
+    cosines, sines = _waves(shape[-1], half)
+    real, imaginary = graph.affine(real, cosines), graph.affine(real, sines)
+    for axis in range(rank - n_axes, rank - 1):
+        order = [*range(rank)]
+        order[axis], order[-1] = order[-1], order[axis]
+        turned = [graph("Transpose", v, perm=order) for v in (real, imaginary)]
+        cosines, sines = _waves(shape[axis - 1], shape[axis - 1])
+        parts = [(graph.affine(v, cosines), graph.affine(v, sines)) for v in turned]
+        (rc, rs), (ic, is_) = parts
+        turned = graph("Sub", rc, is_), graph("Add", rs, ic)
+        real, imaginary = (graph("Transpose", v, perm=order) for v in turned)
+    squares = [graph("Mul", v, v) for v in (real, imaginary)]
+    modulus = graph("Sqrt", graph("Add", *squares))
+    n_frequencies = math.prod(shape[:-1]) * half
+    return graph("Reshape", modulus, np.array([-1, n_frequencies]))
+
+
+def _waves(n: int, n_kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return cos and −sin of 2π j k / n, (n, n_kept)."""
+    # Whole turns are taken off first: sines of large numbers are rounded.
+    angles = 2 * np.pi * (np.outer(np.arange(n), np.arange(n_kept)) % n) / n
+    return np.cos(angles), -np.sin(angles)
+
+
+# ----------------------------------------------------------------------------------
+# Estimators in operators of ONNX.
+#
+# ``outputs_of(model, graph, x)`` adds the estimator to a graph and returns the names of
+# its outputs: ``label``, ``probabilities`` and ``decision`` of a classifier,
+# ``prediction`` of a regressor, ``label`` and ``transformed`` of a clusterer,
+# ``transformed`` of a transformer.
+# ----------------------------------------------------------------------------------
+
+# Below the decision values of classes that a support vector machine has seen.
+_NEVER = -1.0
+
+Outputs = dict[str, str]
+
+
+@functools.singledispatch
+def outputs_of(model, graph: Graph, x: str) -> Outputs:
+    """Add a fitted estimator to a graph, and return the names of its outputs.
+
+    Parameters
+    ----------
+    model : estimator
+    graph : Graph
+    x : str
+        Name of the rows, in the graph's precision, (n, d).
+    """
+    raise NotExportableError(
+        f"{type(model).__name__} has no form in ONNX here; expected an LS-SVM, a "
+        "k-means kernel model, ClusterRBFSVC, LocalSVC, a clusterer, LearnedMetric, "
+        "UnitNormalizer, FourierFeatures or GaussianWindow."
+    )
+
+
+def dense_points(rows) -> np.ndarray:
+    """Return fitted rows as a NumPy array in float64."""
+    rows = rows.toarray() if is_sparse(rows) else to_numpy(rows)
+    return np.asarray(rows, dtype=np.float64)
+
+
+# ---- least-squares support vector machines -------------------------------------------
+
+
+def _numbers(model) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and intercept in float64."""
+    return dense_points(model.dual_coef_), to_numpy(model.intercept_).astype(float)
+
+
+def _values(model, graph: Graph, x: str) -> str:
+    """Add f(x), (n, t)."""
+    coef, intercept = _numbers(model)
+    if model.kernel_ is None:  # x are kernel values already
+        return graph.affine(x, coef, intercept)
+    points = dense_points(support_of(model))
+    return kernel_sums(model.kernel_, graph, x, points, coef, intercept)
+
+
+def support_of(model):
+    """Return the rows whose kernel columns the model is made of."""
+    return getattr(model, "representatives_" if _represents(model) else "X_fit_")
+
+
+def _represents(model) -> bool:
+    return isinstance(model, KMeansKernelClassifier | KMeansKernelRegressor)
+
+
+@outputs_of.register(LSSVMClassifier)
+@outputs_of.register(LSSVMClassifierCV)
+@outputs_of.register(KMeansKernelClassifier)
+def _(model, graph: Graph, x: str) -> Outputs:
+    values = _values(model, graph, x)
+    return _of_classes(model, graph, values) | _probabilities(model, graph, x, values)
+
+
+def _of_classes(model, graph: Graph, values: str) -> Outputs:
+    """Add labels and decision values from one column, or one for each class."""
+    if len(model.classes_) > 2:
+        return {
+            "label": _labels(model, graph, graph.argmax(values)),
+            "decision": values,
+        }
+    column = graph.column(values)
+    second = graph.cast(graph("Greater", column, 0.0), np.int64)
+    return {"label": _labels(model, graph, second), "decision": column}
+
+
+def _labels(model, graph: Graph, numbers: str) -> str:
+    return graph("Gather", np.asarray(model.classes_), numbers)
+
+
+def _probabilities(model, graph: Graph, x: str, values: str) -> Outputs:
+    if model.probability is False:
+        return {}
+    if model.probability == "sum_exp":
+        return {"probabilities": _sum_of_exponentials(model, graph, x)}
+    if len(model.classes_) == 2:
+        half = graph("Mul", values, 0.5)
+        values = graph.columns(graph("Neg", half), half)
+    scaled = graph("Mul", values, 1 / float(model.temperature_))
+    return {"probabilities": graph("Softmax", scaled, axis=1)}
+
+
+def _sum_of_exponentials(model, graph: Graph, x: str) -> str:
+    """Add eq. (15) of Andrecut (2016): Σ_n exp(k(x, x_n) a_nj + b_j), normalised."""
+    coef, intercept = _numbers(model)
+    signs = np.array([[-1.0, 1.0]]) if coef.shape[1] == 1 else 1.0
+    coef, intercept = coef * signs / 2, np.ravel((intercept * signs + 1) / 2)
+    K = x
+    if model.kernel_ is not None:
+        points = dense_points(support_of(model))
+        K = kernel_matrix(model.kernel_, graph, x, points)
+    logs = []
+    for a, b in zip(coef.T, intercept, strict=True):
+        terms = graph("Mul", K, a[None, :])
+        most = graph.largest(terms)
+        total = graph.sum(graph("Exp", graph("Sub", terms, most)))
+        logs.append(graph("Add", graph("Add", graph("Log", total), most), float(b)))
+    return graph("Softmax", graph.columns(*logs), axis=1)
+
+
+@outputs_of.register(LSSVMRegressor)
+@outputs_of.register(LSSVMRegressorCV)
+@outputs_of.register(KMeansKernelRegressor)
+def _(model, graph: Graph, x: str) -> Outputs:
+    values = _values(model, graph, x)
+    single = model._single_output
+    return {"prediction": graph.column(values) if single else values}
+
+
+# ---- support vector machines in cells ------------------------------------------------
+
+
+@outputs_of.register
+def _(model: ClusterRBFSVC, graph: Graph, x: str) -> Outputs:
+    values = _svm_values(
+        graph, x, model.svc_, model.kernel_, model.support_vectors_, model.classes_
+    )
+    return _of_class_columns(model, graph, values)
+
+
+@outputs_of.register
+def _(model: LocalSVC, graph: Graph, x: str) -> Outputs:
+    masks = cell_masks(graph, model.partition_, x, model.n_cells_)
+    parts = zip(model.svcs_, model.kernels_, model.support_vectors_, strict=True)
+    values = None
+    for mask, (svm, kernel, vectors) in zip(masks, parts, strict=True):
+        own = _svm_values(graph, x, svm, kernel, vectors, model.classes_)
+        # The first is everywhere, so that the number of rows is known.
+        values = own if values is None else graph("Where", mask, own, values)
+    return _of_class_columns(model, graph, values)
+
+
+def _of_class_columns(model, graph: Graph, values: str) -> Outputs:
+    if len(model.classes_) == 2:  # minus f and f
+        values = graph("Gather", values, np.array([1]), axis=1)
+    return _of_classes(model, graph, values)
+
+
+def _svm_values(graph: Graph, x: str, svm, kernel, vectors, classes) -> str:
+    """Add decision values of one of scikit-learn's SVMs, a column for each class."""
+    k = len(classes)
+    if isinstance(svm, int):  # the only class of a cell
+        one = 2.0 * (np.arange(k) == svm)[None] - 1
+        nothing = graph("Mul", graph.sum(x), 0.0)
+        return graph("Add", nothing, one)
+    coef, intercept = _pairwise_coefficients(svm)
+    points = dense_points(vectors)
+    pairs = kernel_sums(kernel, graph, x, points, coef, intercept)
+    seen = svm.classes_
+    if len(seen) == 2:
+        values = graph.columns(graph("Neg", pairs), pairs)
+    else:
+        values = _one_vs_rest(graph, pairs, len(seen))
+    if len(seen) == k:
+        return values
+    least = graph("Neg", graph.largest(graph("Neg", values)))
+    never = graph("Add", graph("Min", least, 0.0), _NEVER)
+    places = np.full(k, len(seen))
+    places[seen] = np.arange(len(seen))
+    return graph("Gather", graph.columns(values, never), places, axis=1)
+
+
+def _pairwise_coefficients(svm) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coefficients of all pairs of classes, (m, n_pairs), and intercepts.
+
+    libsvm keeps, for each support vector, one coefficient for every other class.
+    """
+    dual, intercept = np.asarray(svm.dual_coef_), np.asarray(svm.intercept_)
+    k = len(svm.classes_)
+    if k == 2:
+        return dual.T, intercept
+    ends = np.cumsum(svm.n_support_)
+    rows = [np.arange(a, b) for a, b in itertools.pairwise([0, *ends])]
+    coef = np.zeros((dual.shape[1], k * (k - 1) // 2))
+    for pair, (i, j) in enumerate(itertools.combinations(range(k), 2)):
+        coef[rows[i], pair] = dual[j - 1, rows[i]]
+        coef[rows[j], pair] = dual[i, rows[j]]
+    return coef, intercept
+
+
+def _one_vs_rest(graph: Graph, pairs: str, k: int) -> str:
+    """Add votes of pairs, and their sums for ties, as scikit-learn makes them."""
+    combinations = list(itertools.combinations(range(k), 2))
+    first = np.array([np.eye(k)[i] for i, _ in combinations])
+    second = np.array([np.eye(k)[j] for _, j in combinations])
+    loses = graph.cast(graph("Less", pairs, 0.0), graph.dtype)
+    votes = graph.affine(loses, second - first, first.sum(axis=0))
+    sums = graph.affine(pairs, first - second)
+    share = graph("Mul", graph("Add", graph("Abs", sums), 1.0), 3.0)
+    return graph("Add", votes, graph("Div", sums, share))
+
+
+# ---- clusterers and transformers -----------------------------------------------------
+
+
+@outputs_of.register
+def _(model: SphericalKMeans, graph: Graph, x: str) -> Outputs:
+    centers = dense_points(model.cluster_centers_)
+    cosines = graph.affine(unit_vectors(graph, x), centers.T)
+    label = graph.cast(graph.argmax(cosines), np.int32)
+    return {"label": label, "transformed": cosines}
+
+
+@outputs_of.register
+def _(model: KernelKMeans, graph: Graph, x: str) -> Outputs:
+    coef, norms = dense_points(model.center_coef_), to_numpy(model.center_norms_)
+    if model.kernel_ is None:
+        D = graph.affine(x, -2 * coef, norms)
+        return {"label": _nearest_mean(graph, D)}
+    points = dense_points(model.X_fit_)
+    D = kernel_sums(model.kernel_, graph, x, points, -2 * coef, norms)
+    D = graph("Max", graph("Add", D, kernel_diagonal(model.kernel_, graph, x)), 0.0)
+    return {"label": _nearest_mean(graph, D), "transformed": graph("Sqrt", D)}
+
+
+def _nearest_mean(graph: Graph, D: str) -> str:
+    return graph.cast(graph("ArgMin", D, axis=1, keepdims=0), np.int32)
+
+
+@outputs_of.register
+def _(model: LearnedMetric, graph: Graph, x: str) -> Outputs:
+    return {"transformed": map_rows(graph, model.row_map_, x)}
+
+
+@outputs_of.register
+def _(model: UnitNormalizer, graph: Graph, x: str) -> Outputs:
+    return {"transformed": unit_normalized(model, graph, x)}
+
+
+@outputs_of.register
+def _(model: GaussianWindow, graph: Graph, x: str) -> Outputs:
+    return {"transformed": windowed(model, graph, x)}
+
+
+@outputs_of.register
+def _(model: FourierFeatures, graph: Graph, x: str) -> Outputs:
+    return {"transformed": with_spectrum(model, graph, x)}
+
+
+# ----------------------------------------------------------------------------------
+# Export of a fitted model to ONNX: choice of the precision, names of the outputs.
+#
+# Estimators of this package are converted here; pipelines with scikit-learn's parts by
+# skl2onnx, with which converters for ours are registered.
+# ----------------------------------------------------------------------------------
+
+PRECISIONS = ("float32", "float64")
+# Points at which both precisions are compared, and how far apart they may be, in units
+# of the spread of the values: a quarter of what is promised.
+_N_PROBES, _TOLERANCE = 32, 2.5e-6
+
+
+def to_onnx(model, *, dtype="float32"):
+    """Return a fitted model as an ONNX model.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
+        knows, or one that begins with skrub's ``TableVectorizer``.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the rows that the graph takes, and of the numbers that it returns. Within,
+        it computes in float64 where float32 would move a result by more than 1e-5 of
+        the spread of the results; that is measured.
+
+    Returns
+    -------
+    onnx.ModelProto
+        ``onnx.save(result, "model.onnx")`` writes it. One input, ``X``, of any number
+        of rows; of a table, one input for each column, (n, 1).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = to_onnx(LSSVMClassifier().fit(X, y))
+    >>> [output.name for output in graph.graph.output]
+    ['label', 'decision', 'probabilities']
+    """
+    require("onnx", "onnx")
+    dtype = np.dtype(dtype).name
+    if dtype not in PRECISIONS:
+        raise ValueError(f"dtype={dtype!r} must be one of {PRECISIONS}.")
+    check_is_fitted(model)
+    if hasattr(model, "steps"):  # a pipeline
+        pass
+        pass
+
+        if begins_with_a_table(model):
+            return table_to_onnx(model, dtype)
+        return pipeline_to_onnx(model, dtype)
+    return _export(model, dtype, arithmetic_of(model, dtype))
+
+
+def _export(model, dtype: str, arithmetic: str):
+    """Return the model of an estimator, with one input and its outputs."""
+    graph = Graph(arithmetic, given=dtype)
+    x = "X" if arithmetic == dtype else graph.cast("X", arithmetic)
+    outputs = finished_outputs(graph, model, outputs_of(model, graph, x), dtype)
+    n_features = model.n_features_in_
+    return graph.model(
+        type(model).__name__,
+        [graph.value_info("X", dtype, ["n", n_features])],
+        outputs,
+        **about_columns(getattr(model, "feature_names_in_", None)),
+    )
+
+
+def about_columns(names: Iterable[str] | None) -> dict[str, str]:
+    """Return the metadata of a model file."""
+    about = {"kaucus": kaucus.__version__}
+    return about if names is None else about | {"columns": "\n".join(map(str, names))}
+
+
+def finished_outputs(graph: Graph, model, outputs: dict[str, str], dtype: str) -> list:
+    """Add the outputs under their own names, in the precision that is asked for."""
+    infos = []
+    for name, value in outputs.items():
+        kind, shape = output_kind(model, name, dtype)
+        is_number = np.dtype(kind).kind == "f"
+        if is_number and graph.dtype != graph.given:
+            value = graph.cast(value, dtype)
+        graph.nodes.append(graph.helper.make_node("Identity", [value], [name]))
+        infos.append(graph.value_info(name, kind, shape))
+    return infos
+
+
+def output_kind(model, name: str, dtype: str) -> tuple[np.dtype, list]:
+    """Return type and shape of an output."""
+    classes = getattr(model, "classes_", None)
+    if name == "label" and classes is None:
+        return np.dtype("int32"), ["n"]
+    if name == "label":
+        kind = np.asarray(classes).dtype
+        kinds = {"i": "int64", "u": "int64", "f": dtype, "b": "bool"}
+        return np.dtype(kinds.get(kind.kind, object)), ["n"]
+    one_column = (name == "decision" and len(classes) == 2) or (
+        name == "prediction" and model._single_output
+    )
+    return np.dtype(dtype), ["n"] if one_column else ["n", _width(model, name)]
+
+
+def _width(model, name: str) -> int:
+    if name in ("decision", "probabilities"):
+        return len(model.classes_)
+    if name == "prediction":
+        return model.dual_coef_.shape[1]
+    return len(model.get_feature_names_out())
+
+
+# ---- which precision -----------------------------------------------------------------
+
+
+def arithmetic_of(model, dtype: str) -> str:
+    """Return the precision in which a model's graph must compute.
+
+    For an LS-SVM both are tried: at some of its own points, very near them, where
+    distances lose most, and between them. Others cost little, or need float64 anyway.
+    """
+    has_values = hasattr(model, "dual_coef_") and model.kernel_ is not None
+    if dtype == "float64" or not has_values:
+        return "float64"
+    points = dense_points(support_of(model))
+    some = points[np.linspace(0, len(points) - 1, _N_PROBES).astype(int)]
+    others = np.roll(some, 1, axis=0)
+    ways = [some + share * (others - some) for share in (0.0, 1e-3, 0.5)]
+    probes = np.concatenate(ways).astype(np.float32)
+    rough, exact = (_decision_values(model, probes, kind) for kind in PRECISIONS)
+    spread = np.abs(exact - np.median(exact, axis=0)).max(axis=0)
+    with np.errstate(invalid="ignore"):  # what overflowed is not close
+        close = np.abs(rough - exact) <= _TOLERANCE * spread
+    return "float32" if close.all() else "float64"
+
+
+def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
+    """Return f(x) as the graph computes it, (n, t)."""
+    evaluator = require("onnx.reference", "onnx").ReferenceEvaluator
+    proto = _export(model, "float32", arithmetic)
+    name = "decision" if hasattr(model, "classes_") else "prediction"
+    with np.errstate(all="ignore"):
+        [values] = evaluator(proto).run([name], {"X": rows})
+    return np.asarray(values, dtype=np.float64).reshape(len(rows), -1)
+
+
+# ----------------------------------------------------------------------------------
+# Pipelines that begin with skrub's TableVectorizer: an input for every column.
+#
+# Numbers and categories have a form in ONNX; texts that are cut into pieces, and dates,
+# have none.
+# ----------------------------------------------------------------------------------
+
+
+def begins_with_a_table(model) -> bool:
+    """Tell whether the first step of a pipeline takes columns of any kind."""
+    return type(model.steps[0][1]).__name__ == "TableVectorizer"
+
+
+def table_to_onnx(model, dtype: str):
+    """Return a pipeline of a TableVectorizer and numeric steps as an ONNX model.
+
+    Parameters
+    ----------
+    model : Pipeline
+        ``TableVectorizer``, then ``SimpleImputer``, ``StandardScaler`` or
+        transformers of ours, then an estimator of ours.
+    dtype : {"float32", "float64"}
+        Of the columns of numbers, and of the results.
+    """
+    vectorizer, *between, last = (step for _, step in model.steps)
+    arithmetic = arithmetic_of(last, dtype)
+    graph = Graph(arithmetic, given=dtype)
+    x, inputs = _columns(vectorizer, graph)
+    for step in between:
+        x = numeric_step(step, graph, x)
+    outputs = finished_outputs(graph, last, outputs_of(last, graph, x), dtype)
+    about = about_columns(vectorizer.feature_names_in_)
+    return graph.model(type(last).__name__, inputs, outputs, **about)
+
+
+def _columns(vectorizer, graph: Graph) -> tuple[str, list]:
+    """Add the columns that a TableVectorizer makes; return them and the inputs."""
+    parts, names, inputs = [], [], []
+    for column in vectorizer.feature_names_in_:
+        if column not in vectorizer.transformers_:
+            continue  # it had no value, and was dropped
+        encoder = vectorizer.transformers_[column]
+        kind = type(encoder).__name__
+        if kind not in ("PassThrough", "OneHotEncoder"):
+            raise NotExportableError(
+                f"Column {column!r} is read by a {kind}, which has no form in ONNX; "
+                "fit without it, or export the last step alone, kaucus.onnx.to_onnx"
+                "(model[-1]), whose rows are the columns after the steps before it."
+            )
+        is_number = kind == "PassThrough"
+        name = f"{column}_in" if column in _OUTPUTS else str(column)
+        inputs.append(
+            graph.value_info(name, graph.given if is_number else object, ["n", 1])
+        )
+        parts.append(
+            _number(graph, name) if is_number else _one_hot(graph, name, encoder)
+        )
+        names += vectorizer.input_to_outputs_[column]
+    if names != list(vectorizer.all_outputs_):
+        raise NotExportableError(
+            "This version of skrub orders its columns in another way than expected."
+        )
+    return graph.columns(*parts), inputs
+
+
+_OUTPUTS = ("label", "decision", "probabilities", "prediction", "transformed")
+
+
+def _number(graph: Graph, name: str) -> str:
+    """Add a column of numbers, in the precision of the graph."""
+    return name if graph.given == graph.dtype else graph.cast(name, graph.dtype)
+
+
+def _one_hot(graph: Graph, name: str, encoder) -> str:
+    """Add a column for each category; an empty text is a gap, others are none."""
+    [categories], dropped = encoder.categories_, encoder.drop_idx_[0]
+    keys, numbers = [], []
+    for number, category in enumerate(categories):
+        is_gap = category is None or category != category  # NaN
+        for text in ("", "nan", "None") if is_gap else (str(category),):
+            keys.append(text)
+            numbers.append(number)
+    codes = graph(
+        "LabelEncoder",
+        name,
+        domain="ai.onnx.ml",
+        keys_strings=keys,
+        values_int64s=numbers,
+        default_int64=-1,
+    )
+    kept = [k for k in range(len(categories)) if k != dropped]
+    return graph.cast(graph("Equal", codes, np.array([kept])), graph.dtype)
+
+
+def numeric_step(step, graph: Graph, x: str) -> str:
+    """Add a transformer of numeric columns to a graph."""
+    kind = type(step).__name__
+    if kind in ("SimpleImputer", "GapFiller"):
+        return _filled(step, graph, x)
+    if kind == "StandardScaler":
+        return _standardised(step, graph, x)
+    return outputs_of(step, graph, x)["transformed"]
+
+
+def _filled(step, graph: Graph, x: str) -> str:
+    gaps = graph("IsNaN", x)
+    filled = graph("Where", gaps, np.asarray(step.statistics_, float)[None], x)
+    if step.indicator_ is None or not len(step.indicator_.features_):
+        return filled
+    told = graph("Gather", gaps, np.asarray(step.indicator_.features_), axis=1)
+    return graph.columns(filled, graph.cast(told, graph.dtype))
+
+
+def _standardised(step, graph: Graph, x: str) -> str:
+    if step.with_mean:
+        x = graph("Sub", x, np.asarray(step.mean_, float)[None])
+    return graph("Div", x, np.asarray(step.scale_, float)[None]) if step.with_std else x
+
+
+# ----------------------------------------------------------------------------------
+# Export of pipelines by skl2onnx, with converters for the estimators of kaucus.
+# ----------------------------------------------------------------------------------
+
+# skl2onnx's names of the types.
+_TENSORS = {
+    "bool": "BooleanTensorType",
+    "float32": "FloatTensorType",
+    "float64": "DoubleTensorType",
+    "int32": "Int32TensorType",
+    "int64": "Int64TensorType",
+    "object": "StringTensorType",
+}
+
+
+def pipeline_to_onnx(model, dtype: str):
+    """Return a pipeline as an ONNX model; see :func:`to_onnx`."""
+    _check_steps(model)
+    register_converters()
+    skl2onnx, types = _skl2onnx()
+    kind = types.FloatTensorType if dtype == "float32" else types.DoubleTensorType
+    try:
+        proto = skl2onnx.convert_sklearn(
+            model,
+            initial_types=[("X", kind([None, model.n_features_in_]))],
+            options={"zipmap": False} if _has_zipmap(model) else None,
+            target_opset=OPSET,
+        )
+    except Exception as error:  # skl2onnx has many kinds
+        if isinstance(error, NotExportableError):
+            raise
+        steps = ", ".join(type(step).__name__ for _, step in model.steps)
+        raise NotExportableError(
+            f"skl2onnx cannot convert this pipeline ({steps}): {error}"
+        ) from error
+    helper = require("onnx.helper", "onnx")
+    helper.set_model_props(
+        proto, about_columns(getattr(model, "feature_names_in_", None))
+    )
+    return proto
+
+
+@functools.cache
+def register_converters() -> None:
+    """Register converters for the estimators of kaucus with skl2onnx, once.
+
+    After that ``skl2onnx.to_onnx`` and ``convert_sklearn`` take them, alone and in
+    pipelines, column transformers and the like.
+
+    Examples
+    --------
+    >>> import skl2onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kaucus import LSSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LSSVMClassifier()).fit(X, y)
+    >>> register_converters()
+    >>> graph = skl2onnx.to_onnx(model, X[:1].astype("float32"))
+    >>> graph.graph.output[0].name
+    'label'
+    """
+    skl2onnx, _ = _skl2onnx()
+    for model in outputs_of.registry:
+        if model is not object:
+            skl2onnx.update_registered_converter(
+                model,
+                f"Kaucus{model.__name__}",
+                _shapes,
+                _convert,
+                parser=_parse,
+                overwrite=True,
+            )
+
+
+def _skl2onnx():
+    skl2onnx = require("skl2onnx", "onnx")
+    return skl2onnx, require("skl2onnx.common.data_types", "onnx")
+
+
+def _check_steps(model) -> None:
+    """Refuse what skl2onnx would misread: both outputs of a clusterer as columns."""
+    for _, step in model.steps[:-1]:
+        if isinstance(step, ClusterMixin) and _is_ours(step):
+            raise NotExportableError(
+                f"{type(step).__name__} before the last step of a pipeline has no form "
+                "in ONNX here; put it last, or export the steps apart."
+            )
+
+
+def _has_zipmap(model) -> bool:
+    """Tell whether the last step is a classifier of scikit-learn's."""
+    last = model.steps[-1][1]
+    return hasattr(last, "classes_") and not _is_ours(last)
+
+
+def _is_ours(model) -> bool:
+    return outputs_of.dispatch(type(model)) is not outputs_of.dispatch(object)
+
+
+# ---- what skl2onnx calls -------------------------------------------------------------
+
+
+def _precision(variable) -> str:
+    _, types = _skl2onnx()
+    return "float64" if isinstance(variable.type, types.DoubleTensorType) else "float32"
+
+
+def _parse(scope, model, inputs, custom_parsers=None):
+    """Declare the operator of an estimator and its outputs."""
+    _, types = _skl2onnx()
+    alias = f"Kaucus{_registered(type(model)).__name__}"
+    operator = scope.declare_local_operator(alias, model)
+    operator.inputs = list(inputs)
+    dtype = _precision(inputs[0])
+    for name in _output_names(model):
+        kind, shape = output_kind(model, name, dtype)
+        tensor = getattr(types, _TENSORS[kind.name])([None, *shape[1:]])
+        operator.outputs.append(scope.declare_local_variable(name, tensor))
+    return operator.outputs
+
+
+def _registered(cls: type) -> type:
+    """Return the class of ours that an estimator is, or is derived from."""
+    return next(base for base in cls.__mro__ if base in outputs_of.registry)
+
+
+def _output_names(model) -> list[str]:
+    """Return the outputs of an estimator, of which some depend on its parameters."""
+    graph = Graph("float64", given="float64")
+    return list(outputs_of(model, graph, "X"))
+
+
+def _shapes(operator) -> None:
+    """Do nothing: shapes were declared with the outputs."""
+
+
+def _convert(scope, operator, container) -> None:
+    """Add the nodes of an estimator to skl2onnx's graph."""
+    model, [rows] = operator.raw_operator, operator.inputs
+    dtype = _precision(rows)
+    arithmetic = arithmetic_of(model, dtype)
+    inner = Graph(arithmetic, given=dtype)
+    # Whatever comes, whole numbers too, is taken in the precision of the arithmetic.
+    x = inner.cast("X", arithmetic)
+    finished_outputs(inner, model, outputs_of(model, inner, x), dtype)
+    names = dict(zip(_output_names(model), operator.outputs, strict=True))
+    outer = {name: variable.full_name for name, variable in names.items()}
+    outer["X"] = rows.full_name
+
+    def renamed(values) -> list[str]:
+        for value in values:
+            if value not in outer:
+                outer[value] = scope.get_unique_variable_name(f"kaucus_{value}")
+        return [outer[value] for value in values]
+
+    for constant in inner.constants:
+        [constant.name] = renamed([constant.name])
+        container.initializers.append(constant)
+    for node in inner.nodes:
+        container.add_node(
+            node.op_type,
+            renamed(node.input),
+            renamed(node.output),
+            op_domain=node.domain,
+            op_version=OPSET if not node.domain else 3,
+            name=scope.get_unique_operator_name(node.op_type),
+            **_attributes(inner, node),
+        )
+
+
+def _attributes(graph: Graph, node) -> dict:
+    return {a.name: graph.helper.get_attribute_value(a) for a in node.attribute}

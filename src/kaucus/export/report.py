@@ -1,0 +1,824 @@
+"""The report of a model as an HTML page."""
+
+import copy
+import hashlib
+import html
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import kaucus
+from kaucus._array.blocks import format_bytes
+from kaucus._array.namespace import is_sparse, to_numpy
+from kaucus._base import require
+from kaucus.evaluation.clustering import format_seconds
+from kaucus.evaluation.displays import (
+    COLOURS,
+    IntervalDisplay,
+    SearchDisplay,
+    SetSizeDisplay,
+    picture_sheet,
+)
+from kaucus.export.files import last_step, write_whole
+from kaucus.export.tables import Score, class_rows, score_predictions
+
+# ----------------------------------------------------------------------------------
+# Figures of the report: matplotlib's SVG within the page, in the page's colours.
+# ----------------------------------------------------------------------------------
+
+# A colour that nothing else has: it becomes the colour of the text, light or dark.
+_INK = "#010203"
+_REM_PER_INCH = 6.0
+_STYLE = {
+    "svg.fonttype": "none",  # texts stay texts: small, and can be found
+    "svg.hashsalt": "kaucus",
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "axes.titlesize": 11,
+    "axes.titlecolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+    "legend.labelcolor": _INK,
+}
+
+
+def draw(
+    function: Callable[..., object], *, width: float = 6.0, height: float = 3.4
+) -> str:
+    """Return what a function draws on axes as SVG for the page.
+
+    Parameters
+    ----------
+    function : callable
+        Takes matplotlib's axes.
+    width, height : float
+        In inches.
+    """
+    matplotlib = require("matplotlib", "plot")
+    from matplotlib.figure import Figure
+
+    cycle = {"axes.prop_cycle": matplotlib.cycler(color=COLOURS)}
+    with matplotlib.rc_context(_STYLE | cycle):  # nothing global is left
+        figure = Figure(figsize=(width, height), layout="constrained")
+        function(figure.add_subplot())
+        return _svg(figure)
+
+
+def _svg(figure: Any) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(_INK, "currentColor")
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # Names are of one page now, not of one file.
+    own = hashlib.sha256(text.encode()).hexdigest()[:8]
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{own}-", text)
+    # As wide as there is room, and no wider than its texts are easily read.
+    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _opening, text, count=1)
+
+
+def _opening(match: re.Match) -> str:
+    links = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+    width = float(match[1].split()[2]) / 72 * _REM_PER_INCH
+    return (
+        f'<svg role="img" xmlns="http://www.w3.org/2000/svg" {links} '
+        f'viewBox="{match[1]}" style="max-width:{width:.1f}rem">'
+    )
+
+
+# ---- the figures ---------------------------------------------------------------------
+
+
+def search_figures(model: Any) -> list[str]:
+    """Return the loss over C, over gamma, and over the steps of the metric."""
+    results = model.search_results_
+    display = SearchDisplay(results)
+    found = []
+    for x in ("C", "gamma", "n_steps"):
+        tried = np.asarray(results.get(x, []), dtype=float)
+        if len(np.unique(tried[np.isfinite(tried)])) > 1:
+            found.append(draw(lambda ax, x=x: display.plot(x=x, ax=ax), width=4.2))
+    return found
+
+
+def reliability_figure(confidence: np.ndarray, right: np.ndarray) -> tuple[str, float]:
+    """Return a reliability diagram and the expected calibration error.
+
+    The error is the mean distance of probability and accuracy over ten bins, weighted
+    by their rows.
+    """
+    edges = np.linspace(0, 1, 11)
+    bins = np.clip(np.digitize(confidence, edges) - 1, 0, 9)
+    counts = np.bincount(bins, minlength=10)
+    used = counts > 0
+    said = np.bincount(bins, confidence, minlength=10)[used] / counts[used]
+    true = np.bincount(bins, right, minlength=10)[used] / counts[used]
+    gap = float(np.sum(counts[used] * np.abs(said - true)) / counts.sum())
+
+    def plot(ax: Any) -> None:
+        ax.plot([0, 1], [0, 1], "--", lw=1, color=_INK, label="as it should be")
+        sizes = 20 + 180 * counts[used] / counts.max()
+        ax.plot(said, true, lw=1)
+        ax.scatter(said, true, s=sizes, label="rows of a tenth")
+        ax.set(
+            xlabel="probability of the likeliest class", ylabel="share that is right"
+        )
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.06))
+        ax.legend(loc="upper left")
+
+    return draw(plot, width=4.6, height=3.8), gap
+
+
+def scatter_figure(truth: np.ndarray, predicted: np.ndarray) -> str:
+    """Return a scatter plot of predictions over targets, of 1,500 rows at most."""
+    some = np.linspace(0, len(truth) - 1, min(len(truth), 1500)).astype(int)
+    truth, predicted = truth[some], predicted[some]
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+
+    def plot(ax: Any) -> None:
+        ax.plot(ends, ends, "--", lw=1, color=_INK)
+        # One shape, used many times, is small; transparent where rows are many.
+        ax.plot(truth, predicted, ".", ms=5, alpha=0.5 if len(truth) < 500 else 0.25)
+        ax.set(xlabel="true", ylabel="predicted")
+
+    return draw(plot, width=4.6, height=3.8)
+
+
+def importance_figure(names: list[str], shares: np.ndarray) -> str:
+    """Return bars of the columns that count most."""
+    first = np.argsort(-shares, kind="stable")[:15][::-1]
+
+    def plot(ax: Any) -> None:
+        ax.barh(range(len(first)), 100 * shares[first])
+        ax.set_yticks(range(len(first)), [names[c][:32] for c in first])
+        ax.set_xlabel("share of the metric, %")
+
+    return draw(plot, width=5.0, height=0.6 + 0.26 * len(first))
+
+
+def pictures_figure(rows: np.ndarray, image_shape: tuple[int, ...]) -> str:
+    """Return rows as pictures, ten in a line."""
+    sheet = picture_sheet(rows, image_shape)
+
+    def plot(ax: Any) -> None:
+        ax.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.set_axis_off()
+
+    height = 6.0 * sheet.shape[0] / sheet.shape[1]
+    return draw(plot, height=max(height, 0.7))
+
+
+def picked(X: Any, rows: np.ndarray) -> Any:
+    """Return the rows of a frame, an array or a CSR matrix with these numbers."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def interval_figure(calibrated: Any, X: Any, y: np.ndarray) -> str:
+    """Return a figure of intervals and targets over the predictions of some rows."""
+    some = np.linspace(0, len(y) - 1, min(len(y), 400)).astype(int)
+
+    rows, y = picked(X, some), y[some]
+
+    def plot(ax: Any) -> None:
+        IntervalDisplay.from_estimator(
+            calibrated, rows, y, feature="prediction", method="split", ax=ax
+        )
+
+    return draw(plot)
+
+
+def set_size_figure(calibrated: Any, X: Any) -> str:
+    """Return a bar plot of the sizes of prediction sets."""
+
+    def plot(ax: Any) -> None:
+        SetSizeDisplay.from_estimator(calibrated, X, method="split", ax=ax)
+
+    return draw(plot, height=2.2)
+
+
+# ----------------------------------------------------------------------------------
+# The page of a report: one file without scripts or links to elsewhere.
+# ----------------------------------------------------------------------------------
+
+_CSS = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570;
+  --line: #d7dce1; --fill: #f4f6f8; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --paper: #14171a;
+  --soft: #9aa4ae; --line: #363c43; --fill: #1e2227; --accent: #56b4e9; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main, header, footer { max-width: 60rem; margin: 0 auto; padding: 0 1.25rem; }
+header { padding-top: 2rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-top: .9rem;
+  border-top: 1px solid var(--line); }
+p { margin: .5rem 0; max-width: 46rem; }
+.soft { color: var(--soft); font-size: .92rem; }
+.big { font-size: 2.1rem; font-weight: 650; line-height: 1.15; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: 1rem 0 0; }
+nav a { color: var(--accent); text-decoration: none; font-size: .92rem; }
+nav a:hover { text-decoration: underline; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure { margin: .6rem 0; flex: 1 1 17rem; max-width: 38rem; }
+figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
+figure image { image-rendering: pixelated; }
+figcaption { color: var(--soft); font-size: .9rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line); }
+th { font-weight: 600; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+td.cell { text-align: right; background: color-mix(in srgb, var(--accent)
+  calc(var(--share) * 1%), transparent); }
+footer { padding: 2rem 1.25rem 3rem; }
+@media print { nav { display: none; } body { font-size: 11pt; }
+  h2, figure, tr { break-inside: avoid; } h2 { break-after: avoid; } }
+"""
+
+
+class Section(NamedTuple):
+    """A part of the page."""
+
+    name: str
+    """In links."""
+    title: str
+    body: str
+    """HTML."""
+
+
+def page(title: str, subtitle: str, sections: Sequence[Section], foot: str) -> str:
+    """Return the whole page.
+
+    Parameters
+    ----------
+    title, subtitle, foot : str
+        Texts.
+    sections : sequence of Section
+    """
+    links = "".join(
+        f'<a href="#{part.name}">{escape(part.title)}</a>' for part in sections
+    )
+    parts = "".join(
+        f'<section id="{part.name}"><h2>{escape(part.title)}</h2>{part.body}</section>'
+        for part in sections
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title>'
+        f"<style>{_CSS}</style></head>\n<body><header><h1>{escape(title)}</h1>"
+        f'<p class="soft">{escape(subtitle)}</p><nav>{links}</nav></header>\n'
+        f'<main>{parts}</main>\n<footer class="soft">{escape(foot)}</footer>'
+        "</body></html>\n"
+    )
+
+
+def escape(value: object) -> str:
+    """Return a text in which nothing is HTML."""
+    return html.escape(str(value))
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph of plain text."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{escape(text)}</p>"
+
+
+def figures(*svgs: str, captions: Sequence[str] = ()) -> str:
+    """Return figures side by side, where there is room."""
+    captions = [*captions, *[""] * (len(svgs) - len(captions))]
+    cells = "".join(
+        f"<figure>{svg}"
+        + (f"<figcaption>{escape(caption)}</figcaption>" if caption else "")
+        + "</figure>"
+        for svg, caption in zip(svgs, captions, strict=True)
+    )
+    return f'<div class="figures">{cells}</div>'
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table; numbers are set to the right, and a long one can be scrolled."""
+    right = [not isinstance(value, str) for value in rows[0]] if rows else []
+    kinds = [' class="number"' if is_number else "" for is_number in right]
+    heads = "".join(
+        f"<th{kind}>{escape(h)}</th>" for kind, h in zip(kinds, headers, strict=False)
+    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    head = f"<thead><tr>{heads}</tr></thead>" if any(headers) else ""
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    if isinstance(value, float):
+        return f'<td class="number">{value:.4g}</td>'
+    return f'<td class="number">{escape(value)}</td>'
+
+
+def matrix(labels: Sequence[object], counts) -> str:
+    """Return a table of counts, shaded by the share of their row."""
+    heads = "".join(f'<th class="number">{escape(label)}</th>' for label in labels)
+    rows = []
+    for label, row in zip(labels, counts, strict=True):
+        total = max(int(sum(row)), 1)
+        cells = "".join(
+            f'<td class="cell" style="--share:{60 * int(n) / total:.0f}">{int(n)}</td>'
+            for n in row
+        )
+        rows.append(f"<tr><th>{escape(label)}</th>{cells}</tr>")
+    return (
+        '<div class="scroll"><table><thead><tr><th>true \\ predicted</th>'
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+# ----------------------------------------------------------------------------------
+# Sections of the report: functions of a ``Subject`` that return a section or None.
+# ----------------------------------------------------------------------------------
+
+# Rows and columns of the tables, and classes of a matrix that can be read.
+_HARDEST, _COLUMNS, _MOST_CLASSES = 10, 8, 40
+# Rows from which residuals tell how wide 90 % intervals must be.
+_LEAST_CALIBRATION = 20
+
+
+def what_it_is(subject: Any) -> Section:
+    """Return a section with the estimator, its steps, kernel, C and gamma."""
+    last, about = subject.last, subject.about
+    rows = [["estimator", type(last).__name__]]
+    if hasattr(subject.model, "steps"):
+        steps = " → ".join(type(step).__name__ for _, step in subject.model.steps)
+        rows.append(["steps", steps])
+    if "rows" in about:
+        rows.append(["fitted on", f"{about['rows']:,} rows"])
+    rows.append(["columns", str(getattr(subject.model, "n_features_in_", "?"))])
+    kernel = getattr(last, "kernel_", None)
+    if kernel is not None:
+        rows.append(["kernel", getattr(kernel, "name", repr(kernel))])
+    for label, name in (("C", "C_"), ("gamma", "gamma_")):
+        if getattr(last, name, None) is not None:
+            rows.append([label, f"{getattr(last, name):.4g}"])
+    body = table(("", ""), rows)
+    if hasattr(last, "explain"):
+        body += paragraph(last.explain())
+    return Section("model", "What the model is", body)
+
+
+def error(subject: Any) -> Section:
+    """Return a section with the error, its interval and the error of a constant."""
+    score, y = subject.score, subject.y
+    value, _, interval = str(score).partition(" (")
+    body = paragraph(f"{score.name} {value}", "big")
+    body += paragraph(interval.rstrip(")"), "soft")
+    weight = subject.weight
+    if subject.classes is None:
+        residual = np.asarray(subject.predicted, float) - y
+        mean = np.average(y, weights=weight, axis=0)
+        spread = np.sqrt(_mean((y - mean) ** 2, weight))
+        rows = [
+            ["mean absolute error", _mean(np.abs(residual), weight)],
+            ["RMSE of always the mean", spread],
+            ["R²", 1 - (score.value / spread) ** 2 if spread else float("nan")],
+        ]
+        return Section("error", "Error", body + table(("", ""), rows))
+    rows = class_rows(subject.classes, y, subject.predicted)
+    commonest = 100 * (1 - max(row[1] for row in rows) / len(y))
+    body += paragraph(
+        f"Always the commonest class is wrong in {commonest:.4g} %.", "soft"
+    )
+    if subject.probabilities is not None:
+        body += paragraph(f"Log-loss {_log_loss(subject):.4g}.", "soft")
+    heads = ("class", "rows", "found", "right where said")
+    return Section("error", "Error", body + table(heads, rows))
+
+
+def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return the mean over rows, and over several outputs."""
+    per_row = values.reshape(len(values), -1).mean(axis=1)
+    return float(np.average(per_row, weights=weight))
+
+
+def _of_truth(subject: Any) -> np.ndarray:
+    """Return the probability that each row's own class was given, 0 of an unknown."""
+    classes = np.asarray(subject.classes)
+    places = np.minimum(np.searchsorted(classes, subject.y), len(classes) - 1)
+    own = subject.probabilities[np.arange(subject.n_rows), places]
+    return np.where(classes[places] == subject.y, own, 0.0)
+
+
+def _log_loss(subject: Any) -> float:
+    logs = -np.log(np.maximum(_of_truth(subject), 1e-15))
+    return float(np.average(logs, weights=subject.weight))
+
+
+def confusion(subject: Any) -> Section | None:
+    """Return the confusion matrix, or for a regressor predictions over targets."""
+    if subject.classes is None:
+        if subject.y.ndim > 1:
+            return None
+        figure = scatter_figure(subject.y.astype(float), subject.predicted)
+        caption = "Every point is a row; on the line it is predicted exactly."
+        return Section(
+            "truth", "Predicted and true", figures(figure, captions=[caption])
+        )
+    labels = list(subject.classes)
+    if len(labels) > _MOST_CLASSES:
+        return None
+    counts = [
+        [np.sum((subject.y == a) & (subject.predicted == b)) for b in labels]
+        for a in labels
+    ]
+    text = paragraph("Rows of a class by what was predicted for them.", "soft")
+    return Section("confusion", "Confusion matrix", text + matrix(labels, counts))
+
+
+def reliability(subject: Any) -> Section | None:
+    """Return a reliability diagram of the probabilities."""
+    if subject.probabilities is None:
+        return None
+    confidence = subject.probabilities.max(axis=1)
+    right = (subject.predicted == subject.y).astype(float)
+    figure, gap = reliability_figure(confidence, right)
+    caption = "Larger points are of more rows."
+    body = paragraph(f"Probabilities are off by {100 * gap:.2g} % on average.")
+    return Section(
+        "reliability", "Reliability", body + figures(figure, captions=[caption])
+    )
+
+
+def search(subject: Any) -> Section | None:
+    """Return figures of the losses over C, gamma and the steps of the metric."""
+    results = getattr(subject.last, "search_results_", None)
+    if results is None or not len(results["score"]):
+        return None
+    n = int(np.isfinite(results["score"]).sum())
+    text = (
+        f"{n:,} fits were judged by rows that they had not seen; the ring is the best."
+    )
+    body = paragraph(text) + figures(*search_figures(subject.last))
+    return Section("search", "The search", body)
+
+
+def importances(subject: Any) -> Section | None:
+    """Return a figure of the feature importances."""
+    shares = getattr(subject.last, "feature_importances_", None)
+    if shares is None or subject.image_shape is not None:
+        return None
+    shares = to_numpy(shares)
+    names = getattr(subject.last, "feature_names_in_", None)
+    names = [f"x{c}" for c in range(len(shares))] if names is None else names
+    if np.allclose(shares, shares[0]):
+        text = "No metric was better than none: all columns count alike."
+        return Section("importances", "Columns that count", paragraph(text))
+    figure = importance_figure([str(name) for name in names], shares)
+    text = "How much each column counts in the distances that the model has learned."
+    return Section(
+        "importances", "Columns that count", paragraph(text) + figures(figure)
+    )
+
+
+def representatives(subject: Any) -> Section | None:
+    """Return the representatives of the largest weight, as pictures or as a table."""
+    shown = subject.representatives
+    if shown is None:
+        return None
+    n = subject.last.representatives_.shape[0]
+    body = paragraph(f"{n:,} representatives; those that speak for most rows:")
+    if subject.image_shape is not None:
+        body += figures(pictures_figure(shown.rows, subject.image_shape))
+    else:
+        columns = shown.most_important(_COLUMNS)
+        heads = ["speaks for", "predicted", *(shown.columns[c] for c in columns)]
+        rows = [
+            [_rows(w), label, *_without_rounding(row, shown.rows, columns)]
+            for w, label, row in zip(
+                shown.weights[:12], shown.labels, shown.rows, strict=False
+            )
+        ]
+        body += table(heads, rows)
+    return Section("representatives", "Representatives", body)
+
+
+def _without_rounding(row: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> list:
+    """Return a row's values, 0 where they are no more than rounding errors."""
+    sizes = np.abs(rows[:, columns]).max(axis=0)
+    values = np.where(np.abs(row[columns]) < 1e-6 * sizes, 0.0, row[columns])
+    return [float(value) for value in values]
+
+
+def _rows(weight: float) -> str:
+    return "itself" if round(weight) == 1 else f"{weight:,.0f} rows"
+
+
+def hardest(subject: Any) -> Section:
+    """Return the rows with the largest errors, or the least probable true class."""
+    if subject.probabilities is not None:
+        loss = -_of_truth(subject)
+    elif subject.classes is not None:
+        loss = (subject.predicted != subject.y).astype(float)
+    else:
+        difference = np.abs(np.asarray(subject.predicted, float) - subject.y)
+        loss = difference.reshape(subject.n_rows, -1).max(axis=1)
+    worst = np.argsort(-loss, kind="stable")[:_HARDEST]
+    text = "The rows whose truth the model finds least likely, or is farthest from."
+    body = paragraph(text)
+    if subject.image_shape is not None:
+        rows = np.array([list(subject.row(int(i)).values()) for i in worst], float)
+        body += figures(pictures_figure(rows, subject.image_shape))
+    n_columns = _COLUMNS if subject.image_shape is None else 0
+    columns = list(subject.row(int(worst[0])))[:n_columns]
+    heads = ["row", "true", "predicted", "probability of the truth", *columns]
+    rows = []
+    for i in worst:
+        row = subject.row(int(i))
+        given = "" if subject.probabilities is None else f"{-loss[i]:.3g}"
+        truth, said = _plain(subject.y[i]), _plain(subject.predicted[i])
+        cells = [_plain(row[c]) for c in columns]
+        rows.append([int(i) + 1, truth, said, given, *cells])
+    if subject.probabilities is None:
+        heads.pop(3)
+        rows = [[*row[:3], *row[4:]] for row in rows]
+    return Section("hardest", "Hardest rows", body + table(heads, rows))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a text or a number of Python's own."""
+    if isinstance(value, np.ndarray):
+        return ", ".join(f"{v:.4g}" for v in value)
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    return str(value)[:60]
+
+
+def intervals(subject: Any) -> Section | None:
+    """Return intervals of a regressor, or sizes of the sets of a classifier.
+
+    Calibrated by every other test row and drawn for the rest: a model file does not
+    have the leave-one-out residuals of its training rows.
+    """
+    regression = subject.classes is None
+    wanted = "predict_interval" if regression else "predict_set"
+    if not hasattr(subject.last, wanted) or len(subject.y) < 2 * _LEAST_CALIBRATION:
+        return None
+    y = subject.y.astype(float) if regression else subject.y
+    if y.ndim > 1 or (not regression and not np.isin(y, subject.classes).all()):
+        return None
+    model, X = subject.model, subject.X
+    rows = model[:-1].transform(X) if hasattr(model, "steps") else X
+    seen, others = (np.arange(k, len(y), 2) for k in (0, 1))
+    calibrated = copy.copy(subject.last).conformalize(picked(rows, seen), y[seen])
+    rows, y = picked(rows, others), y[others]
+    note = paragraph("Calibrated by every other row, shown for the rest.")
+    if regression:
+        figure = interval_figure(calibrated, rows, y)
+        return Section("intervals", "Intervals", note + figures(figure))
+    figure = set_size_figure(calibrated, rows)
+    return Section("intervals", "Sizes of prediction sets", note + figures(figure))
+
+
+def computed(subject: Any) -> Section:
+    """Return a section with time, memory, solver and parameters of the fit."""
+    about, last = subject.about, subject.last
+    rows = []
+    if "fit_seconds" in about:
+        rows.append(["time of the fit", format_seconds(about["fit_seconds"])])
+    if "memory" in about:
+        rows.append(["memory of the fit", format_bytes(about["memory"])])
+    info = getattr(last, "solve_info_", None)
+    if info is not None:
+        rows += [["solver", info.solver], ["precision", info.precision]]
+        measured = np.isfinite(info.backward_error)
+        residual = f"{info.backward_error:.1e}" if measured else "not measured"
+        rows.append(["relative residual", residual])
+        if info.jitter:
+            rows.append(["added to the diagonal", f"{info.jitter:.1e}"])
+    parameters = last.get_params(deep=False)
+    rows += [[name, repr(value)[:80]] for name, value in parameters.items()]
+    return Section("fit", "How it was computed", table(("", ""), rows))
+
+
+SECTIONS = (
+    what_it_is,
+    error,
+    confusion,
+    reliability,
+    search,
+    importances,
+    representatives,
+    hardest,
+    intervals,
+    computed,
+)
+
+# ----------------------------------------------------------------------------------
+# Report on a fitted model as one HTML page, and as a model card in Markdown.
+# ----------------------------------------------------------------------------------
+
+
+class Subject:
+    """A fitted model, test rows with their targets, and the model's predictions.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+    X, y
+        Test rows and their targets.
+    sample_weight : array-like of shape (n,) or None
+    image_shape : tuple of int or None
+    about : mapping
+        Metadata of the model file.
+    """
+
+    def __init__(self, model, X, y, sample_weight, image_shape, about):
+        self.model, self.X, self.image_shape, self.about = model, X, image_shape, about
+        self.last = last_step(model)
+        self.y = np.asarray(to_numpy(y))
+        self.weight = None if sample_weight is None else np.asarray(sample_weight)
+        self.classes = getattr(model, "classes_", None)
+        self.predicted = to_numpy(model.predict(X))
+        self.score: Score = score_predictions(
+            model, self.y, self.predicted, self.weight
+        )
+        self.probabilities = None
+        if hasattr(model, "predict_proba"):
+            self.probabilities = to_numpy(model.predict_proba(X))
+        self.representatives = None
+        if hasattr(self.last, "representatives_"):
+            from kaucus.evaluation.displays import RepresentativesDisplay
+
+            self.representatives = RepresentativesDisplay.of(
+                self.last, n_shown=20, image_shape=image_shape
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of the rows that were looked at."""
+        return len(self.y)
+
+    def row(self, i: int) -> dict[str, Any]:
+        """Return one row as it was given, by the names of its columns."""
+        if hasattr(self.X, "iloc"):
+            return dict(self.X.iloc[i])
+        rows = self.X[[i]].toarray() if is_sparse(self.X) else to_numpy(self.X[[i]])
+        names = getattr(self.model, "feature_names_in_", None)
+        names = [f"x{c}" for c in range(rows.shape[1])] if names is None else names
+        return dict(zip(names, rows[0], strict=True))
+
+
+class Report:
+    """Report on a model; ``write_html`` writes it as one page.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    subtitle : str
+        The line below it.
+    sections : list of Section
+        Parts of the page, as HTML.
+    score : Score
+        Error on the rows, with its interval.
+    """
+
+    def __init__(self, title, subtitle, sections, score):
+        self.title, self.subtitle = title, subtitle
+        self.sections: list[Section] = sections
+        self.score = score
+
+    def to_html(self) -> str:
+        """Return the page: one file, without scripts, that needs no network."""
+        date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        foot = f"kaucus {kaucus.__version__}, {date}"
+        return page(self.title, self.subtitle, self.sections, foot)
+
+    def write_html(self, path="report.html") -> Path:
+        """Write the page.
+
+        Parameters
+        ----------
+        path : str or path, default="report.html"
+            A folder, a device, a FIFO or a read-only file is an error.
+
+        Returns
+        -------
+        Path
+        """
+        path = Path(path)
+        write_whole(path, self.to_html().encode())
+        return path
+
+    def __repr__(self) -> str:
+        names = ", ".join(section.name for section in self.sections)
+        return f"Report({self.title!r}: {names})"
+
+
+def report(
+    model,
+    X,
+    y,
+    *,
+    sample_weight=None,
+    title=None,
+    image_shape=None,
+    about: Mapping | None = None,
+) -> Report:
+    """Report on a fitted model, judged by rows that were not in the fit.
+
+    Parameters
+    ----------
+    model : classifier, regressor or pipeline
+        Fitted.
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        Rows that were not in the fit.
+    y : array-like of shape (n_samples,)
+        Their targets.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows, for the error.
+    title : str, default=None
+        Heading of the page; None: the name of the estimator.
+    image_shape : tuple of int, default=None
+        Shape of a picture, if rows are pictures: (28, 28), or (3, 32, 32).
+    about : mapping, default=None
+        More to tell, as :func:`kaucus.persistence.describe` returns it: ``rows``,
+        ``target``, ``fit_seconds``, ``memory``.
+
+    Returns
+    -------
+    Report
+        ``report.write_html("report.html")`` writes one page that needs no network.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import kaucus
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = kaucus.LSSVMClassifier().fit(X[::2], y[::2])
+    >>> found = kaucus.report(model, X[1::2], y[1::2])
+    >>> found.write_html("iris.html").name
+    'iris.html'
+    """
+    require("matplotlib", "plot")
+    check_is_fitted(model)
+    if not hasattr(model, "predict"):
+        raise ValueError(
+            f"{type(model).__name__} does not predict; pass a classifier or regressor."
+        )
+    subject = Subject(model, X, y, sample_weight, image_shape, dict(about or {}))
+    sections = [section for make in SECTIONS if (section := make(subject))]
+    target = subject.about.get("target")
+    name = type(subject.last).__name__
+    title = title or (f"{name} of {target}" if target else name)
+    subtitle = f"Looked at on {subject.n_rows:,} rows that were not in the fit."
+    return Report(title, subtitle, sections, subject.score)
+
+
+def model_card(model, report: Report) -> str:
+    """Return a model card in Markdown.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        Fitted.
+    report : Report
+        Of rows that it has not seen.
+
+    Returns
+    -------
+    str
+        With the model's parameters; "More information needed" where only its author
+        knows.
+    """
+    cards = require("skops.card", "tables")
+    last = last_step(model)
+    card = cards.Card(last, model_diagram=False)
+    told = last.explain() if hasattr(last, "explain") else type(last).__name__
+    score = report.score
+    card.add(
+        **{
+            "Model description": f"{report.title}. {told}",
+            "Evaluation Results": f"{score.name} {score}, on {score.n_rows:,} rows "
+            "that were not in the fit.",
+        }
+    )
+    return card.render()

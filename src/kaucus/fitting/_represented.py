@@ -1,0 +1,720 @@
+"""Fit on representatives: how many, which, solve, calibrate; more rows later."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kaucus._array.blocks import release_freed_memory, resolve_budget
+from kaucus._array.linalg import NotPositiveDefiniteError
+from kaucus._array.namespace import (
+    Array,
+    as_like,
+    astype,
+    dense_rows,
+    dtype_name,
+    epsilon,
+    is_sparse,
+    products_in,
+    take_rows,
+    to_numpy,
+)
+from kaucus._array.segments import draw_some
+from kaucus.clustering._kmeans import (
+    Representatives,
+    represent_classes,
+    with_rows,
+)
+from kaucus.fitting._problem import (
+    NO_ROWS,
+    UNSEEN_ROWS,
+    ClassTargets,
+    Model,
+    Plan,
+    Problem,
+    Targets,
+    TargetUnit,
+    Unseen,
+    calibrated,
+    errors_at,
+    in_given_columns,
+    joined_unseen,
+    unseen_values,
+    values_of,
+)
+from kaucus.fitting._search import Tuning, choose_kernel
+from kaucus.kernels._kernel import Kernel
+from kaucus.kernels._metric import MappedKernel
+from kaucus.solvers._auto import fit_ls_svm
+from kaucus.solvers._choice import affordable_search, search_on_representatives
+from kaucus.solvers._columns import (
+    GrownSolution,
+    Judge,
+    NearBoundary,
+    RowData,
+    RunningSums,
+    add_rows,
+    columns_bytes,
+    rows_near_boundary,
+    solve_on_representatives,
+    solve_running,
+    solve_with_hard_rows,
+)
+from kaucus.solvers._system import LSSVMSolution, SolveInfo
+
+# ----------------------------------------------------------------------------------
+# How many representatives there are to be, of which group, and what may be added.
+#
+# With a given number: those, and what ``refine`` adds to them. With a word: every row
+# where there are few; else an eighth of the most that the word allows, doubled as long
+# as rows held out say that it helps.
+# ----------------------------------------------------------------------------------
+
+
+class Size(NamedTuple):
+    """How large a model may become whose size is left open."""
+
+    most: int
+    """Representatives in all."""
+    least_gain: float
+    """A doubling must lessen the loss of rows held out by more than this share."""
+
+
+SIZES: Mapping[str, Size] = {
+    "fast": Size(1000, 0.02),
+    "balanced": Size(6000, 0.01),
+    "best": Size(12_000, 0.0),
+}
+_BOTH = ("residual", "random")
+_HELD_OUT = 5000
+# An open number of representatives begins with an eighth of the most, or with a quarter
+# where that is no more than this. From an eighth the first round, which tries two ways,
+# costs little, and easy rows are done sooner (benchmarks/pace.py); of few
+# representatives, those of k-means are worth more than rows that are added.
+_FIRST = 750
+# Of each class, where the number is left open and representatives alone are fitted.
+OPEN_REPRESENTATIVES = 100
+# Classes of which the largest has no more than so many times the rows of the smallest
+# get equal numbers without a trial.
+_ABOUT_EQUAL = 2.0
+# What matrices of m × m may take of the budget; the rest is for a block of rows.
+_SHARE, _FLOAT32 = 0.85, np.empty((1, 1), np.float32)
+# Rows and columns of the trial that decides how numbers are shared out.
+_TRIAL = (3000, 300)
+
+
+class Growth(NamedTuple):
+    """The first representatives of each group, and what may be added to them."""
+
+    numbers: list[int]
+    additions: list[int]
+    choices: tuple[str, ...] = ()
+    """How rows are chosen; of several, rows held out decide."""
+    least_gain: float = -math.inf
+    n_held_out: int = 0
+
+
+def plan_growth(
+    problem: Problem,
+    plan: Plan,
+    kernel: Kernel,
+    C: float,
+    groups: np.ndarray,
+    rng: np.random.Generator,
+) -> Growth:
+    """Return how many representatives of each group, and what is added to them.
+
+    ``groups`` are those of the rows that are clustered apart; ``kernel`` and ``C`` are
+    for a trial of how to share representatives out.
+    """
+    weight, size = problem.weight, plan.size
+    present = groups if weight is None else groups[weight > 0]
+    sizes = np.bincount(present, minlength=problem.targets.n_groups)
+    if isinstance(size, str) and plan.fit_on == "representatives":
+        size = [OPEN_REPRESENTATIVES] * len(sizes)
+    if isinstance(size, int):
+        size = allocate(size, sizes, "proportional")
+    if not isinstance(size, str):
+        rounds = 1 if plan.fit_on == "boundary" else 2
+        return grow_from(size, len(present), plan.refine, rounds)
+    budget = resolve_budget(plan.memory_budget, problem.rows)
+    # Where every row is a representative and weighs the same, their least squares are
+    # factored at once; the equations of later rows are not.
+    factored = weight is None
+    if len(present) <= most_rows(size, budget, factored=factored):
+        return Growth(sizes.tolist(), [])
+    allocation = "proportional"
+    if isinstance(problem.targets, ClassTargets):
+        allocation = choose_allocation(
+            kernel,
+            C,
+            problem.rows,
+            problem.targets.columns(),
+            groups,
+            weight=problem.fit_weight,
+            rng=rng,
+            memory_budget=plan.memory_budget,
+        )
+    most = most_representatives(size, budget)
+    growth = grow_openly(size, sizes, allocation, most)
+    return growth
+
+
+def grow_from(
+    numbers: Sequence[int], n: int, refine: int | str | None, rounds: int
+) -> Growth:
+    """Return the given representatives, and what ``refine`` adds to them.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Representatives of each group.
+    n : int
+        Rows.
+    refine : int, "auto" or None
+        How many hard rows are added; ``"auto"``: twice as many rows as there are
+        representatives, hard ones or any, whichever is better for rows held out.
+    rounds : int
+        In how many rounds they are added.
+    """
+    numbers = [int(k) for k in numbers]
+    if refine is None:
+        return Growth(numbers, [])
+    wanted = 2 * sum(numbers) if isinstance(refine, str) else refine
+    parts = np.array_split(np.arange(min(wanted, n)), rounds)
+    additions = [len(part) for part in parts if len(part)]
+    if not isinstance(refine, str):
+        return Growth(numbers, additions, ("residual",))
+    return Growth(numbers, additions, _BOTH, n_held_out=_n_held_out(n))
+
+
+def grow_openly(size: str, sizes: Sequence[int], allocation: str, most: int) -> Growth:
+    """Return an eighth of the representatives that there may be, and doublings.
+
+    Parameters
+    ----------
+    size : {"fast", "balanced", "best"}
+    sizes : sequence of int
+        Rows of each group.
+    allocation : {"equal", "proportional", "sqrt"}
+        How the first ones are shared out among the groups.
+    most : int
+        See :func:`most_representatives`.
+    """
+    first = max(most // 8, min(most // 4, _FIRST), len(sizes))
+    first = allocate(first, sizes, allocation)
+    additions, total = [], sum(first)
+    while total < most:
+        additions.append(min(total, most - total))
+        total += additions[-1]
+    n_held_out = _n_held_out(int(sum(sizes)))
+    return Growth(first, additions, _BOTH, SIZES[size].least_gain, n_held_out)
+
+
+def most_rows(size: str, budget: int, *, factored: bool) -> int:
+    """Return up to how many rows every row is a representative, if that is left open.
+
+    Where this is one factorisation of n rows (``factored``), n³/3 multiplications, it
+    takes no longer than m representatives of them, n m², up to n = √3 m.
+    """
+    return int(most_representatives(size, budget) * (3**0.5 if factored else 1))
+
+
+def most_representatives(size: str, budget: int) -> int:
+    """Return how many representatives there may be, if that is left open."""
+    most = min(SIZES[size].most, int((budget / 2 / 44) ** 0.5))
+    # Several threads need more for each, and a block of rows must find room too.
+    while most > 1 and columns_bytes(most, _FLOAT32) > _SHARE * budget:
+        most = most * 19 // 20
+    return max(most, 1)
+
+
+def _n_held_out(n: int) -> int:
+    return min(max(n // 10, 1), _HELD_OUT)
+
+
+def choose_allocation(
+    kernel: Kernel,
+    C: float,
+    rows,
+    Y: np.ndarray,
+    labels: np.ndarray,
+    *,
+    weight: np.ndarray | None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+) -> str:
+    """Return how to share out representatives among classes, by leave-one-out.
+
+    Each way is tried with random rows of the classes as columns, on a part of the rows.
+    """
+    present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
+    sizes = np.bincount(labels[present])
+    sizes = sizes[sizes > 0]
+    if sizes.max() <= _ABOUT_EQUAL * sizes.min():
+        return "equal"
+    order = rng.permutation(present)
+    n_rows, n_columns = affordable_search(
+        *_TRIAL, rows.shape[1], Y.shape[1], memory_budget
+    )
+    some = order[:n_rows]
+    part = take_rows(rows, some)
+    counts = np.bincount(labels[order])
+    losses = []
+    for how in ALLOCATIONS:
+        numbers = allocate(min(n_columns, len(order) // 2), counts, how)
+        columns = np.concatenate(
+            [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
+        )
+        Z = dense_rows(rows, columns)
+        found = search_on_representatives(
+            [kernel],
+            part,
+            as_like(Y[some], Z),
+            Z,
+            [C],
+            sample_weight=None if weight is None else as_like(weight[some], Z),
+            memory_budget=memory_budget,
+        )
+        losses.append(found.losses[0, 0])
+    return ALLOCATIONS[int(np.argmin(losses))]
+
+
+# ---- shares of the groups ------------------------------------------------------------
+
+
+ALLOCATIONS = ("equal", "proportional", "sqrt")
+_POWERS = {"equal": 0.0, "proportional": 1.0, "sqrt": 0.5}
+
+
+def allocate(total: int, sizes: Sequence[int], allocation: str) -> list[int]:
+    """Share out representatives in proportion to a power of the groups' sizes.
+
+    Parameters
+    ----------
+    total : int
+        How many there are to share out.
+    sizes : sequence of int
+        Rows of each group.
+    allocation : {"equal", "proportional", "sqrt"}
+        In proportion to size⁰, size¹ or size^½.
+
+    Returns
+    -------
+    list of int
+        No group gets more than it has rows, nor fewer than one if it has any; what a
+        small group cannot take, the others share. The sum is ``total``, where the
+        groups have as many rows and ``total`` is at least their number.
+
+    Examples
+    --------
+    >>> allocate(100, [900, 90, 10], "proportional")
+    [90, 9, 1]
+    >>> allocate(100, [900, 90, 10], "equal")
+    [45, 45, 10]
+    """
+    rows = np.asarray(sizes, dtype=np.int64)
+    given = np.minimum(rows, 1)
+    wanted = np.where(rows > 0, rows.astype(float) ** _POWERS[allocation], 0.0)
+    full = given >= rows
+    # Each turn fills a group for good, or is the last.
+    while not full.all():
+        shares = np.where(full, 0.0, wanted)
+        rest = total - given[full].sum()
+        shares *= max(rest, 0) / shares.sum()
+        over = ~full & (shares >= rows)
+        if not over.any():
+            return _rounded(given, shares, full, int(rest)).tolist()
+        given[over], full = rows[over], full | over
+    return given.tolist()
+
+
+def _rounded(given, shares, full, rest: int) -> np.ndarray:
+    """Round shares to whole numbers of the same sum, none of them below 1."""
+    counts = np.where(full, given, np.maximum(np.floor(shares), 1)).astype(np.int64)
+    left = rest - int(counts[~full].sum())
+    order = np.argsort(np.where(full, np.inf, np.floor(shares) - shares), kind="stable")
+    counts[order[: max(left, 0)]] += 1
+    while left < 0 and (counts[~full] > 1).any():
+        counts[np.argmax(np.where(full, 0, counts))] -= 1
+        left += 1
+    return counts
+
+
+# ----------------------------------------------------------------------------------
+# Fit a kernel machine on representatives: a problem and a plan in, a model out.
+#
+#     1  tune        choose kernel, gamma and C by leave-one-out on some rows; or a
+#                    metric with them, by held-out rows, in which all else is then done
+#     2  choose      cluster each group of rows by k-means: the first representatives
+#     3  accumulate  sum the normal equations of all rows on the kernel columns of these
+#     4  solve       for the coefficients
+#     5  refine      make rows representatives too; go on with 3 while that helps
+#     6  calibrate   find decision values of rows by models that have not seen them, and
+#                    move the intercept to where their loss is least
+#
+# Steps 3 to 5 are :func:`~kaucus.solvers.solve_with_hard_rows`. Everything here is a
+# function of its arguments; what is told to the user is in the model's ``info``.
+# ----------------------------------------------------------------------------------
+
+# Rows that fit_on="boundary" is a fit of: for each representative, and at least.
+_ROWS_EACH, _LEAST_ROWS = 5, 10_000
+# More on the diagonal than this, relative to its mean, is more than rounding needs.
+USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
+
+
+def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> Model:
+    """Fit a kernel machine on representatives of the rows.
+
+    Raises NotPositiveDefiniteError, with its ``C``, where the kernel is indefinite on
+    these rows, and MemoryError where the plan does not fit into its budget.
+    """
+    tuning = choose_kernel(problem, plan, rng)
+    if not isinstance(tuning.kernel, MappedKernel):
+        return _fit_tuned(problem, plan, tuning, rng)
+    kernel, row_map = tuning.kernel.kernel, tuning.kernel.row_map
+    mapped = problem.mapped(row_map, plan.memory_budget)
+    model = _fit_tuned(mapped, plan, tuning._replace(kernel=kernel), rng)
+    chosen = in_given_columns(model, problem, row_map)
+    return model._replace(kernel=tuning.kernel, representatives=chosen)
+
+
+def _fit_tuned(problem: Problem, plan: Plan, tuning: Tuning, rng) -> Model:
+    """Fit with a known kernel and C."""
+    groups = problem.targets.clusters(problem.weight)
+    growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
+    held = _hold_out(problem, growth, rng)
+    chosen = _choose(problem, plan, groups, growth, held, rng)
+    fit = _Fit(problem, plan, tuning, rng)
+    targets = fit.targets_of_points(chosen, groups)
+    with errors_at(tuning.C), products_in(plan.precision):
+        if targets is None:
+            model = fit.least_squares(chosen, groups, growth, held)
+        else:
+            model = fit_representatives(fit, chosen, targets)
+        return calibrated(model, problem, plan, rng)
+
+
+# ---- 2. choose -----------------------------------------------------------------------
+
+
+def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
+    """Return the numbers of the rows that are held out while others are added."""
+    if growth.n_held_out == 0:
+        return NO_ROWS
+    weight = problem.weight
+    present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
+    return draw_some(rng, present, growth.n_held_out)
+
+
+def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
+    """Cluster each group of rows by itself, but for those held out."""
+    weight = problem.weight
+    chosen = represent_classes(
+        problem.rows,
+        groups,
+        growth.numbers,
+        options=plan.kmeans,
+        sample_weight=_without(weight, held, problem.n),
+        rng=rng,
+        memory_budget=plan.memory_budget,
+        callback=plan.progress(problem.targets.clustered),
+    )
+    release_freed_memory()
+    row_map = problem.row_map
+    if row_map is not None and chosen.points.shape[0] < problem.n:
+        # As they will be when they are given back in the columns of the user.
+        points = row_map(row_map.back(chosen.points))
+        chosen = chosen._replace(points=points)
+    if len(held) == 0:
+        return chosen
+    # Rows held out are spoken for, too.
+    total = problem.n if weight is None else weight.sum()
+    return chosen._replace(weights=chosen.weights * total / chosen.weights.sum())
+
+
+# ---- 3. to 5. accumulate, solve, refine ----------------------------------------------
+
+
+class _Fit(NamedTuple):
+    """A problem whose kernel and C are known."""
+
+    problem: Problem
+    plan: Plan
+    tuning: Tuning
+    rng: np.random.Generator
+
+    def targets_of_points(self, chosen: Representatives, groups) -> Targets | None:
+        """Return targets of the representatives where they alone are fitted."""
+        problem, targets = self.problem, self.problem.targets
+        if problem.weight is None and chosen.points.shape[0] == problem.n:
+            # Least squares of all rows on all rows are the LS-SVM of these, which costs
+            # a quarter. Representatives come group by group.
+            return targets.like(targets.values[np.argsort(groups, kind="stable")])
+        alone = self.plan.fit_on == "representatives"
+        return targets.like(chosen.labels) if alone else None
+
+    def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
+        """Return a model without rows among its representatives."""
+        return Model(*self.tuning, chosen, solution)
+
+    def least_squares(
+        self, chosen: Representatives, groups, growth: Growth, held: np.ndarray
+    ) -> Model:
+        """Fit the columns of the representatives, and of rows added, to the rows.
+
+        To all, or to those near the boundary.
+        """
+        problem, weight = self.problem, self.problem.weight
+        near = self.near_boundary(chosen, growth, held)
+        tested = self.rows_to_leave_out(held)
+        some, first_fit, part = problem, None, None
+        inside, outside, held_inside = tested, NO_ROWS, held
+        if near is not None:
+            part, first_fit = np.union1d(near.rows, held), near.rough
+            some, held_inside = problem.part(part), np.searchsorted(part, held)
+            known = np.isin(tested, part)
+            inside, outside = np.searchsorted(part, tested[known]), tested[~known]
+        found = self.in_enough_precision(
+            functools.partial(
+                self.grown_columns, some, growth, held_inside, inside, first_fit
+            ),
+            chosen.points,
+        )
+        added = found.rows if part is None else part[found.rows]
+        weights = np.ones(problem.n) if weight is None else weight
+        points = as_like(dense_rows(problem.rows, added), chosen.points)
+        chosen = with_rows(chosen, points, groups[added], weights[added])
+        model = self.model(chosen, found.solution)._replace(
+            hard_rows=added,
+            refine=growth.choices[found.choice] if len(added) else None,
+            fit_rows=part,
+        )
+        if len(tested) == 0:
+            return model
+        unseen = unseen_values(found.solution.loo_decision, some, inside)
+        if len(outside):
+            unseen = joined_unseen(
+                unseen, values_of(model, problem, outside, self.plan)
+            )
+        return model._replace(unseen=unseen)
+
+    def rows_to_leave_out(self, held: np.ndarray) -> np.ndarray:
+        """Draw the rows whose leave-one-out values are wanted."""
+        if not (self.plan.calibrates or self.plan.moves_intercept):
+            return NO_ROWS
+        if not len(held):
+            return draw_some(self.rng, self.problem.n, UNSEEN_ROWS)
+        others = np.ones(self.problem.n, dtype=bool)  # no sorting of millions
+        others[held] = False
+        return draw_some(self.rng, np.flatnonzero(others), UNSEEN_ROWS)
+
+    def grown_columns(
+        self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array
+    ) -> GrownSolution:
+        """Fit the kernel columns of points, and of rows that are added, to the rows."""
+        rows, targets, _, fit_weight, _ = problem
+        Y = targets.columns()
+        columns = (self.tuning.kernel, rows, as_like(Y, points), points)
+        options: dict[str, Any] = {
+            "C": self.tuning.C,
+            "sample_weight": as_like(_without(fit_weight, held, len(Y)), points),
+            "loo_rows": loo_rows,
+            "memory_budget": self.plan.memory_budget,
+            "callback": self.plan.progress("row"),
+        }
+        if not growth.additions:
+            solution = solve_on_representatives(*columns, **options)
+            return GrownSolution(solution, NO_ROWS, 0, [])
+        if len(held):
+            options["judge"] = Judge(
+                take_rows(rows, held),
+                as_like(Y[held], points),
+                None if fit_weight is None else as_like(fit_weight[held], points),
+                lambda values: targets.score(values, fit_weight, held),
+                growth.least_gain,
+            )
+        ways = targets.hardness(fit_weight, points, self.rng)
+        choices = [ways[choice] for choice in growth.choices]
+        return solve_with_hard_rows(
+            *columns, growth.additions, choices, first_fit=first_fit, **options
+        )
+
+    def in_enough_precision(self, fit: Callable[[Array], Any], points: Array) -> Any:
+        """Return ``fit(points)``, with float64 points where float32 is not enough.
+
+        That is where the system is indefinite, or more singular than usual. Blocks of
+        rows are computed in the precision of the points, which is in the solution's
+        info. A precision that was asked for stays.
+        """
+        may_widen = self.plan.precision is None and dtype_name(points) == "float32"
+        try:
+            found = fit(points)
+            if not may_widen or not _is_singular(found):
+                return found
+        except NotPositiveDefiniteError:
+            if not may_widen:
+                raise
+        return fit(astype(points, "float64"))
+
+    def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
+        """Choose the rows near the boundary; None where all are to be fitted."""
+        if self.plan.fit_on != "boundary":
+            return None
+        problem, (kernel, C, _) = self.problem, self.tuning
+        first = chosen.points.shape[0]
+        n_representatives = first + sum(growth.additions)
+        n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
+        Y = problem.targets.columns()
+        weight = _without(problem.fit_weight, held, len(Y))
+        if n_rows >= (len(Y) if weight is None else np.count_nonzero(weight)):
+            return None
+        return self.in_enough_precision(
+            lambda points: rows_near_boundary(
+                kernel,
+                problem.rows,
+                as_like(Y, points),
+                points,
+                n_rows,
+                # As many entries of the kernel as the fit itself will have.
+                n_rough=n_rows * n_representatives // first,
+                C=C,
+                rng=self.rng,
+                sample_weight=weight,
+                memory_budget=self.plan.memory_budget,
+            ),
+            chosen.points,
+        )
+
+
+def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) -> Model:
+    """Fit the LS-SVM of the representatives alone, whose targets are given.
+
+    Where they are most of the rows, leave-one-out values of them are ``unseen``.
+    """
+    problem, plan, (kernel, C, _), rng = fit
+    points, weight = chosen.points, targets.fit_weights(None)
+    speak_for_others = problem.n >= 2 * points.shape[0]
+    wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
+    fitted = fit_ls_svm(
+        kernel,
+        points,
+        as_like(targets.columns(), points),
+        C=C,
+        sample_weight=as_like(weight, points),
+        memory_budget=plan.memory_budget,
+        leave_one_out=wants,
+        # What the rounding of the rows themselves comes to.
+        refine_tol=epsilon(points),
+        rng=rng,
+    )
+    model = fit.model(chosen, fitted.solution)
+    if not wants:
+        return model
+    values = to_numpy(fitted.solution.loo_decision)
+    some = fitted.loo_rows
+    weight = None if weight is None else weight[some]
+    return model._replace(unseen=Unseen(values, targets.values[some], weight))
+
+
+def _is_singular(found: GrownSolution | NearBoundary) -> bool:
+    """Tell whether float32 had to be helped by more than is usual."""
+    if isinstance(found, NearBoundary):
+        return False
+    info: SolveInfo = found.solution.info
+    return info.relative_jitter > USUAL_JITTER["float32"]
+
+
+def _without(weight: np.ndarray | None, held: np.ndarray, n: int) -> np.ndarray | None:
+    """Return weights that are zero for the rows held out."""
+    if len(held) == 0:
+        return weight
+    without = np.ones(n) if weight is None else weight.copy()
+    without[held] = 0.0
+    return without
+
+
+# ----------------------------------------------------------------------------------
+# More rows for a fitted model: their normal equations are added to those of the rows
+# before, on representatives that stay.
+# ----------------------------------------------------------------------------------
+
+
+class Stream(NamedTuple):
+    """State of ``partial_fit`` between two calls, without the model."""
+
+    sums: RunningSums
+    """Normal equations of all rows so far, on the host."""
+    total: float
+    """Weight of all rows so far."""
+    rows: np.ndarray
+    """Some rows of the first call, on the host: their held-out values calibrate."""
+    targets: np.ndarray
+    weight: np.ndarray
+    precision: str
+    """Of the kernel in the equations."""
+    unit: TargetUnit
+    """Of the targets of all rows: that of the first."""
+
+
+def begin_stream(problem: Problem, plan: Plan, model: Model, rng) -> Stream:
+    """Return the state after the fit of the first rows."""
+    info = model.solution.info
+    wide = info.solver == "normal_equations" and info.precision == "float64"
+    precision = "float64" if wide else dtype_name(problem.rows)
+    sums = _equations(problem, plan, model, precision, None)
+    weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    total = model.representatives.weights.sum()
+    some = draw_some(rng, np.flatnonzero(weight), UNSEEN_ROWS)
+    rows, values = take_rows(problem.rows, some), problem.targets.values[some]
+    host = rows if is_sparse(rows) else to_numpy(rows)
+    unit = problem.targets.unit
+    return Stream(sums.on_host(), total, host, values, weight[some], precision, unit)
+
+
+def learn_part(
+    stream: Stream, problem: Problem, first: Problem, plan: Plan, model: Model, rng
+) -> tuple[Model, Stream]:
+    """Add the equations of new rows, and solve for the coefficients.
+
+    ``first`` is the problem of the rows that the stream has of the first call.
+    """
+    sums = _equations(problem, plan, model, stream.precision, stream.sums)
+    total = stream.total + (
+        problem.n if problem.weight is None else problem.weight.sum()
+    )
+    points = astype(model.representatives.points, stream.precision)
+    wanted = np.arange(first.n) if plan.calibrates or plan.moves_intercept else None
+    with errors_at(model.C), products_in(plan.precision):
+        data = _row_data(first, model, points)
+        solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
+    chosen = model.representatives
+    chosen = chosen._replace(weights=chosen.weights * (total / stream.total))
+    model = model._replace(
+        solution=solution, representatives=chosen, fit_rows=None, unseen=None
+    )
+    if wanted is not None:
+        unseen = unseen_values(solution.loo_decision, first, wanted)
+        model = model._replace(unseen=unseen)
+    stream = stream._replace(sums=sums.on_host(), total=total)
+    return calibrated(model, first, plan, rng), stream
+
+
+def _equations(problem: Problem, plan: Plan, model: Model, precision: str, before):
+    """Return the normal equations of rows, added to those of the rows before."""
+    points = astype(model.representatives.points, precision)
+    with products_in(plan.precision):
+        return add_rows(
+            _row_data(problem, model, points),
+            points,
+            before,
+            memory_budget=plan.memory_budget,
+            callback=plan.progress("row"),
+        )
+
+
+def _row_data(problem: Problem, model: Model, points: Array) -> RowData:
+    given = problem.targets.columns(), problem.fit_weight
+    return RowData(model.kernel, problem.rows, *(as_like(v, points) for v in given))

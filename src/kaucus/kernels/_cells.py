@@ -1,0 +1,949 @@
+"""Kernels shaped by clusters: Mahalanobis distances, cells, partitions."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import LinAlgWarning
+
+from kaucus._array.blocks import row_blocks
+from kaucus._array.linalg import NotPositiveDefiniteError, cholesky, solve_triangular
+from kaucus._array.namespace import (
+    Array,
+    array_namespace,
+    as_like,
+    astype,
+    device_of,
+    dtype_name,
+    exp,
+    take_rows,
+    to_numpy,
+    warn_user,
+)
+from kaucus.kernels._kernel import (
+    DistanceKernel,
+    Kernel,
+    PreparedPairs,
+    Rows,
+    bytes_for_tiles,
+    dense,
+    mean_row,
+    shifted_rows,
+    squared_distances,
+    squared_norms,
+)
+
+# ----------------------------------------------------------------------------------
+# The Gaussian kernel in the metric of a covariance.
+#
+# Covariances may be restricted in three ways, told apart by their number of dimensions
+# (Czarnecki & Tabor, Observation 3.3):
+#
+#     full     (d, d)   Σ
+#     diag     (d,)     Σ = diag(v)
+#     radial   ()       Σ = σ² I, one number
+#
+# Nothing is inverted and no determinant is formed: both under- and overflow where the
+# Cholesky factor and its log-determinant do not.
+# ----------------------------------------------------------------------------------
+
+
+class FactoredOnce:
+    """Mixin of kernels with covariances, which are factored once and never changed.
+
+    Such kernels are equal if all numbers that define them are, ``_value()``.
+    """
+
+    def with_gamma(self, gamma: float) -> Any:
+        """Return the same kernel with another gamma; nothing is factored again."""
+        check_gamma(gamma)
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), gamma=float(gamma))
+        return copied
+
+    def _value(self) -> tuple:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._value() == other._value()
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MahalanobisRBF(FactoredOnce, DistanceKernel):
+    """k(x, y) = exp(−gamma (x − y)ᵀ Σ⁻¹ (x − y)).
+
+    The Gaussian kernel of whitened rows: with Σ the covariance of the data, a step
+    counts in units of the data's spread in its direction.
+
+    Parameters
+    ----------
+    covariance : array of shape (d, d), (d,) or a number
+        Σ: a matrix, the variances of a diagonal one, or σ² of σ² I. A singular one is
+        mixed with a little of its diagonal, and a warning tells.
+    gamma : float, default=1.0
+
+    See Also
+    --------
+    ClusterRBF : With another covariance in every cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel = MahalanobisRBF(np.diag([4.0, 1.0]), gamma=0.5)
+    >>> kernel(np.zeros((1, 2)), np.array([[2.0, 0.0], [0.0, 2.0]])).round(4)
+    array([[0.6065, 0.1353]])
+    """
+
+    covariance: Any
+    gamma: float = 1.0
+
+    name = "mahalanobis"
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        given = np.asarray(to_numpy(self.covariance), dtype=np.float64)
+        covariances = checked_covariances(given[None, ...], "covariance")
+        store(self, "covariance", covariances[0])
+        store(self, "_factor", factor(covariances[0]))
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features of the rows; None where any will do."""
+        return None if self.covariance.ndim == 0 else self.covariance.shape[-1]
+
+    def shift_of(self, X: Array, Y: Array) -> Array:
+        check_width(X, self.n_features)
+        return mean_row(dense(Y))
+
+    def prepare(self, X: Array, shift: Array | None) -> Rows:
+        X = dense(X)
+        if self.n_features is None:  # a number scales the distances, not the rows
+            return shifted_rows(X, shift)
+        values = whiten(self._factor.root, X, shift)  # type: ignore[attr-defined]
+        return Rows(values, squared_norms(values))
+
+    def of_squared_distances(self, D: Array) -> Array:
+        scale = 1.0 if self.n_features else 1.0 / float(self.covariance)
+        D *= -self.gamma * scale
+        return exp(D)
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.covariance.shape))
+        covariance = f"<{shape}>" if shape else f"{float(self.covariance):g}"
+        return f"MahalanobisRBF(covariance={covariance}, gamma={self.gamma!r})"
+
+    def _value(self) -> tuple:
+        return self.gamma, self.covariance.shape, self.covariance.tobytes()
+
+
+def store(kernel: object, name: str, value: Any) -> None:
+    """Set an attribute of a frozen object while it is made."""
+    object.__setattr__(kernel, name, value)
+
+
+def check_gamma(gamma: Any) -> None:
+    """Check that gamma is a positive number."""
+    ok = isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool)
+    if not ok or not np.isfinite(gamma) or gamma <= 0:
+        raise ValueError(f"gamma={gamma!r} must be a positive, finite number.")
+
+
+def check_width(X: Array, n_features: int | None) -> None:
+    """Check that rows have as many features as the covariances."""
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but the covariances of the kernel are of "
+            f"{n_features}; pass rows of {n_features} features."
+        )
+
+
+def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
+    """Return covariances that can be factored, regularised where they must be."""
+    shape = covariances.shape
+    square = covariances.ndim < 3 or shape[1] == shape[2]
+    if covariances.ndim not in (1, 2, 3) or 0 in shape or not square:
+        raise ValueError(
+            f"{what} has shape {shape}; expected (n_cells, d, d) for full, (n_cells, "
+            "d) for diagonal or (n_cells,) for radial covariances."
+        )
+    if not np.isfinite(covariances).all():
+        raise ValueError(
+            f"{what} contains NaN or infinity; every entry must be finite."
+        )
+    if covariances.ndim == 3:
+        swapped = np.swapaxes(covariances, 1, 2)
+        if not np.allclose(covariances, swapped, rtol=1e-6, atol=1e-12):
+            raise ValueError(
+                f"{what} is not symmetric; a covariance is. Pass np.cov's."
+            )
+        covariances = (covariances + swapped) / 2
+    # Covariances that were regularised before pass: only rounding is looked for.
+    positive, epsilons = regularise_covariances(covariances, smallest=1e-13)
+    if epsilons.any():
+        warn_user(
+            f"{regularisation_text(epsilons)} More rows in each cell, or diagonal "
+            "covariances, avoid it.",
+            LinAlgWarning,
+        )
+    positive.flags.writeable = False
+    return positive
+
+
+def regularisation_text(epsilons: np.ndarray) -> str:
+    """Say which cells were regularised, and by how much."""
+    cells = np.flatnonzero(epsilons).tolist()
+    which = "given" if len(epsilons) == 1 else f"of the cells {cells}"
+    return (
+        f"The covariance {which} is singular to rounding and was mixed with a share of "
+        f"{epsilons.max():.0e} of that of all rows (Observation 3.2)."
+    )
+
+
+# ---- covariances: regularised, factored, for whitening -------------------------------
+
+
+# ε of Observation 3.2 as printed; it grows tenfold until the test passes.
+_FIRST_EPSILON = 1e-10
+_LAST_EPSILON = 1e-2
+# Bytes of one block of rows on their way through float64.
+_BLOCK = 2**24
+
+
+class Regularised(NamedTuple):
+    """Positive definite covariances, and how much of the reference they contain."""
+
+    covariances: np.ndarray
+    """(k, d, d), (k, d) or (k,)."""
+    epsilons: np.ndarray
+    """ε of each cell, (k,); zero where the covariance was left as it was."""
+
+
+class Factor(NamedTuple):
+    """A covariance ready for whitening."""
+
+    root: np.ndarray
+    """Lower Cholesky factor (d, d), standard deviations (d,), or one number ()."""
+    half_log_det: float
+    """½ log det Σ; for a radial one ½ log σ², to be taken d times."""
+
+
+def reference_covariance(covariance: np.ndarray) -> np.ndarray:
+    """Return A of Observation 3.2 from the covariance of the whole data set.
+
+    That covariance itself if it is safely positive, else its diagonal: like the
+    identity that the paper takes then, but in the units of each column. Columns that
+    do not vary get the variance 1, which changes no distance between rows of the data.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d), (d,) or ()
+    """
+    A = np.asarray(covariance, dtype=np.float64)
+    if A.ndim < 2:
+        return np.where(A > 0, A, 1.0)
+    variances = np.diagonal(A)
+    alive = np.where(variances > 0, variances, 1.0)
+    A = A + np.diag(np.where(variances > 0, 0.0, 1.0))
+    return (
+        A if smallest_variance(A, np.diag(alive)) > _FIRST_EPSILON else np.diag(alive)
+    )
+
+
+def fill_constant_columns(covariances: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+    """Give columns in which no row differs from another the variance 1.
+
+    No distance between rows of the data depends on it, and it is no reason to
+    regularise.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (k, d, d), (k, d) or (k,)
+        Not changed.
+    of_all : ndarray of shape (d, d), (d,) or ()
+        The covariance of all rows.
+    """
+    covariances = np.array(covariances, dtype=np.float64)
+    constant = np.where(np.diagonal(of_all) if of_all.ndim == 2 else of_all, 0.0, 1.0)
+    return covariances + (np.diag(constant) if of_all.ndim == 2 else constant)
+
+
+def regularise_covariances(
+    covariances: np.ndarray,
+    reference: np.ndarray | None = None,
+    *,
+    smallest: float = 1e-11,
+) -> Regularised:
+    """Replace Σᵢ by (1 − ε) Σᵢ + ε A where Σᵢ is singular or nearly so (Obs. 3.2).
+
+    Σᵢ is left alone if its variance in every direction is above a small share of that
+    of A. The determinant, which the paper tests, does not tell: it is 1e-20 for a good
+    covariance of ten columns, and never exactly 0 for a bad one.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (k, d, d), (k, d) or (k,)
+        Not changed.
+    reference : ndarray of shape (d, d), (d,) or (), default=None
+        A; None is the mean of the covariances.
+    smallest : float, default=1e-11
+        The share. It must be below 1e-10, the first ε.
+
+    Returns
+    -------
+    Regularised
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a covariance has a clearly negative direction.
+    """
+    covariances = np.array(covariances, dtype=np.float64)
+    mean = np.asarray(covariances.mean(axis=0))
+    A = reference_covariance(mean if reference is None else reference)
+    epsilons = np.zeros(len(covariances))
+    for i, Sigma in enumerate(covariances):
+        variance = smallest_variance(Sigma, A)
+        epsilons[i] = _sufficient_epsilon(variance, smallest, i)
+        if epsilons[i] > 0:
+            covariances[i] = (1 - epsilons[i]) * Sigma + epsilons[i] * A
+    return Regularised(covariances, epsilons)
+
+
+def _sufficient_epsilon(variance: float, smallest: float, cell: int) -> float:
+    if variance > smallest:
+        return 0.0
+    epsilon = _FIRST_EPSILON
+    while (1 - epsilon) * variance + epsilon <= smallest:
+        epsilon *= 10
+        if epsilon > _LAST_EPSILON:
+            raise NotPositiveDefiniteError(
+                f"The covariance of cell {cell} has a negative variance "
+                f"({variance:.2g} of that of the reference) in some direction; "
+                "expected a positive semidefinite matrix. Compute it from rows, for "
+                "example with np.cov."
+            )
+    return epsilon
+
+
+def smallest_variance(Sigma: np.ndarray, A: np.ndarray) -> float:
+    """Return the smallest variance of Σ in units of A: min vᵀΣv / vᵀAv."""
+    if Sigma.ndim < 2:
+        return float(np.min(Sigma / A))
+    # In units of the columns first, so that units cost the eigenvalues no digits.
+    units = 1 / np.sqrt(np.diagonal(A))
+    scaled = [units[:, None] * S * units[None, :] for S in (Sigma, A)]
+    return float(
+        scipy.linalg.eigh(*scaled, eigvals_only=True, subset_by_index=[0, 0])[0]
+    )
+
+
+def factor(covariance: np.ndarray) -> Factor:
+    """Factor one covariance.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If it is not positive definite.
+    """
+    covariance = np.asarray(covariance, dtype=np.float64)
+    if covariance.ndim == 2:
+        L = cholesky(covariance)
+        root = None if L is None else np.tril(L)
+        on_diagonal = None if root is None else np.diagonal(root)
+    else:
+        root = on_diagonal = np.sqrt(covariance) if np.all(covariance > 0) else None
+    if root is None or on_diagonal is None:
+        raise NotPositiveDefiniteError(
+            f"A covariance of shape {covariance.shape} is not positive definite; "
+            "regularise it, or use covariance='diag'."
+        )
+    return Factor(root, float(np.sum(np.log(on_diagonal))))
+
+
+def whiten(root: np.ndarray, X: Array, shift: Array) -> Array:
+    """Return root⁻¹ (x − shift) of each row, in float64's digits and X's precision."""
+    xp = array_namespace(X)
+    out = xp.empty(X.shape, dtype=X.dtype, device=device_of(X))
+    wide_shift = astype(shift, "float64")[None, :]
+    for rows in row_blocks(X.shape[0], 8 * max(X.shape[1], 1), _BLOCK):
+        centred = astype(X[rows, :], "float64") - wide_shift
+        factor = as_like(root, centred)
+        white = (
+            solve_triangular(factor, centred.T).T
+            if factor.ndim == 2
+            else centred / factor
+        )
+        out[rows, :] = astype(white, dtype_name(X))
+    return out
+
+
+# ----------------------------------------------------------------------------------
+# Partitions of space: functions of rows that return the cell of each.
+#
+# A partition is any function of rows, or any object with ``predict``, such as a fitted
+# clusterer, that returns whole numbers from 0 to k − 1. Kernels are given one; they
+# make none.
+# ----------------------------------------------------------------------------------
+
+Partition = Callable[[Any], Any] | Any
+"""A function of rows, or an object with ``predict``."""
+
+# Rows looked at together, so that their distances from the centres stay small.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NearestCenter:
+    """The cells of k-means: a row belongs to the centre nearest to it.
+
+    Works on arrays of every library, on their device.
+
+    Parameters
+    ----------
+    centers : array of shape (k, d)
+        Kept as a NumPy array in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NearestCenter([[0.0, 0.0], [4.0, 4.0]])(np.array([[1.0, 1.0], [3.0, 3.0]]))
+    array([0, 1])
+    """
+
+    centers: Any
+
+    def __post_init__(self) -> None:
+        centers = np.array(to_numpy(self.centers), dtype=np.float64)
+        if centers.ndim != 2 or 0 in centers.shape or not np.isfinite(centers).all():
+            raise ValueError(
+                f"centers has shape {centers.shape}; expected finite numbers of shape "
+                "(n_cells, n_features)."
+            )
+        centers.flags.writeable = False
+        object.__setattr__(self, "centers", centers)
+
+    def __call__(self, X: Array) -> Array:
+        """Return the number of the nearest centre of each row, (n,)."""
+        xp = array_namespace(X)
+        wanted = dtype_name(X)
+        parts = []
+        for rows in row_blocks(X.shape[0], 1, _ROWS):
+            block = dense(X[rows, :])
+            centers = as_like(self.centers, block, dtype=wanted)
+            shift = centers[0, :]
+            D = squared_distances(
+                shifted_rows(block, shift), shifted_rows(centers, shift)
+            )
+            parts.append(xp.argmin(D, axis=1))
+        return xp.concat(parts) if len(parts) > 1 else parts[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NearestCenter):
+            return NotImplemented
+        return np.array_equal(self.centers, other.centers)
+
+    def __hash__(self) -> int:
+        return hash((self.centers.shape, self.centers.tobytes()))
+
+    def __repr__(self) -> str:
+        k, d = self.centers.shape
+        return f"NearestCenter(<{k} centers of {d} features>)"
+
+
+def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
+    """Return the cell of each row, checked.
+
+    A :class:`NearestCenter` sees the rows where they are, any other partition sees them
+    as NumPy arrays (or CSR matrices) in float64.
+
+    Parameters
+    ----------
+    partition : callable or object with ``predict``
+    X : array or CSR matrix of shape (n, d)
+    n_cells : int
+        k.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Integers from 0 to k − 1; anything else is a ValueError.
+    """
+    if X.shape[0] == 0:
+        return np.zeros(0, dtype=np.intp)
+    if isinstance(partition, NearestCenter):
+        return to_numpy(partition(X)).astype(np.intp)
+    function = partition if callable(partition) else partition.predict
+    rows = X if hasattr(X, "tocsr") else to_numpy(X)
+    cells, n_rows = np.asarray(function(astype(rows, "float64"))), X.shape[0]
+    if cells.shape != (n_rows,) or cells.dtype.kind not in "iub":
+        raise ValueError(
+            f"The partition returned shape {cells.shape} of dtype {cells.dtype} for "
+            f"{n_rows} rows; expected one whole number for each row, shape ({n_rows},)."
+        )
+    cells = cells.astype(np.intp)
+    if cells.min() < 0 or cells.max() >= n_cells:
+        raise ValueError(
+            f"The partition returned cells from {cells.min()} to {cells.max()}; "
+            f"expected 0 to {n_cells - 1}, one for each of the {n_cells} covariances."
+        )
+    return cells
+
+
+def check_partition(partition: Partition) -> None:
+    """Check that a partition is callable or has ``predict``."""
+    if not callable(partition) and not callable(getattr(partition, "predict", None)):
+        raise ValueError(
+            f"partition={partition!r} is not callable and has no predict; pass a "
+            "function of rows that returns their cell numbers, or a fitted clusterer."
+        )
+
+
+# ----------------------------------------------------------------------------------
+# Gaussians whose shape depends on the cell a row lies in: the C_k RBF kernel.
+#
+# Every row x stands for the normal density N(x, Σ_x / 2γ), where Σ_x is the covariance
+# of x's cell, and the kernel is the scalar product of two densities in L² (Czarnecki &
+# Tabor, Theorem 3.1):
+#
+#     K̂(x, y) = (π/γ)^(−d/2) det(Σ_x + Σ_y)^(−1/2) exp(−γ ‖x − y‖²_{Σ_x + Σ_y}),
+#
+# with ‖v‖²_Σ = vᵀ Σ⁻¹ v. So it is positive semidefinite whatever the partition.
+#
+# Within a tile the rows are grouped by cell: for each pair of cells (i, j) both groups,
+# whitened by the Cholesky factor of Σᵢ + Σⱼ, have one matrix product.
+# ----------------------------------------------------------------------------------
+
+
+class CellRows(NamedTuple):
+    """Rows ready for :class:`ClusterRBF`; slicing gives a block of them."""
+
+    values: Array
+    """The rows as they were given, (n, d)."""
+    cells: np.ndarray
+    """The cell of each row, (n,)."""
+    by_partner: tuple[Rows, ...]
+    """For each cell j: every row x whitened by the factor of Σ_x + Σⱼ."""
+
+    def block(self, rows: slice) -> "CellRows":
+        """Return the rows of a slice."""
+        parts = tuple(part.block(rows) for part in self.by_partner)
+        return CellRows(self.values[rows, :], self.cells[rows], parts)
+
+    def taken(self, rows: Array) -> "CellRows":
+        """Return the rows of the given numbers."""
+        parts = tuple(part.taken(rows) for part in self.by_partner)
+        values = take_rows(self.values, rows)
+        return CellRows(values, self.cells[to_numpy(rows)], parts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterRBF(FactoredOnce, Kernel):
+    """The RBF kernel with a covariance for every cell of a partition, C_k RBF.
+
+    With Σ_x the covariance of the cell of x,
+
+        k(x, y) = n(x, y) exp(−gamma (x − y)ᵀ (Σ_x + Σ_y)⁻¹ (x − y)).
+
+    Where all Σ are the identity this is ``Gaussian(gamma / 2)``, where all are Σ it is
+    ``MahalanobisRBF(Σ, gamma / 2)``, up to a constant factor that is 1 with
+    ``normalization="unit"``.
+
+    Parameters
+    ----------
+    partition : callable or object with ``predict``
+        Returns for rows the numbers of their cells, 0 to k − 1. The kernel does not
+        cluster: fit a clusterer, or use :class:`~kaucus.kernels.NearestCenter`.
+    covariances : array of shape (k, d, d), (k, d) or (k,)
+        Σ of each cell: matrices, the variances of diagonal ones, or σ² of σ² I. A
+        singular one is mixed with a little of their mean, and a warning tells.
+    gamma : float, default=1.0
+    normalization : {"unit", "determinant", "density"}, default="unit"
+        The factor n(x, y). ``"density"``: that of Theorem 3.1, K̂. ``"determinant"``:
+        det(Σ_x + Σ_y)^(−1/2), without the powers of π and gamma (Algorithm 1);
+        its size depends on the units of the data, and C must follow. ``"unit"``: K̂
+        divided by the norms of both densities, so that k(x, x) = 1.
+
+    See Also
+    --------
+    MahalanobisRBF : One covariance for all rows.
+
+    Notes
+    -----
+    Preparing n rows costs k n d² multiplications and k copies of them; after that a
+    block costs what it costs the Gaussian kernel. The k² factors, d × d, are computed
+    once.
+
+    References
+    ----------
+    W. M. Czarnecki, J. Tabor, "Cluster based RBF kernel for support vector machines"
+    (2014), Theorem 3.1 and Algorithm 1, whose last line lacks the differences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[-1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> kernel = ClusterRBF(lambda X: (X[:, 0] > 0).astype(int), [1.0, 4.0], gamma=1.0)
+    >>> kernel(X).round(3)
+    array([[1.   , 0.359, 0.294],
+           [0.359, 1.   , 0.882],
+           [0.294, 0.882, 1.   ]])
+    """
+
+    partition: Any
+    covariances: Any
+    gamma: float = 1.0
+    normalization: str = "unit"
+
+    name = "cluster_rbf"
+    NORMALIZATIONS: ClassVar = ("unit", "determinant", "density")
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        check_partition(self.partition)
+        if self.normalization not in self.NORMALIZATIONS:
+            raise ValueError(
+                f"normalization={self.normalization!r} must be one of "
+                f"{self.NORMALIZATIONS}."
+            )
+        given = np.asarray(to_numpy(self.covariances), dtype=np.float64)
+        Sigma = checked_covariances(given, "covariances")
+        store(self, "covariances", Sigma)
+        factors = [[factor(A + B) for B in Sigma] for A in Sigma]
+        store(self, "_roots", [[f.root for f in row] for row in factors])
+        halves = np.array([[f.half_log_det for f in row] for row in factors])
+        store(self, "_half_log_dets", halves)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, k."""
+        return len(self.covariances)
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features of the rows; None where any will do (radial)."""
+        return None if self.covariances.ndim == 1 else self.covariances.shape[-1]
+
+    def log_normalizers(self, n_features: int) -> np.ndarray:
+        """Return log n for each pair of cells, (k, k).
+
+        Parameters
+        ----------
+        n_features : int
+            d, which a radial covariance does not know: its determinant is (σ²)^d,
+            a power that Observation 3.3 lacks in print.
+        """
+        power = n_features if self.n_features is None else 1
+        logs = -power * self._half_log_dets  # type: ignore[attr-defined]
+        if self.normalization == "unit":
+            own = np.diagonal(logs)
+            return logs - (own[:, None] + own[None, :]) / 2
+        if self.normalization == "density":
+            return logs + n_features / 2 * math.log(self.gamma / math.pi)
+        return logs
+
+    def distance_scales(self) -> np.ndarray:
+        """Return the factor of the squared distances of each pair of cells, (k, k)."""
+        if self.n_features is not None:
+            return np.ones((self.n_cells, self.n_cells))
+        return 1 / (self.covariances[:, None] + self.covariances[None, :])
+
+    def shift_of(self, X: Array, Y: Array) -> Array:
+        check_width(X, self.n_features)
+        return mean_row(dense(Y))
+
+    def prepare(self, X: Array, shift: Array | None) -> CellRows:
+        cells = cell_numbers(self.partition, X, self.n_cells)
+        X = dense(X)
+        if self.n_features is None:  # distances are scaled in place of rows
+            return CellRows(X, cells, (shifted_rows(X, shift),) * self.n_cells)
+        members = [_numbers(cells == i, X) for i in range(self.n_cells)]
+        order = np.argsort(np.concatenate([to_numpy(m) for m in members]))
+        parts = []
+        for j in range(self.n_cells):
+            white = [
+                whiten(self._roots[i][j], take_rows(X, rows), shift)  # type: ignore[attr-defined]
+                for i, rows in enumerate(members)
+            ]
+            xp = array_namespace(X)
+            values = take_rows(xp.concat(white), as_like(order, X))
+            parts.append(Rows(values, squared_norms(values)))
+        return CellRows(X, cells, tuple(parts))
+
+    def tile(self, X: CellRows, Y: CellRows) -> Array:
+        n = self.factors_in(X.values, X.values.shape[1])
+        scales = -self.gamma * self.distance_scales()
+
+        def of_distances(D: Array, i: int, j: int) -> Array:
+            D *= float(scales[i, j])
+            K = exp(D)
+            K *= float(n[i, j])
+            return K
+
+        return by_pairs_of_cells(X, Y, self.n_cells, of_distances)
+
+    def diag(self, X: Array) -> Array:
+        check_width(X, self.n_features)
+        cells = cell_numbers(self.partition, X, self.n_cells)
+        own = np.diagonal(self.factors_in(X, X.shape[1]))[cells]
+        like = dense(X[:1, :])
+        return as_like(own.copy(), like, dtype=dtype_name(like))
+
+    def factors_in(self, like: Array, n_features: int) -> np.ndarray:
+        """Return n for each pair of cells, (k, k), if the precision can hold it."""
+        logs = self.log_normalizers(n_features)
+        largest = math.log(float(np.finfo(dtype_name(like)).max))
+        if logs.max() >= largest:
+            raise ValueError(
+                f"normalization={self.normalization!r} makes kernel values of "
+                f"10^{logs.max() / math.log(10):.0f}, beyond {dtype_name(like)}; use "
+                "normalization='unit', or scale the data."
+            )
+        return np.exp(logs)
+
+    def __hash__(self) -> int:
+        return hash(self._value()[1:])  # a partition may have no hash
+
+    def _value(self) -> tuple:
+        Sigma = self.covariances
+        numbers = (self.gamma, self.normalization, Sigma.shape, Sigma.tobytes())
+        return self.partition, *numbers
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.covariances.shape))
+        return (
+            f"ClusterRBF(partition={self.partition!r}, covariances=<{shape}>, "
+            f"gamma={self.gamma!r}, normalization={self.normalization!r})"
+        )
+
+
+def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array:
+    """Return a tile from ``function(D, i, j)`` of the distances of each pair of cells.
+
+    Rows and columns are grouped by cell, and brought back into their order at the end.
+    """
+    xp = array_namespace(X.values)
+    x_groups, y_groups = _groups(X, n_cells), _groups(Y, n_cells)
+    panels = []
+    for i, x_rows in x_groups:
+        blocks = [
+            function(
+                squared_distances(
+                    _take(X.by_partner[j], x_rows), _take(Y.by_partner[i], y_rows)
+                ),
+                i,
+                j,
+            )
+            for j, y_rows in y_groups
+        ]
+        panels.append(xp.concat(blocks, axis=1) if len(blocks) > 1 else blocks[0])
+    T = xp.concat(panels, axis=0) if len(panels) > 1 else panels[0]
+    return _ungrouped(_ungrouped(T, X.cells, 0), Y.cells, 1)
+
+
+def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
+    """Return the cells that have rows, with the numbers of those (None: all)."""
+    counts = np.bincount(rows.cells, minlength=n_cells)
+    if counts.max() == len(rows.cells):
+        return [(int(counts.argmax()), None)]
+    cells = np.flatnonzero(counts).tolist()
+    return [(i, _numbers(rows.cells == i, rows.values)) for i in cells]
+
+
+def _take(rows: Rows, numbers: Array | None) -> Rows:
+    return rows if numbers is None else rows.taken(numbers)
+
+
+def _numbers(mask: np.ndarray, like: Array) -> Array:
+    """Return the row numbers of a mask, on the device of ``like``."""
+    xp = array_namespace(like)
+    return xp.asarray(np.flatnonzero(mask), device=device_of(like))
+
+
+def _ungrouped(T: Array, cells: np.ndarray, axis: int) -> Array:
+    """Return rows that were grouped by cell in their original order."""
+    order = np.argsort(cells, kind="stable")  # the place of each grouped row
+    if np.array_equal(order, np.arange(len(order))):
+        return T
+    places = np.argsort(order)
+    xp = array_namespace(T)
+    return xp.take(T, xp.asarray(places, device=device_of(T)), axis=axis)
+
+
+# ----------------------------------------------------------------------------------
+# One stored matrix of distances, and from it the kernel matrix for every gamma.
+#
+# Of k(x, y) = n exp(−γ D) only the exponent depends on γ. The paper converts one kernel
+# matrix into another by a logarithm (Czarnecki & Tabor, Sec. 4); where the first has
+# underflowed to zero nothing can be converted, so here the distances themselves are
+# kept.
+# ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GammaPath:
+    """The distances behind a kernel matrix, made by :func:`gamma_path`.
+
+    Attributes
+    ----------
+    kernel : DistanceKernel or ClusterRBF
+        The kernel, whose own gamma plays no part.
+    distances : array of shape (n, m)
+        Squared distances in the metric of the kernel; never changed.
+    row_cells, column_cells : ndarray of shape (n,) and (m,), or None
+        The cells of rows and columns, for a :class:`ClusterRBF`.
+    n_features : int
+        Number of features of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Gaussian
+    >>> path = gamma_path(Gaussian(), np.array([[0.0], [1.0]]))
+    >>> [path.matrix(gamma)[0, 1].round(2).item() for gamma in (0.1, 1.0)]
+    [0.9, 0.37]
+    """
+
+    kernel: Any
+    distances: Array
+    row_cells: np.ndarray | None
+    column_cells: np.ndarray | None
+    n_features: int
+
+    def matrix(self, gamma: float) -> Array:
+        """Return the kernel matrix for one gamma, (n, m): one exponential an entry."""
+        D = array_namespace(self.distances).asarray(self.distances, copy=True)
+        kernel = with_gamma(self.kernel, gamma)
+        if isinstance(kernel, ClusterRBF):
+            return self._of_cells(kernel, D)
+        return kernel.of_squared_distances(D)
+
+    def _of_cells(self, kernel: ClusterRBF, D: Array) -> Array:
+        xp = array_namespace(D)
+        D *= -kernel.gamma
+        K = xp.exp(D)
+        n = kernel.factors_in(D, self.n_features)
+        rows, columns = n[self.row_cells, :], np.eye(kernel.n_cells)[self.column_cells]
+        K *= xp.asarray(rows @ columns.T, dtype=D.dtype, device=device_of(D))
+        return K
+
+
+def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
+    """Compute the distances behind k(X, Y) once, for any number of gammas.
+
+    Parameters
+    ----------
+    kernel : DistanceKernel or ClusterRBF
+        ``Gaussian``, ``Exponential``, ``Cauchy``, ``MahalanobisRBF`` or ``ClusterRBF``.
+    X : array or CSR matrix of shape (n, d)
+    Y : array or CSR matrix of shape (m, d), default=None
+        None means ``X``: half of the work, and an exactly symmetric matrix.
+
+    Returns
+    -------
+    GammaPath
+        Its ``matrix(gamma)`` is what the kernel with that gamma would give.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(5, 2))
+    >>> path = gamma_path(Gaussian(), X)
+    >>> bool(np.allclose(path.matrix(3.0), Gaussian(gamma=3.0)(X)))
+    True
+    """
+    if not isinstance(kernel, DistanceKernel | ClusterRBF):
+        raise ValueError(
+            f"kernel={kernel!r} is not a function of a distance and gamma; pass a "
+            "Gaussian, Exponential, Cauchy, MahalanobisRBF or ClusterRBF."
+        )
+    pairs = kernel.pairs(X, Y)
+    assert isinstance(pairs, PreparedPairs)  # of rows that are there
+    like = pairs.rows.values
+    xp = array_namespace(like)
+    D = xp.empty(pairs.shape, dtype=like.dtype, device=device_of(like))
+    tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, D))
+    compute = functools.partial(_distances, kernel)
+    pairs.fill(D, tile, compute, symmetric=Y is None)
+    cells = [getattr(rows, "cells", None) for rows in (pairs.rows, pairs.columns)]
+    return GammaPath(kernel, D, *cells, n_features=X.shape[1])
+
+
+def _distances(kernel: Kernel, X, Y) -> Array:
+    if not isinstance(kernel, ClusterRBF):
+        return squared_distances(X, Y)
+    scales = kernel.distance_scales()
+
+    def scaled(D: Array, i: int, j: int) -> Array:
+        D *= float(scales[i, j])
+        return D
+
+    assert isinstance(X, CellRows)
+    return by_pairs_of_cells(X, Y, kernel.n_cells, scaled)
+
+
+def matrices_of(
+    kernels: Sequence[Kernel], X: Array, Y: Array | None = None
+) -> Callable[[Kernel], Array]:
+    """Return a function that computes k(X, Y) for each of several kernels.
+
+    Those that are functions of ‖x − y‖² alone, as ``Gaussian``, ``Exponential`` and
+    ``Cauchy``, share one matrix of distances.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+    X : array or CSR matrix of shape (n, d)
+    Y : array or CSR matrix of shape (m, d), default=None
+        None means ``X``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus.kernels import Exponential, Gaussian
+    >>> kernels = [Gaussian(gamma=0.5), Exponential(gamma=0.5)]
+    >>> matrix = matrices_of(kernels, np.array([[0.0], [2.0]]))
+    >>> for kernel in kernels:
+    ...     print(matrix(kernel)[0].round(4))
+    [1.     0.1353]
+    [1.     0.3679]
+    """
+    plain = [kernel for kernel in kernels if _is_of_plain_distances(kernel)]
+    shared = gamma_path(plain[0], X, Y).distances if plain else None
+
+    def matrix(kernel: Kernel) -> Array:
+        if shared is None or not _is_of_plain_distances(kernel):
+            return kernel(X, Y)
+        D = array_namespace(shared).asarray(shared, copy=True)
+        return cast(DistanceKernel, kernel).of_squared_distances(D)
+
+    return matrix
+
+
+def _is_of_plain_distances(kernel: Kernel) -> bool:
+    """Tell whether a kernel is a function of the plain ‖x − y‖²."""
+    return (
+        type(kernel).prepare is DistanceKernel.prepare
+        and type(kernel).tile is DistanceKernel.tile
+    )
+
+
+def with_gamma(kernel: Any, gamma: float) -> Any:
+    """Return the kernel with another gamma.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        One that has a ``gamma``.
+    gamma : float
+    """
+    if hasattr(kernel, "with_gamma"):
+        return kernel.with_gamma(gamma)
+    return type(kernel)(gamma=gamma)

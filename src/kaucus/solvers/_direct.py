@@ -1,0 +1,329 @@
+"""The LS-SVM system, solved by one Cholesky factorisation for all right-hand sides.
+
+    [ 0   1ᵀ ] [ b ]   [ 0 ]
+    [ 1   H  ] [ A ] = [ Y ],    H = K + I/C
+
+(Andrecut 2016, eq. 16 with γ = C; Andrecut 2020, eq. 7 with ε = 1/C). The intercept is
+eliminated: H η = 1, H ν = Y, b = 1ᵀν / 1ᵀη, A = ν − η b; see ``_scaling`` for weights
+and for the leave-one-out formula.
+
+Precision. A float32 factorisation takes half the time and memory of a float64 one. It
+is used as the preconditioner of a few conjugate gradient steps on the float64 system,
+until the backward error is that of a float64 factorisation. Where H is so ill
+conditioned that float32 could not factor it, a little is added to its diagonal: that
+makes the preconditioner worse, by C times what was added, but never changes the
+solution. Where it would take too many steps, the factorisation is in float64.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kaucus._array.blocks import for_each_block, map_blocks, n_workers, row_blocks
+from kaucus._array.linalg import (
+    add_to_diagonal,
+    cho_solve,
+    cholesky,
+    cholesky_with_jitter,
+    diagonal,
+    inverse_diagonal,
+    restore_lower,
+)
+from kaucus._array.namespace import (
+    Array,
+    array_namespace,
+    astype,
+    device_of,
+    dtype_name,
+    is_numpy,
+)
+from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._system import (
+    LSSVMSolution,
+    SolveInfo,
+    eliminate_intercept,
+    loo_residuals,
+    scale_matrix,
+    scale_targets,
+)
+
+# Below this size a float64 factorisation is over before refinement pays. Measured with
+# 2 cores (benchmarks/mixed_precision.py): it pays from about 4,000 rows on if K is
+# float32, from 8,000 on if it is float64.
+MIXED_FROM = 4000
+_EPS32 = float(np.finfo(np.float32).eps)
+# Below this value of ‖H‖ ‖H⁻¹‖ ε₃₂ a float32 factorisation is safe as it is; above it,
+# this share of ‖H‖ ε₃₂ on the diagonal makes it so for most kernels.
+_SAFE = 0.05
+_JITTER = 0.3
+# What a float32 factorisation saves grows with n³, what refinement takes with n² times
+# the steps, 12 κ^0.4 of them where the condition of the preconditioned system is 1 + κ:
+# 5, 12, 24 and 43 at 0.05, 1, 5 and 25. It pays up to κ = 1 from so many rows on (at
+# 9,000 rows and κ = 1, 8.1 s against 6.4 s in float64), and never where κ is large.
+_PAYS_FROM, _WORST_CONDITION = 15_000, 30.0
+_MAX_REFINEMENTS = 200
+# Bytes of one float64 block in which a float32 matrix is multiplied.
+_BLOCK_BYTES = 32 * 2**20
+
+
+class _Factored(NamedTuple):
+    """H with its factor: what is needed to solve, and to judge the solution."""
+
+    L: Array
+    matvec: Callable[[Array], Array] | None
+    precision: str
+    jitter: float
+    """What was added to H itself, and is in the solution."""
+    norm: float
+    preconditioner_jitter: float = 0.0
+    """What was added to the factored copy only; refinement takes it out again."""
+
+
+def solve_ls_svm(
+    K: Array,
+    Y: Array,
+    *,
+    C: float,
+    sample_weight: Array | None = None,
+    n_leave_one_out: int = 0,
+    precision: str = "auto",
+    refine_tol: float = 0.0,
+    overwrite_K: bool = False,
+) -> LSSVMSolution:
+    """Solve the bordered LS-SVM system for all columns of ``Y`` at once.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Symmetric positive semidefinite kernel matrix, float32 or float64.
+    Y : array of shape (n, t)
+        Targets.
+    C : float
+        H = K + I/C.
+    sample_weight : array of shape (n,), default=None
+        Weights of the rows, zero or more.
+    n_leave_one_out : int, default=0
+        For how many rows, counted from the last, leave-one-out decision values are
+        wanted. The last rows, because the corner of the factor that belongs to them
+        has all that is needed: m rows cost m³, not n² m.
+    precision : {"auto", "float64", "mixed", "float32"}, default="auto"
+        Of the factorisation; "auto" takes "mixed" where it is faster and as
+        accurate. "float32" leaves out the refinement of "mixed": for comparisons of
+        models, of which only the best is fitted again.
+    refine_tol : float, default=0.0
+        Backward error at which the refinement of "mixed" may end, if larger than that
+        of a float64 factorisation.
+    overwrite_K : bool, default=False
+        Whether the memory of ``K`` may be used. It saves one n × n matrix.
+
+    Returns
+    -------
+    LSSVMSolution
+        In float64. ``info.jitter`` above zero must be reported to the user.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If H is indefinite by more than rounding.
+
+    Notes
+    -----
+    n³/3 + 2 n² (t + 1) multiplications. Memory beside K: one n × n matrix, none with
+    ``overwrite_K``; half a matrix more where a float64 K is factored in float32.
+    """
+    targets = scale_targets(Y, sample_weight)
+    if precision == "auto" and K.shape[0] < MIXED_FROM:
+        precision = "float64"
+    if precision == "float64" and dtype_name(K) == "float32":
+        K, overwrite_K = astype(K, "float64"), True
+    H = scale_matrix(K, targets.root, overwrite=overwrite_K)
+    factored = _factor(H, C, precision)
+    B = array_namespace(Y).concat([targets.u, targets.Y], axis=1)
+    Z, info = _solve(factored, B, refine_tol)
+    eta = Z[:, :1]
+    coef = eliminate_intercept(targets, eta, Z[:, 1:])
+    dual_coef, intercept, loo = coef.dual_coef, coef.intercept, None
+    if n_leave_one_out:
+        if factored.preconditioner_jitter:
+            # Of the factored system, so that coefficients and inverse fit together.
+            Z = _apply_factor(factored.L, B)
+            eta, coef = Z[:, :1], eliminate_intercept(targets, Z[:, :1], Z[:, 1:])
+        residuals = loo_residuals(
+            coef,
+            _last_of_inverse_diagonal(factored.L, n_leave_one_out),
+            eta,
+            targets,
+            rows=_last_rows(n_leave_one_out, Y),
+        )
+        loo = astype(Y[-n_leave_one_out:, :], "float64") - residuals
+    return LSSVMSolution(dual_coef, intercept, loo, info)
+
+
+def _factor(H: Array, C: float, precision: str) -> _Factored:
+    """Factor H + I/C, in the memory of H, in the precision that fits."""
+    if precision == "float64":
+        return _factor_float64(H, C)
+    # The diagonal stays in float64: 1/C may be less than the rounding of K's.
+    on_diagonal = astype(diagonal(H), "float64") + 1 / C
+    rng = np.random.default_rng(0)  # only an estimate of the norm hangs on it
+    norm = operator_norm(lambda v: H @ v, diagonal(H)[:, None], rng) + 1 / C
+    worst = _worst_condition(H) if precision == "auto" else math.inf
+    for jitter in _float32_jitters(norm, C, worst):
+        mixed = _factor_mixed(H, C, on_diagonal, norm, jitter)
+        if mixed is not None:
+            refined = precision != "float32"
+            return mixed if refined else mixed._replace(precision="float32")
+    return _factor_float64(H, C)
+
+
+def _worst_condition(H: Array) -> float:
+    """Return up to which κ a float32 factor with refinement takes less time.
+
+    A float32 matrix would have to be copied to be factored in float64.
+    """
+    if dtype_name(H) == "float32":
+        return _WORST_CONDITION
+    return min((H.shape[0] / _PAYS_FROM) ** 2.5, _WORST_CONDITION)
+
+
+def _float32_jitters(norm: float, C: float, worst: float) -> list[float]:
+    """Return what to add to the diagonal of a float32 factorisation, in turn.
+
+    Of a matrix that is not safe without, no more than ``worst`` over C.
+    """
+    rounding = norm * _EPS32
+    if rounding * C <= _SAFE:
+        return [0.0, _JITTER * rounding]
+    jitters = [_JITTER * rounding * 10.0**k for k in range(3)]
+    return [j for j in jitters if j * C <= worst]
+
+
+def _factor_float64(H: Array, C: float) -> _Factored:
+    H = add_to_diagonal(astype(H, "float64"), 1 / C)
+    L, jitter = cholesky_with_jitter(H, overwrite=True)
+    return _Factored(L, None, "float64", jitter, 0.0)
+
+
+def _factor_mixed(
+    H: Array, C: float, on_diagonal: Array, norm: float, jitter: float
+) -> _Factored | None:
+    """Factor H + (1/C + jitter) I in float32, or return None, and H as it was."""
+    ridge = 1 / C + jitter
+    if is_numpy(H) and dtype_name(H) == "float32":
+        # One float32 matrix for both: the factor goes into the lower triangle, H
+        # stays in the strict upper one.
+        before = diagonal(H)
+        L = cholesky(add_to_diagonal(H, np.float32(ridge)), overwrite=True)
+        if L is None:
+            restore_lower(H, before)
+            return None
+        product = _upper_product(H, on_diagonal)
+    else:
+        L = cholesky(add_to_diagonal(_float32_copy(H), ridge), overwrite=True)
+        if L is None:
+            return None
+        product = _float64_product(H, on_diagonal)
+    return _Factored(L, product, "mixed", 0.0, norm, jitter)
+
+
+def _float32_copy(H: Array) -> Array:
+    """Return a copy in float32; of a NumPy array in threads, NumPy narrows in one."""
+    if not is_numpy(H):
+        xp = array_namespace(H)
+        return xp.astype(H, xp.float32, copy=True)
+    out = np.empty(H.shape, dtype=np.float32)
+
+    def narrow(rows: slice) -> None:
+        out[rows] = H[rows]
+
+    blocks = row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES)
+    for_each_block(narrow, blocks, workers=n_workers(H))
+    return out
+
+
+def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
+    """Return V -> H V in float64, with ``on_diagonal`` in place of H's diagonal."""
+    xp = array_namespace(H)
+    correction = (on_diagonal - astype(diagonal(H), "float64"))[:, None]
+
+    def product(V: Array) -> Array:
+        blocks = row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES)
+        parts = [astype(H[s, :], "float64") @ V for s in blocks]
+        return xp.concat(parts) + correction * V
+
+    return product
+
+
+def _upper_product(H: np.ndarray, on_diagonal: np.ndarray):
+    """Return V -> H V in float64, reading only the strict upper triangle of H."""
+    n = H.shape[0]
+    panels = list(row_blocks(n, 8 * n, _BLOCK_BYTES))
+
+    def product(V: np.ndarray) -> np.ndarray:
+        def panel_product(rows: slice):
+            panel = H[rows, rows.start :].astype(np.float64)  # (height, n - start)
+            height = rows.stop - rows.start
+            panel[:, :height] = np.triu(panel[:, :height], k=1)
+            return rows, panel @ V[rows.start :], panel.T @ V[rows]
+
+        out = on_diagonal[:, None] * V
+        # In threads, because NumPy widens numbers in one.
+        for rows, right, below in map_blocks(
+            panel_product, panels, workers=n_workers()
+        ):
+            out[rows] += right
+            out[rows.start :] += below
+        return out
+
+    return product
+
+
+def _solve(factored: _Factored, B: Array, refine_tol: float) -> tuple[Array, SolveInfo]:
+    """Solve H Z = B by the factor, with refinement where it is in float32."""
+    if factored.precision == "float64":
+        Z = cho_solve(factored.L, B)
+        return Z, SolveInfo("cholesky", jitter=factored.jitter)
+    if factored.precision == "float32":
+        info = SolveInfo(
+            "cholesky", precision="float32", jitter=factored.preconditioner_jitter
+        )
+        return _apply_factor(factored.L, B), info
+    assert factored.matvec is not None
+    # The backward error of a float64 factorisation, as LAPACK's dsposv has it.
+    tol = max(B.shape[0] ** 0.5 * float(np.finfo(np.float64).eps), refine_tol)
+    result = conjugate_gradient(
+        factored.matvec,
+        B,
+        tol=tol,
+        max_iter=_MAX_REFINEMENTS,
+        operator_norm=factored.norm,
+        precondition=lambda R: _apply_factor(factored.L, R),
+    )
+    info = SolveInfo(
+        "cholesky",
+        precision="mixed",
+        n_iter=result.n_iter,
+        backward_error=result.backward_error,
+        converged=result.converged,
+    )
+    return result.x, info
+
+
+def _apply_factor(L: Array, B: Array) -> Array:
+    """Return (L Lᵀ)⁻¹ B in float64, computed in the precision of L."""
+    return astype(cho_solve(L, astype(B, dtype_name(L))), "float64")
+
+
+def _last_rows(m: int, like: Array) -> Array:
+    xp = array_namespace(like)
+    return xp.arange(like.shape[0] - m, like.shape[0], device=device_of(like))
+
+
+def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
+    """Return the last ``m`` entries of the diagonal of H⁻¹, from H = L Lᵀ.
+
+    The last m × m corner of H⁻¹ is (L₂₂ L₂₂ᵀ)⁻¹ with the last corner L₂₂ of L.
+    """
+    return inverse_diagonal(astype(L[-m:, -m:], "float64"))

@@ -1,0 +1,363 @@
+"""A metric learned from the targets: its formula, its honesty, and what it finds."""
+
+import numpy as np
+import pytest
+
+from kaucus._array.namespace import to_numpy
+from kaucus.fitting import _search
+from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
+from kaucus.fitting._search import (
+    Candidate,
+    Family,
+    Judged,
+    MetricOptions,
+    MetricSearch,
+    _moved,
+    _worth_refining,
+    gradient_product,
+    scale_maps,
+    search_metric,
+)
+from kaucus.kernels import Gaussian, RowMap
+from kaucus.kernels._kernel import kernel_class
+from tests.arrays import array, assert_close
+
+CS = 10.0 ** np.arange(-1, 5)
+
+
+def options(*names, **other):
+    names = names or ("rbf",)
+    other = {"powers": (1.0,), "max_steps": 2, **other}
+    families = [Family(kernel_class(name)(), "tune") for name in names]
+    return MetricOptions(families, CS, **other)
+
+
+def numbers(X, y, weight=None):
+    return Problem.of(X, NumberTargets(np.asarray(y, dtype=float)[:, None], 5), weight)
+
+
+def labels(X, y, weight=None):
+    targets = ClassTargets(y, int(y.max()) + 1, lambda weight, labels: weight)
+    return Problem.of(X, targets, weight)
+
+
+@pytest.fixture(scope="module")
+def one_direction():
+    """Rows whose target depends on one direction of the first two of six columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    return X, np.sin(X[:, 0] + X[:, 1]) + 0.05 * rng.normal(size=300)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+@pytest.mark.parametrize("mapped", ["diagonal", "full"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_product_is_the_mean_of_outer_products(xp, rng, kind, mapped, weighted):
+    """By differences of f(map(x)), row by row, in the scaled columns."""
+    d, kernel = 3, Gaussian(gamma=0.4)
+    T = rng.normal(size=d if mapped == "diagonal" else (d, d))
+    zeros = np.zeros(d)
+    row_map = RowMap(zeros, np.ones(d), np.inf, zeros, T)
+    U, coef = rng.normal(size=(12, d)), rng.normal(size=(5, 2))
+    weight = rng.uniform(0.5, 2.0, size=12) if weighted else np.ones(12)
+    Z = row_map(U)
+
+    def f(u):
+        return kernel(row_map(u), Z[:5]) @ coef
+
+    expected, step = np.zeros((d, d)), 1e-5
+    for i in range(12):
+        moves = step * np.eye(d)
+        G = np.concatenate(
+            [f(U[i : i + 1] + m) - f(U[i : i + 1] - m) for m in moves]
+        ) / (2 * step)
+        expected += weight[i] * G @ G.T / weight.sum()
+    if kind == "diagonal":
+        expected = np.diag(expected)
+    found = gradient_product(
+        kernel,
+        array(xp, Z),
+        array(xp, Z[:5]),
+        array(xp, coef),
+        array(xp, weight) if weighted else None,
+        row_map,
+        kind,
+    )
+    assert_close(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+
+
+def test_no_row_judges_a_metric_that_has_seen_its_label(one_direction):
+    X, y = one_direction
+
+    def search_of(y):
+        return MetricSearch(
+            numbers(X, y), options("rbf"), np.random.default_rng(0), None
+        )
+
+    search = search_of(y)
+    judging = search.folds[0].numbers
+    other = y.copy()
+    other[judging] = np.random.default_rng(1).permutation(other[judging])
+    again = search_of(other)
+    assert np.array_equal(judging, again.folds[0].numbers)
+    assert not np.intersect1d(judging, _learning(search, X)).size
+
+    def product(search):
+        base = search.maps["standard"]
+        folded = search.folds[0].mapped(base, 100)
+        # Targets are in units of their spread, which all of them give.
+        judged = Judged(0.0, np.empty(0), 1.0, 10.0, np.empty(0))
+        M = search._product(folded, search.options.families[0], judged, ["full"])
+        return M / np.trace(M)
+
+    assert_close(product(search), product(again), rtol=1e-9, atol=1e-12)
+
+
+def _learning(search, X):
+    rows = to_numpy(search.folds[0].rows)
+    return np.flatnonzero((X[:, None, 0] == rows[None, :, 0]).any(axis=1))
+
+
+def test_a_direction_that_matters_is_found(one_direction):
+    X, y = one_direction
+    full = options(kinds=("full",))
+    found = search_metric(numbers(X, y), full, np.random.default_rng(0))
+    assert found.n_steps > 0
+    M = found.row_map.metric()
+    M /= np.trace(M)
+    wanted = np.zeros(6)
+    wanted[:2] = 0.5**0.5
+    assert wanted @ M @ wanted > 0.8
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_columns_that_matter_are_weighed(rng):
+    X = rng.normal(size=(400, 6))
+    y = ((np.abs(X[:, 3]) + 0.3 * rng.normal(size=400)) > 0.7).astype(int)
+    found = search_metric(labels(X, y), options(), np.random.default_rng(0))
+    assert found.row_map.importances()[3] > 0.6
+
+
+def test_noise_keeps_the_identity(rng):
+    X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+    every = options("exponential", "rbf", powers=(1.0, 0.5))
+    found = search_metric(numbers(X, y), every, np.random.default_rng(0))
+    assert found.n_steps == 0
+    assert found.kind == "identity"
+
+
+def test_units_do_not_matter_on_the_common_scale(one_direction):
+    X, y = one_direction
+    unit = np.array([1e-3, 1.0, 1e4, 10.0, 1.0, 1e-6])
+    scaled = X * unit + 100 * unit
+    maps = [
+        search_metric(
+            numbers(rows, y),
+            options("rbf", scales=("standard",)),
+            np.random.default_rng(0),
+        ).row_map
+        for rows in (X, scaled)
+    ]
+    assert_close(maps[0](X), maps[1](scaled), rtol=1e-4, atol=1e-4)
+
+
+def test_a_constant_column_and_one_huge_value_do_no_harm(one_direction):
+    X, y = one_direction
+    hostile = np.column_stack([X, np.full(len(X), 7.0), X[:, 2]])
+    hostile[5, 7] = 1e6
+    clean = search_metric(numbers(X, y), options("rbf"), np.random.default_rng(0))
+    found = search_metric(numbers(hostile, y), options("rbf"), np.random.default_rng(0))
+    assert found.row_map.importances()[6] == 0
+    assert np.isfinite(found.row_map(hostile)).all()
+    assert found.results["score"].max() > 1.3 * clean.results["score"].max()
+
+
+def test_rows_of_weight_zero_are_not_looked_at(one_direction):
+    X, y = one_direction
+    lies = np.concatenate([y, 50 + np.zeros(200)])
+    rows = np.concatenate([X, X[:200]])
+    weight = np.concatenate([np.ones(300), np.zeros(200)])
+    found = search_metric(
+        numbers(rows, lies, weight), options("rbf"), np.random.default_rng(0)
+    )
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_many_columns_have_a_low_rank_root(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.fitting._search._FULL_COLUMNS", 4)
+    X = rng.normal(size=(300, 6))
+    y = np.sin(X[:, 0] + X[:, 1])
+    found = search_metric(
+        numbers(X, y), options("rbf", kinds=("full",)), np.random.default_rng(0)
+    )
+    assert found.row_map.importances()[:2].sum() > 0.8
+
+
+def test_many_rows_are_refined_with_more_columns(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.fitting._search._REFINE_ROWS", 300)
+    monkeypatch.setattr("kaucus.fitting._search._MORE_COLUMNS", 470)
+    X = rng.normal(size=(2000, 6))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=2000)
+    found = search_metric(
+        numbers(X, y),
+        options(max_samples=1600, max_steps=1, kinds=("diagonal",)),
+        np.random.default_rng(0),
+    )
+    assert 470 in found.results["n_columns"]
+    assert found.row_map.importances()[0] > 0.8
+
+
+def test_many_rows_of_which_few_are_looked_at_judge_in_folds(rng, monkeypatch):
+    monkeypatch.setattr("kaucus.fitting._search._REFINE_ROWS", 100)
+    X = rng.normal(size=(600, 4))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
+    few = options(max_samples=200, max_steps=1, kinds=("diagonal",))
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert found.row_map.importances()[0] > 0.6
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_c_is_one_of_those_to_choose_from_unless_it_may_leave_them(rng, beyond):
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) * X[:, 1]  # no noise: the larger C the better
+    few = options(max_steps=0)._replace(Cs=[0.1, 1.0], beyond=beyond)
+    found = search_metric(numbers(X, y), few, np.random.default_rng(0))
+    assert (found.C > 1.0) if beyond else (found.C == 1.0)
+
+
+@pytest.mark.parametrize("kinds", [("diagonal",), ("full",), ("diagonal", "full")])
+def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    first = search.best_scale()[0]
+    found = search._products(first, list(kinds))
+    alone = {kind: search._products(first, [kind]) for kind in kinds}
+    for kind in kinds:
+        for M, expected in zip(found[kind], alone[kind][kind], strict=True):
+            assert_close(M, expected, rtol=1e-9, atol=1e-12)
+
+
+def candidate(name, losses, factor=1.0, C=10.0):
+    judged = Judged(float(np.mean(losses)), np.asarray(losses), factor, C, losses[:1])
+    family = Family(kernel_class(name)(), "tune")
+    return Candidate(family, "standard", "identity", 0.0, (), judged, [])
+
+
+def test_kernels_that_more_columns_may_bring_ahead_are_refined(one_direction, rng):
+    """Rough ones that are a little behind; not the Gaussian, nor those far behind."""
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), rng, None)
+    losses = rng.uniform(size=200)
+    noise = rng.normal(size=200)
+    noise -= noise.mean()
+    near, far = losses + noise + 0.05, losses + noise + 0.5
+    best = candidate("exponential", losses)
+    others = [candidate("rbf", near), candidate("laplacian", near)]
+    assert _worth_refining(search, [others[0], best, others[1]]) == [best, others[1]]
+    assert _worth_refining(search, [best, candidate("laplacian", far)]) == [best]
+    assert _worth_refining(search, [candidate("rbf", losses)])[0].judged.C == 10.0
+
+
+@pytest.mark.parametrize("least", [0.2, 1.0, 5.0])
+def test_a_width_is_moved_to_the_least_loss_and_no_further(least):
+    tried = []
+
+    class Search:
+        options = options()
+
+        def judged(self, jobs):
+            jobs = list(jobs)
+            tried.extend(factor for _, factor, _ in jobs)
+            return [
+                candidate("rbf", [1 + np.log(factor / least) ** 2], factor, Cs[0])
+                for _, factor, Cs in jobs
+            ]
+
+    start = candidate("rbf", [1 + np.log(1 / least) ** 2])
+    found = _moved(Search(), start, [(1 / 1.6, 0), (1.6, 0)])
+    assert abs(np.log(found.judged.factor / least)) <= np.log(1.6) / 2
+    assert len(tried) == len(set(tried)) <= 5
+    assert found.judged.C == start.judged.C
+
+
+def test_a_step_is_judged_by_every_second_c(one_direction):
+    X, y = one_direction
+    many = options()._replace(Cs=10.0 ** np.arange(-2, 4.1, 0.5))
+    search = MetricSearch(numbers(X, y), many, np.random.default_rng(0), None)
+    for C in many.Cs:
+        Cs = search.coarse_Cs(candidate("rbf", [1.0], C=C))
+        assert C in Cs
+        assert_close(np.diff(np.log10(Cs)), np.ones(len(Cs) - 1))
+        assert len(Cs) >= 6
+    few = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    assert few.coarse_Cs(candidate("rbf", [1.0])) == list(CS)
+
+
+@pytest.mark.parametrize("names", [("rbf",), ("exponential", "laplacian")])
+def test_float32_chooses_as_float64_does(one_direction, rng, monkeypatch, names):
+    """Where there is noise; without it, losses of many C are nearly the same."""
+    X, y = one_direction
+    y, found = y + 0.5 * rng.normal(size=len(y)), []
+    for precision in ("float32", "float64"):
+        monkeypatch.setattr("kaucus.fitting._search._PRECISION", precision)
+        seed = np.random.default_rng(0)
+        found.append(search_metric(numbers(X, y), options(*names), seed))
+    assert found[0].kernel.name == found[1].kernel.name
+    assert found[0][4:] == found[1][4:]
+    assert_close(found[0].C, found[1].C)
+    assert_close(found[0].kernel.gamma, found[1].kernel.gamma, rtol=1e-4)
+    best = [one.results["score"].max() for one in found]
+    assert_close(best[0], best[1], rtol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_metric(one_direction):
+    X, y = one_direction
+    maps = [
+        search_metric(numbers(X, y), options("rbf"), np.random.default_rng(3)).row_map
+        for _ in range(2)
+    ]
+    assert_close(maps[0].metric(), maps[1].metric(), rtol=1e-6, atol=1e-9)
+
+
+def test_the_common_scale_has_mean_zero_and_spread_one(rng):
+    X = np.column_stack(
+        [rng.normal(3, 9, 500), rng.exponential(size=500), np.ones(500)]
+    )
+    Z = scale_maps(X, None, rng)["standard"](X)
+    assert_close(Z.mean(axis=0), np.zeros(3), rtol=0, atol=1e-12)
+    assert_close(Z.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12, atol=1e-12)
+
+
+def test_fits_in_threads_are_noted_as_fits_in_turn(one_direction, monkeypatch):
+    """Same losses, in the same order, and the same metric."""
+    X, y = one_direction
+    found = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr(_search, "n_workers", lambda _, n=n_threads: n)
+        search = options("rbf", "exponential", "laplacian")
+        found.append(search_metric(numbers(X, y), search, np.random.default_rng(0)))
+    alone, beside = found
+    for key in ("kernel", "C", "kind", "n_steps"):
+        assert (alone.results[key] == beside.results[key]).all()
+    assert_close(alone.results["score"], beside.results["score"], rtol=1e-9)
+    assert_close(alone.row_map.weights, beside.row_map.weights, rtol=1e-7, atol=1e-12)
+
+
+def test_no_more_fits_at_a_time_than_the_budget_holds(one_direction, monkeypatch):
+    X, y = one_direction
+    monkeypatch.setattr(_search, "n_workers", lambda _: 4)
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), "1GiB")
+    (first, *_) = search.best_scale()
+    used = []
+
+    def map_blocks(function, jobs, *, workers, abandon):
+        used.append(workers)
+        return map(function, jobs)
+
+    monkeypatch.setattr(_search, "map_blocks", map_blocks)
+    fold = first.folds[0]
+    one_fit = 8 * _search.COPIES * fold.rows.shape[0] * fold.columns.shape[0]
+    for n_fits in (0.5, 2, 100):
+        search.budget = n_fits * one_fit
+        search.judged([(first, 1.0, [1.0])] * 5)
+    assert used == [1, 2, 4]

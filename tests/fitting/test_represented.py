@@ -1,0 +1,93 @@
+"""fit_represented is a pure function, and the estimators are thin around it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_digits
+
+from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
+from kaucus.clustering._kmeans import KMeansOptions
+from kaucus.fitting._problem import ClassTargets, NumberTargets, Plan, Problem
+from kaucus.fitting._represented import fit_represented
+from kaucus.kernels import Gaussian
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+KERNELS = [[Gaussian(gamma=g) for g in (1e-4, 5e-4, 2e-3)]]
+OPTIONS = KMeansOptions("euclidean", max_iter=100, tol=1e-4)
+
+
+def class_problem(n=600, weight=None):
+    targets = ClassTargets(LABELS[:n], 10, lambda weight, labels: weight)
+    return Problem.of(DIGITS[:n], targets, weight)
+
+
+def same(a, b):
+    """Compare two models by all their numbers."""
+    for left, right in (
+        (a.representatives, b.representatives),
+        (a.solution, b.solution),
+    ):
+        for x, y in zip(left[:2], right[:2], strict=True):
+            assert_array_equal(x, y)
+    assert a[:2] == b[:2]
+
+
+@pytest.mark.parametrize("fit_on", ["all", "boundary", "representatives"])
+@pytest.mark.parametrize("size", [[6] * 10, "fast"])
+def test_it_depends_on_its_arguments_alone(fit_on, size):
+    problem = class_problem()
+    before = problem.rows.copy(), problem.targets.values.copy()
+    plan = Plan(KERNELS, [1.0, 10.0], size, OPTIONS, fit_on=fit_on, calibrates=True)
+    first, second = (
+        fit_represented(problem, plan, np.random.default_rng(3)) for _ in range(2)
+    )
+    same(first, second)
+    assert_array_equal(problem.rows, before[0])
+    assert_array_equal(problem.targets.values, before[1])
+
+
+def test_the_classifier_is_this_function():
+    plan = Plan([[Gaussian(gamma=5e-4)]], [10.0], [6] * 10, OPTIONS, calibrates=True)
+    model = fit_represented(class_problem(), plan, np.random.default_rng(0))
+    m = KMeansKernelClassifier(6, kernel="rbf", gamma=5e-4, C=10.0, random_state=0)
+    m.fit(DIGITS[:600], LABELS[:600])
+    assert_array_equal(m.representatives_, model.representatives.points)
+    assert_array_equal(m.dual_coef_, model.solution.dual_coef)
+
+
+def test_the_regressor_is_this_function():
+    Y = DIGITS[:600, 20:22] + 0.0
+    targets = NumberTargets.of(Y, 5, None)
+    problem = Problem.of(DIGITS[:600], targets, None)
+    plan = Plan([[Gaussian(gamma=5e-4)]], [10.0], 60, OPTIONS)
+    model = fit_represented(problem, plan, np.random.default_rng(0))
+    m = KMeansKernelRegressor(60, kernel="rbf", gamma=5e-4, C=10.0, random_state=0)
+    m.fit(DIGITS[:600], Y)
+    assert_array_equal(m.representatives_, model.representatives.points)
+    restored = targets.unit.restored(model.solution)
+    assert_array_equal(m.dual_coef_, restored.dual_coef)
+    assert_array_equal(m.intercept_, restored.intercept)
+
+
+def test_weights_of_the_whole_go_with_a_part():
+    weight = np.linspace(0.5, 2, 600)
+    some = np.array([3, 40, 41])
+    part = class_problem(weight=weight).part(some)
+    assert_array_equal(part.rows, DIGITS[some])
+    assert_array_equal(part.targets.values, LABELS[some])
+    assert_array_equal(part.fit_weight, weight[some])
+
+
+def test_every_row_as_its_own_representative_is_the_machine_of_all_rows():
+    Y = np.sin(DIGITS[:200, :1])
+    problem = Problem.of(DIGITS[:200], NumberTargets(Y, 5), None)
+    plan = Plan([[Gaussian(gamma=1e-3)]], [10.0], "fast", OPTIONS)
+    model = fit_represented(problem, plan, np.random.default_rng(0))
+    assert model.representatives.points.shape == (200, 64)
+    K = model.kernel(DIGITS[:200], model.representatives.points)
+    f = K @ model.solution.dual_coef + model.solution.intercept
+    # a = C (y − f) of the LS-SVM, up to the order of the representatives.
+    residuals = np.sort((Y - f)[:, 0] * 10.0)
+    np.testing.assert_allclose(
+        np.sort(model.solution.dual_coef[:, 0]), residuals, rtol=1e-6, atol=1e-9
+    )
