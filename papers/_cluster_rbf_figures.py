@@ -10,7 +10,7 @@ from kaucus import ClusterRBFSVC
 from kaucus._base import MissingPackageError
 from kaucus.evaluation import TunabilityDisplay
 from kaucus.evaluation.displays import COLOURS, figure_file
-from papers._cluster_rbf_values import Grids, Records, areas, grids_of
+from papers._cluster_rbf_values import LOWER_END, Grids, Records, areas, grids_of
 from papers._figures import SMALL
 
 LABELS = ("RBF", "mRBF", "m2", "C2")
@@ -46,15 +46,14 @@ def draw_heat_maps(records: Records, dataset: str, path: Path) -> Path | None:
         panels = figure.subplots(n_down, n_across, squeeze=False)
         for ax, label, mean in zip(panels.flat, labels, means, strict=False):
             image = ax.imshow(mean, origin="lower", vmin=low, vmax=high, cmap="viridis")
-            stopped = np.mean(
-                [r["detail"]["capped"] for r in records[dataset, label]], 0
-            )
+            found = [r["detail"]["capped"] for r in records[dataset, label]]
+            stopped = np.mean(found, axis=0)[:, : mean.shape[1]]
             down, across = np.nonzero(stopped)
             size = 12 * stopped[down, across]  # of ten machines, at most ten
             ax.scatter(across, down, s=size, marker="x", color="white", lw=1.2)
             ax.set_title(f"{label}{'' if label.endswith('RBF') else ' RBF'}")
             ax.set(xlabel="log₁₀ γ", ylabel="log₁₀ C")
-            ax.set_xticks(range(mean.shape[1]), _powers(-5, mean.shape[1]))
+            ax.set_xticks(range(mean.shape[1]), _powers(-8, mean.shape[1]))
             ax.set_yticks(range(mean.shape[0]), _powers(-1, mean.shape[0]))
         for ax in panels.flat:
             ax.set_visible(ax.has_data())
@@ -127,11 +126,12 @@ def draw_curves(grids: Grids, path: Path) -> Path:
         for ax, dataset in zip(panels.flat, datasets, strict=False):
             labels = [label for label in LABELS if (dataset, label) in grids]
             means = [np.mean(grids[dataset, label], axis=0) for label in labels]
-            lower = min((mean.min() for mean in means), default=0.0)
             for colour, label, mean in zip(COLOURS, labels, means, strict=False):
-                display = TunabilityDisplay.from_scores(mean, lower=lower, plot=False)
+                display = TunabilityDisplay.from_scores(
+                    mean, lower=LOWER_END, plot=False
+                )
                 display.auc = None  # that of Table 6 is the mean over the seeds
-                area = np.mean(areas(grids, dataset, label))
+                area = np.mean(areas(grids, dataset, label, LOWER_END))
                 display.plot(ax, name=f"{label}: {area:.3f}", color=colour)
             ax.set_title(dataset.removeprefix("uci/"))
             ax.legend(fontsize=8, title="area (Table 6)", title_fontsize=8)

@@ -10,6 +10,8 @@ from sklearn.model_selection import train_test_split
 
 from kaucus.datasets import make_cassini, make_rings, make_smiley
 from papers import datasets
+from papers.datasets._fetch import fetch_command, is_here
+from papers.datasets._registry import DATASETS
 
 
 class Split(NamedTuple):
@@ -66,6 +68,17 @@ def load_split(
     )
 
 
+def command_if_missing(dataset: str, data_home: str | Path | None) -> str:
+    """Return the command that fetches a data set, or "" if it is here."""
+    kind, _, name = dataset.partition("/")
+    if dataset == "digits" or name in ("smiley", "cassini") or name[:6] == "rings-":
+        return ""
+    registered = DATASETS.get(name or kind)
+    if registered is None or is_here(registered, data_home=data_home):
+        return ""
+    return fetch_command(registered)
+
+
 def _load(dataset: str, data_home: Any, seed: int) -> Split:
     """Load all rows of a data set."""
     kind, _, name = dataset.partition("/")
@@ -96,26 +109,30 @@ _LOADERS: dict[str, Callable[[Any], Split]] = {
 }
 
 
-def load_points(name: str, data_home: str | Path | None) -> tuple[np.ndarray, Any]:
+def load_points(
+    name: str, data_home: str | Path | None, *, seed: int = 0
+) -> tuple[np.ndarray, Any]:
     """Load all rows and their classes, for clustering.
 
     Parameters
     ----------
     name : str
-        ``"smiley"``, ``"cassini"`` (generators, 500 points, seed 0),
-        ``"rings-R1-R2"`` (399 points, noise 0.2, seed 0), ``"iris"``, ``"seeds"``,
+        ``"smiley"``, ``"cassini"`` (generators, 500 points),
+        ``"rings-R1-R2"`` (399 points, noise 0.2), ``"iris"``, ``"seeds"``,
         ``"glass"`` (UCI), or a name for :func:`papers.datasets.load_shapes`.
     data_home : path or None
         Folder with the data.
+    seed : int, default=0
+        Of the generators.
     """
     if name == "smiley":
-        return make_smiley(500, random_state=0)
+        return make_smiley(500, random_state=seed)
     if name == "cassini":
         # From the generator, and not the file of the same name: it is there everywhere.
-        return make_cassini(500, random_state=0)
+        return make_cassini(500, random_state=seed)
     if name.startswith("rings-"):
         radii = [float(radius) for radius in name.split("-")[1:]]
-        return make_rings(399, radii=radii, random_state=0)
+        return make_rings(399, radii=radii, random_state=seed)
     is_uci = name in ("iris", "seeds", "glass")
     load = datasets.load_uci if is_uci else datasets.load_shapes
     return load(name, data_home=data_home, return_X_y=True)

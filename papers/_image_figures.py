@@ -21,6 +21,8 @@ _ACROSS = 17
 _FRAME = (37, 31)
 # Side of a panel of points, in inches, and data sets side by side.
 _PANEL, _SETS_ACROSS = 2.4, 3
+# What a data set is called in the paper.
+_TITLES = {"rings-2-6": "circles (rings 2, 6)"}
 _POINTS = {"font.size": 9, "axes.titlesize": 9}
 _DPI = {"figure.dpi": 120}
 
@@ -58,6 +60,33 @@ def _side_by_side(images: np.ndarray) -> np.ndarray:
         top, left = k // _ACROSS * height + height - 28, k % _ACROSS * width
         out[top : top + 28, left : left + 28] = image.reshape(28, 28)
     return out
+
+
+def draw_first_pictures(
+    figure: Figure, rows: Sequence[Row], path: Path, data_home: Any = None
+) -> Path | None:
+    """Draw the first 200 pictures, or the first ten of each class if in colours."""
+    split = load_split(figure.select["dataset"], data_home=data_home, dtype="uint8")
+    if split.X_train.shape[1] == 784:
+        images, across = split.X_train[:200].reshape(-1, 28, 28), 20
+    else:
+        every = (
+            np.flatnonzero(split.y_train == c)[:10] for c in np.unique(split.y_train)
+        )
+        first = split.X_train[np.concatenate(list(every))]
+        images, across = first.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), 10
+    lines = [
+        np.hstack(list(images[k : k + across])) for k in range(0, len(images), across)
+    ]
+    sheet = np.vstack(lines)
+    width = sheet.shape[1] / 70
+    height = width * sheet.shape[0] / sheet.shape[1]
+    with figure_file(path, width, height + 0.4, **SMALL, **_DPI) as canvas:
+        axes = canvas.add_subplot()
+        axes.imshow(sheet, cmap="gray_r")
+        axes.set_title(figure.title, loc="left")
+        axes.set_axis_off()
+    return path
 
 
 def draw_confusion(
@@ -132,6 +161,7 @@ def _draw_column(panels, figure: Figure, rows: list[Row], data_home) -> None:
     cell = rows[0].cell
     split = load_split(cell.dataset, data_home=data_home)
     X, y, name = split.X_train, split.y_train, cell.dataset.split("/")[-1]
+    name = _TITLES.get(name, name)
     if figure.by == "dataset":
         _scatter(panels[0], X, np.unique(y, return_inverse=True)[1], name)
         return

@@ -18,11 +18,7 @@ from kaucus import (
     PatchVotingClassifier,
 )
 from kaucus.clustering._kernel_kmeans import kernel_kmeans, make_gram
-from kaucus.evaluation import (
-    clustering_accuracy,
-    compare_kernels,
-    default_kernels,
-)
+from kaucus.evaluation import clustering_accuracy, compare_kernels, default_kernels
 from kaucus.kernels import resolve_kernel
 from kaucus.preprocessing import FourierFeatures, UnitNormalizer
 
@@ -46,7 +42,9 @@ def fourier_classifier(
 
     The default, the 2-D transform without a square root, is ours and the best that we
     found (exact LS-SVM: 0.97 %). Printed is the square root, ``power=0.5``, of a
-    transform that may be ``"1d"`` (1.07 %) or ``"2d"`` (1.06 %).
+    transform that may be ``"1d"`` (1.07 %) or ``"2d"`` (1.06 %). The author's program
+    (github.com/mandrecut/kmeans_kernel_classifier) takes the transform of the flattened
+    picture, ``"1d"``, and no square root.
     """
     features = FourierFeatures(SIDES, fft=fft, power=power)
     return make_pipeline(features, digit_classifier(n_representatives, **options))
@@ -56,22 +54,28 @@ def patch_classifier(
     n_representatives: int,
     patch_size: int = 25,
     sides: tuple[int, int] = SIDES,
+    voting: str = "majority",
     **options: Any,
 ) -> Any:
-    """Return the vote of all patches (Sec. 4)."""
+    """Return the vote of all patches (Sec. 4); the author's program sums."""
     return PatchVotingClassifier(
         pixel_classifier(n_representatives, **options),
         patch_size=patch_size,
         image_shape=sides,
+        voting=voting,
     )
 
 
 def digit_classifier(
-    n_representatives: int, fit_on: str = "representatives", C: float = 1e6
+    n_representatives: int,
+    fit_on: str = "representatives",
+    C: float = 1e6,
+    tol: float | None = None,
 ) -> KMeansKernelClassifier:
     """Return the classifier alone, for features of unit norm.
 
-    ⟨x, x'⟩⁴, ε = 10⁻⁶, k-means by angle from random rows.
+    ⟨x, x'⟩⁴, ε = 10⁻⁶, k-means by angle from random rows. ``tol`` is the paper's τ,
+    10⁻⁶ in the author's program; None takes that of the estimator, 10⁻⁴.
     """
     return KMeansKernelClassifier(
         n_representatives,
@@ -83,6 +87,7 @@ def digit_classifier(
         coef0=0.0,
         C=C,
         probability=False,
+        kmeans_params=None if tol is None else {"tol": tol, "max_iter": 1000},
     )
 
 

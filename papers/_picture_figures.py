@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.estimators.pictures import PatchKernelClassifier
+from kaucus import PatchKernelClassifier
 from kaucus.evaluation.displays import figure_file
 from kaucus.kernels._patches import n_positions, responses_of
 from papers._data import load_split

@@ -10,6 +10,8 @@ from sklearn.pipeline import make_pipeline
 from kaucus import LSSVMClassifier
 from kaucus.evaluation import clustering_accuracy
 from kaucus.preprocessing import FourierFeatures, GaussianWindow, UnitNormalizer
+from papers._cluster_rbf_table_1 import measure_clusters
+from papers._ends import measure_ends, measure_shape
 from papers._methods import (
     ClusterRuns,
     PickedKernel,
@@ -19,6 +21,7 @@ from papers._methods import (
     picture_classifier,
     pixel_classifier,
 )
+from papers._solvers import measure_equations, measure_step
 from papers._svm_grid import measure_grid
 
 
@@ -43,6 +46,10 @@ METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", 3, lambda t, p: _accuracy_percent(t, p) / 100),
     "accuracy_percent": Metric("test accuracy (%)", 2, _accuracy_percent),
     "clustering_accuracy": Metric("accuracy", 3, clustering_accuracy),
+    # Of measurements, which have their value.
+    "count": Metric("number", 0, lambda t, p: np.nan),
+    "seconds": Metric("seconds", 1, lambda t, p: np.nan),
+    "GB": Metric("GB", 2, lambda t, p: np.nan),
 }
 
 # Transformers before a method, by the equations of Andrecut (2016). He does not say
@@ -68,6 +75,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "patches, kmeans-kernel": patch_classifier,
     "patches, kmeans-kernel, all rows": patch_classifier,
     "patches of 26 x 26, kmeans-kernel, all rows": patch_classifier,
+    "author's program": fourier_classifier,
+    "author's program, patches": patch_classifier,
     "patch-kernel": picture_classifier,
     "kernel-kmeans-runs": ClusterRuns,
     "picked-kernel": PickedKernel,
@@ -76,7 +85,14 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 # Functions of (dataset, params, seed, data_home) that return a Measurement, for numbers
 # that are not one fit and one prediction, such as a cross-validated grid.
-MEASUREMENTS: dict[str, Callable[..., Any]] = {"svm-grid": measure_grid}
+MEASUREMENTS: dict[str, Callable[..., Any]] = {
+    "svm-grid": measure_grid,
+    "two clusters": measure_clusters,
+    "ends of runs": measure_ends,
+    "shape": measure_shape,
+    "equations": measure_equations,
+    "one step": measure_step,
+}
 
 
 def look_up(name: str, table: Mapping[str, Any], kind: str = "Method") -> Any:

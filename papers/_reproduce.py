@@ -10,13 +10,14 @@ from papers._cluster_rbf_tables import Derived, derive_cluster_rbf
 from papers._figures import draw_curve, draw_history
 from papers._image_figures import (
     draw_confusion,
+    draw_first_pictures,
     draw_misread,
     draw_points,
 )
 from papers._picture_figures import draw_patches
 from papers._registry import look_up
 from papers._report import Row, markdown_report, report_lines, summarise
-from papers._runner import Outcome, Settings, run_paper
+from papers._runner import Outcome, Settings, run_paper, stored_outcome
 from papers._spec import Paper, load_paper
 from papers._store import replace_file
 
@@ -30,8 +31,9 @@ FIGURES = {
     "confusion": draw_confusion,
     "points": draw_points,
     "patches": draw_patches,
+    "pictures": draw_first_pictures,
 }
-# Functions of (paper, outcome, output folder, data_home) that return what is Derived.
+# Functions of (paper, outcome, output folder) that return what is Derived.
 DERIVATIONS = {"cluster-rbf": derive_cluster_rbf}
 
 
@@ -64,7 +66,13 @@ def reproduce_paper(
     output = Path(output)
     settings = settings or Settings()
     gpu = None if settings.report_only else device_name(settings.device)
-    outcome = run_paper(paper, output, settings, stream=stream, gpu=gpu)
+    if settings.report_only and output.name == paper.results.get("folder"):
+        outcome = stored_outcome(paper, output.parent)  # and what is in `also`
+    else:
+        outcome = run_paper(paper, output, settings, stream=stream, gpu=gpu)
+    if settings.report_only and outcome.results:  # what has run is what is reported
+        done = outcome.store.results
+        outcome.jobs = [job for job in outcome.jobs if job.key in done]
     rows = summarise(outcome)
     lines = report_lines(outcome)
     if outcome.n_reused and not settings.report_only:
@@ -78,7 +86,7 @@ def reproduce_paper(
     else:
         report = output / "report.md"
         data_home = settings.data_home
-        more = _derive(paper, outcome, output, data_home)
+        more = _derive(paper, outcome, output)
         text = markdown_report(paper, outcome)
         replace_file(report, f"{text}\n{more.markdown}\n" if more.markdown else text)
         files += [report, *more.files]
@@ -87,12 +95,12 @@ def reproduce_paper(
     return Reproduction(paper.title, rows, lines, files, exit_code(outcome, rows))
 
 
-def _derive(paper: Paper, outcome: Outcome, output: Path, data_home) -> Derived:
+def _derive(paper: Paper, outcome: Outcome, output: Path) -> Derived:
     """Make the further tables and figures of a paper, if it has any."""
     if not paper.derive:
         return Derived("", [], [])
     make = look_up(paper.derive, DERIVATIONS, "Derivation")
-    return make(paper, outcome, output, data_home)
+    return make(paper, outcome, output)
 
 
 def exit_code(outcome: Outcome, rows: list[Row]) -> int:

@@ -5,6 +5,7 @@ goes on where it was, and a changed cell is run anew.
 """
 
 import functools
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from papers._curves import (
     fit_curve,
     hash_of,
 )
-from papers._data import Split, load_split
+from papers._data import Split, command_if_missing, load_split
 from papers._machine import describe_machine, now
 from papers._registry import (
     MEASUREMENTS,
@@ -142,9 +143,12 @@ def run_paper(
     if settings.fresh and not settings.report_only:
         store.discard([job.key for job in jobs])
     run = Run(settings, methods, describe_machine(gpu=gpu))
-    waiting = {job.key: job for job in jobs if job.key not in store.results}
+    waiting = [job for job in jobs if job.key not in store.results]
     if settings.report_only:
-        waiting = {}
+        waiting = []
+    missing = _missing_data(waiting, settings)
+    # What can be run is run first; a download may end the rest.
+    waiting.sort(key=lambda job: job.cell.dataset in missing)
     outcome = Outcome(
         jobs,
         store,
@@ -153,12 +157,53 @@ def run_paper(
     )
     try:
         with StepProgress(len(waiting), stream) as progress:
-            for job in waiting.values():
+            for line in _opening(paper, waiting, missing, settings):
+                print(line, file=stream or sys.stderr, flush=True)
+            for job in waiting:
                 progress.begin(job.label)
                 progress.advance(_run_and_store(job, run, store))
     except KeyboardInterrupt:
         outcome.interrupted = True
     return outcome
+
+
+def _missing_data(waiting: Sequence[Job], settings: Settings) -> dict[str, str]:
+    """Return the data sets of jobs that are not here, and the command for each."""
+    names = dict.fromkeys(job.cell.dataset for job in waiting)
+    commands = {name: command_if_missing(name, settings.data_home) for name in names}
+    return {name: command for name, command in commands.items() if command}
+
+
+def _opening(
+    paper: Paper, waiting: Sequence[Job], missing: dict[str, str], settings: Settings
+) -> list[str]:
+    """Say before the first job how long it takes, and which data is not here."""
+    lines = []
+    if waiting and paper.minutes and not settings.full:
+        lines.append(f"About {paper.minutes:g} min on two quiet CPU cores.")
+    for name, command in missing.items():
+        n = sum(job.cell.dataset == name for job in waiting)
+        lines.append(
+            f"{name} is not here: {n} of {len(waiting)} results wait for its download, "
+            f"and are skipped without a network. To fetch it first: {command}"
+        )
+    return lines
+
+
+def stored_outcome(paper: Paper, folder: Path) -> Outcome:
+    """Return the jobs of a full run and what the folders have of their results."""
+    main, device = paper.results.get("folder", paper.name), paper.results.get("device")
+    store = ResultStore(folder / main / RESULTS_FILE)
+    jobs = plan_jobs(paper.cells, Settings(full=True, device=device))
+    if "also" in paper.results:
+        also = ResultStore(folder / paper.results["also"] / RESULTS_FILE)
+        others = plan_jobs(paper.cells, Settings(full=True))
+        store.results |= also.results
+        jobs = [
+            there if there.key in also.results else job
+            for job, there in zip(jobs, others, strict=True)
+        ]
+    return Outcome(jobs, store)
 
 
 def plan_jobs(cells: Sequence[Cell], settings: Settings) -> list[Job]:

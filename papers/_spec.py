@@ -115,7 +115,8 @@ class Figure:
     fit. ``"misread"``: the test images of the wrong class. ``"confusion"``: the
     confusion matrix; these two need ``keep_predictions``. ``"points"``: the selected
     data sets of the plane; see ``draw_points``. ``"patches"``: filters, responses and
-    the hardest pictures of a model of patches."""
+    the hardest pictures of a model of patches. ``"pictures"``: the first pictures of
+    the selected data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,12 +132,10 @@ class Item:
     """
     sources: tuple[str, ...] = ()
     """Beginnings of the ``source`` of its cells, which are compared with print."""
-    compare: str = ""
-    """Name in ``COMPARISONS`` of further numbers, made from the results."""
-    tolerance: float | None = None
-    """Largest difference of those that counts as agreement."""
-    digits: int = 3
-    """Digits of those after the point."""
+    account: str = ""
+    """Name of a printed table of which every number is beside ours."""
+    summary: str = ""
+    """Name in ``SUMMARIES`` of what writes ours."""
     printed: str = ""
     """What the paper prints, where no cell has it."""
     ours: str = ""
@@ -173,8 +172,13 @@ class Paper:
     """Published numbers for it, as the file has them."""
     items: tuple[Item, ...] = ()
     """Every table and figure of the paper, in its order."""
+    choices: tuple[str, ...] = ()
+    """What the paper leaves open, or ours does otherwise, and numbers depend on."""
+    minutes: float = 0.0
+    """How long the quick form takes on two CPU cores."""
     results: Mapping[str, str] = field(default_factory=dict)
-    """``folder`` of the committed results of a full run, and its ``device``."""
+    """``folder`` of the committed results of a full run, and its ``device``; ``also``
+    is a folder with results of further cells, of a run without a device."""
 
 
 _CELL_TYPES = types_in_toml(Cell)
@@ -182,15 +186,24 @@ _FIGURE_TYPES = types_in_toml(Figure)
 _ITEM_TYPES = types_in_toml(Item)
 _PAPER_TYPES = {
     **dict.fromkeys(("title", "reference", "agreement", "derive"), (str,)),
-    **dict.fromkeys(("cell", "grid", "curve", "figure", "item"), (list,)),
+    **dict.fromkeys(("cell", "grid", "curve", "figure", "item", "choices"), (list,)),
     **dict.fromkeys(("printed", "results"), (dict,)),
+    "minutes": (int, float),
 }
 _CHOICES = {
     "metric": tuple(METRICS),
     "sample": ("first", "random"),
     "normalize": tuple(PREPROCESSING),
     "dtype": ("float32", "float64", "uint8"),
-    "kind": ("curve", "history", "misread", "confusion", "points", "patches"),
+    "kind": (
+        "curve",
+        "history",
+        "misread",
+        "confusion",
+        "points",
+        "patches",
+        "pictures",
+    ),
 }
 _PAPERS = Path(__file__).parent / "specs"
 
@@ -262,6 +275,8 @@ def parse_paper(text: str, *, name: str, file: str) -> Paper:
             _item(t, f"{file}, item {i}")
             for i, t in enumerate(table.get("item", []), 1)
         ),
+        choices=tuple(table.get("choices", ())),
+        minutes=table.get("minutes", 0.0),
         results=table.get("results", {}),
     )
 

@@ -3,11 +3,13 @@
 The protocol of Czarnecki & Tabor, Sec. 5: ten folds, cells and covariances from all
 rows without labels, the best mean accuracy on the grid.
 
-The text says that all columns were scaled to [0, 1]. Table 1 says otherwise: its
-distances between the clusters' covariances and the identity come out to three digits
-if the columns are in [-1, 1], as in LIBSVM's files, and those of banknote and crashes
-as they are; in [0, 1] they do not. The determinants make the kernel depend on it, so
-this is what is done here unless ``scaling`` says otherwise.
+All columns are scaled to [0, 1], as the text says. The grid of gamma is not printed;
+eight widths from 1e-8 to 1e-1 fit Tables 4 and 5, and the best accuracy is that of
+these. More widths may be computed for other readings of the tables.
+
+Table 1 is not of these columns: its distances between the clusters' covariances and the
+identity come out to three digits if the columns are in [-1, 1], as in LIBSVM's files,
+and those of banknote and crashes as they are (``scaling="table-1"``).
 """
 
 import warnings
@@ -34,7 +36,9 @@ MODELS = {
     "cluster": lambda X, seed, **params: ClusterRBFSVC(random_state=seed, **params),
     "local": lambda X, seed, **params: LocalSVC(random_state=seed, **params),
 }
-SCALINGS = ("table-1", "unit")
+SCALINGS = ("unit", "symmetric", "raw", "table-1")
+# The largest gamma of the grid on which the tables are compared.
+LARGEST_GAMMA = 0.1
 UNSCALED = ("uci/banknote", "uci/climate_crashes")
 
 
@@ -51,16 +55,16 @@ class Measurement(NamedTuple):
 def measure_grid(
     dataset: str, params: Mapping[str, Any], *, seed: int, data_home: Any = None
 ) -> Measurement:
-    """Return the best accuracy on the grid, and in ``detail`` all of it.
+    """Return the best accuracy with gamma up to 0.1, and in ``detail`` the whole grid.
 
     ``dataset`` is ``"uci/NAME"``. ``params`` has the ``model`` ("rbf", "mrbf",
     "cluster" or "local"), and may have ``n_clusters``, ``partition`` (also "gmm-diag",
     a mixture of diagonal covariances), ``covariance``, ``normalization``,
-    ``max_iter``, ``n_folds`` and ``scaling``. The seed shuffles the folds and starts
-    the partition.
+    ``max_iter``, ``n_folds``, ``scaling`` and ``log10_gammas``, the first and the last
+    power of ten. The seed shuffles the folds and starts the partition.
     """
     params = dict(params)
-    X, y = load_scaled(dataset, data_home, params.pop("scaling", "table-1"))
+    X, y = load_scaled(dataset, data_home, params.pop("scaling", "unit"))
     search, seconds = timed(_search, X, y, params, seed)
     detail = {
         "scores": np.round(search.mean_scores, 6).tolist(),
@@ -70,28 +74,38 @@ def measure_grid(
         "gammas": search.gammas.tolist(),
         "best_params": search.best_params_,
     }
-    return Measurement(search.best_score_, len(X), seconds, detail)
+    found = search.mean_scores[:, up_to(search.gammas)]
+    return Measurement(float(found.max()), len(X), seconds, detail)
+
+
+def up_to(gammas: Any, largest: float | None = LARGEST_GAMMA) -> np.ndarray:
+    """Return which values of gamma are at most the largest; None takes all."""
+    gammas = np.asarray(gammas)
+    return gammas <= (np.inf if largest is None else 1.01 * largest)
 
 
 def load_scaled(
-    dataset: str, data_home: Any, scaling: str = "table-1"
+    dataset: str, data_home: Any, scaling: str = "unit"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Load a UCI set, scaled as Table 1 tells, or to [0, 1] ("unit") as in the text."""
+    """Load a UCI set with columns in [0, 1], in [-1, 1], raw, or as Table 1 tells."""
     if not dataset.startswith("uci/"):
         raise ValueError(f"dataset={dataset!r} must be 'uci/NAME'.")
     if scaling not in SCALINGS:
         raise ValueError(f"scaling={scaling!r} must be one of {SCALINGS}.")
     X, y = datasets.load_uci(dataset[4:], data_home=data_home, return_X_y=True)
-    if scaling == "table-1" and dataset in UNSCALED:
+    if scaling == "raw" or (scaling == "table-1" and dataset in UNSCALED):
         return X, y
     return minmax_scale(X, (0, 1) if scaling == "unit" else (-1, 1)), y
 
 
 def _search(X: np.ndarray, y: np.ndarray, params: dict[str, Any], seed: int) -> Any:
     options = {key: params.pop(key) for key in ("max_iter",) if key in params}
+    if "log10_gammas" in params:
+        first, last = params.pop("log10_gammas")
+        options["gammas"] = [10.0**k for k in range(first, last + 1)]
     folds = StratifiedKFold(params.pop("n_folds", 10), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        # They are in the result or in the report: `capped`, the cells of the partition.
+        # They are in the result: `capped`, and the cells of the partition.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", LinAlgWarning)
         model = make_model(X, params, seed)

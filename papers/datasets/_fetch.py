@@ -38,6 +38,31 @@ def fetch(
     return [_fetch_file(file, dataset, folders) for file in dataset.files]
 
 
+def is_here(
+    dataset: Dataset, *, data_home: str | os.PathLike[str] | None = None
+) -> bool:
+    """Tell whether every file of a data set is in a folder or in the cache.
+
+    Nothing is downloaded, and checksums are not compared.
+    """
+    folders = [*local_folders(data_home).values()]
+    folders += [cache] if (cache := cache_folder()) else []
+    return all(
+        any(
+            (folder / at).is_file()
+            for folder in folders
+            for at in (file.path, file.name)
+        )
+        for file in dataset.files
+    )
+
+
+def fetch_command(dataset: Dataset) -> str:
+    """Return the command that downloads a data set into the cache."""
+    code = f"from papers.datasets import {dataset.loader}; {dataset.call}"
+    return f'python -c "{code}"'
+
+
 def local_folders(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
     """Return the folders that the user named, by how they were named."""
     named = {
@@ -155,11 +180,10 @@ def _missing(
     searched = [f"{folder} ({how})" for how, folder in folders.items()]
     searched += [f"{cache} (cache)"] if cache else []
     if file.urls:
-        code = f"from papers.datasets import {dataset.loader}; {dataset.call}"
         remedy = [
             "To download it into the cache, run with a network connection:",
             *([] if cache else [f"  {INSTALL_POOCH}"]),
-            f'  python -c "{code}"',
+            f"  {fetch_command(dataset)}",
         ]
     else:
         remedy = [

@@ -95,7 +95,9 @@ def test_a_number_outside_its_tolerance_is_exit_code_1(paper):
     assert main(["tiny"]) == 1
 
 
-def test_missing_data_is_exit_code_3_with_the_reason(paper, capsys, monkeypatch):
+def test_missing_data_is_exit_code_3_with_the_reason(
+    paper, capsys, monkeypatch, tmp_path
+):
     from papers import _data
 
     def no_data(data_home):
@@ -103,10 +105,16 @@ def test_missing_data_is_exit_code_3_with_the_reason(paper, capsys, monkeypatch)
 
     monkeypatch.setitem(_data._LOADERS, "mnist", no_data)
     paper(make_cell(), make_cell(dataset="mnist"))
-    assert main(["tiny", "--data-home", "nowhere"]) == 3
+    assert main(["tiny", "--data-home", str(tmp_path)]) == 3
     out, err = capsys.readouterr()
-    assert "skipped mnist, stand-in, seed 0: no mnist in nowhere" in out
-    assert "SKIPPED: no mnist in nowhere" in err
+    assert f"skipped mnist, stand-in, seed 0: no mnist in {tmp_path}" in out
+    assert f"SKIPPED: no mnist in {tmp_path}" in err
+
+
+def test_a_folder_that_is_not_there_is_one_line_at_once(paper, capsys):
+    paper(make_cell(dataset="mnist"))
+    assert main(["tiny", "--data-home", "nowhere"]) == 2
+    assert "data_home='nowhere' is not a folder" in one_line(capsys)
 
 
 def test_ctrl_c_says_how_to_continue(paper, capsys, monkeypatch):

@@ -6,8 +6,19 @@ import pytest
 
 from papers import SpecError, list_papers, load_paper
 from papers.__main__ import main
-from papers._overview import Comparison, _sum_up, overview_page
+from papers._overview import (
+    Comparison,
+    _sum_up,
+    fluctuations,
+    misread,
+    overview_page,
+    steps_of,
+    tables_of,
+)
+from papers._report import Row
+from papers._runner import stored_outcome
 from papers._spec import parse_paper
+from papers.tests.standins import make_cell, make_paper
 
 DOCS = Path(__file__).parents[2] / "docs"
 # Tables and figures of each paper, counted in print.
@@ -93,3 +104,46 @@ def test_the_list_names_tables_and_figures(capsys):
     for name, items in IN_PRINT.items():
         assert f"\n{name}  " in "\n" + text
         assert all(f"    {item}: " in text for item in items)
+
+
+def test_every_printed_number_of_a_table_is_beside_ours():
+    """571 numbers, of which at most 60 stay without any reading that fits."""
+    found = []
+    for name in list_papers():
+        paper = load_paper(name)
+        outcome = stored_outcome(paper, DOCS / "results")
+        tables = tables_of(paper, outcome)
+        found += [entry.mark for table in tables for entry in table.entries]
+        named = {item.account for item in paper.items if item.account}
+        assert named == {table.name for table in tables}
+    assert len(found) == 571
+    assert found.count("not explained") <= 60
+
+
+def test_numbers_have_their_steps_beside_them():
+    params = {"solver": "kaczmarz", "max_iter": 200}
+    assert steps_of(make_cell(at_step=600)) == "600 steps"
+    assert steps_of(make_cell(params=params)) == "200 steps"
+    assert steps_of(make_cell(params=params | {"n_runs": 4})) == "4 × 200 steps"
+    assert steps_of(make_cell(params=params | {"max_iter": 1})) == "1 step"
+    assert steps_of(make_cell()) == ""
+
+
+def row_of(cell, *records):
+    return Row(cell, "a label", (1.0,), 1, 1.0, "", records)
+
+
+def test_fluctuations_are_half_the_range_of_the_last_steps():
+    cell = make_cell(at_step=600, params={"solver": "kaczmarz"})
+    errors = [9.0] * 500 + [1.0, 1.2] * 50
+    records = [{"errors": errors}, {"errors": [2 * e for e in errors]}]
+    assert fluctuations(make_paper(), [row_of(cell, *records)]) == "± 0.150"
+
+
+def test_misread_rows_are_counted():
+    paper = load_paper("randomized-lssvm")
+    printed = paper.printed["misread"]
+    cell = make_cell(source=printed["source"], normalize=printed["normalize"])
+    records = [{"value": value, "n_test": 10_000} for value in (1.0, 1.1)]
+    assert misread(paper, [row_of(cell, *records)]) == "105 ± 7"
+    assert misread(paper, []) == ""

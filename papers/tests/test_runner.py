@@ -157,7 +157,9 @@ def test_a_device_that_a_method_does_not_know_is_an_error_not_ignored(tmp_path):
 
 def test_an_unknown_method_is_an_error_before_anything_runs(tmp_path):
     paper = make_paper(make_cell(), make_cell(method="magic"))
-    with pytest.raises(ValueError, match="'magic' is not known; use one of stand-in"):
+    with pytest.raises(
+        ValueError, match=r"'magic' is not known; use one of .*stand-in"
+    ):
         run(paper, tmp_path)
     assert not (tmp_path / "results.json").exists()
 
@@ -168,3 +170,30 @@ def test_a_report_runs_nothing_and_forgets_nothing(tmp_path):
     run(first, tmp_path)
     outcome, _ = run(paper, tmp_path, report_only=True, fresh=True)
     assert [len(outcome.jobs), len(outcome.results)] == [2, 1]
+
+
+def test_missing_data_is_said_at_once_and_what_can_be_run_is_run_first(
+    tmp_path, monkeypatch
+):
+    from papers.datasets import _fetch
+
+    monkeypatch.setattr(_fetch, "cache_folder", lambda: None)
+    monkeypatch.delenv("KAUCUS_DATA", raising=False)
+    paper = make_paper(make_cell(dataset="mnist", n_train=9), make_cell())
+    outcome, lines = run(paper, tmp_path)
+    assert "mnist is not here: 1 of 2 results wait for its download" in lines[0]
+    assert (
+        'python -c "from papers.datasets import load_mnist; load_mnist()"' in lines[0]
+    )
+    assert "digits" in lines[1]
+    assert "SKIPPED" in lines[2]
+    assert len(outcome.results) == 1
+
+
+def test_the_time_is_said_before_a_quick_run(tmp_path):
+    paper = dataclasses.replace(make_paper(make_cell()), minutes=2.5)
+    _, lines = run(paper, tmp_path / "quick")
+    assert lines[0] == "About 2.5 min on two quiet CPU cores."
+    for folder, full in (("full", True), ("quick", False)):  # quick has all results
+        _, lines = run(paper, tmp_path / folder, full=full)
+        assert not any("About" in line for line in lines)

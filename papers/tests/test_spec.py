@@ -150,3 +150,8 @@ def test_the_lssvm_paper_has_the_printed_number_and_small_rows():
     assert published.full
     assert "no error of the exact solution" in published.note
     assert any(cell.dataset == "digits" and not cell.full for cell in cells)
+
+
+@pytest.mark.parametrize("name", list_papers())
+def test_the_quick_form_takes_less_than_five_minutes(name):
+    assert 0 < load_paper(name).minutes < 5
