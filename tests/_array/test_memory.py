@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from kaucus import KMeansKernelClassifier
+from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus._array.blocks import (
     budget_to_have,
     format_bytes,
@@ -169,3 +170,24 @@ def test_no_memory_is_told_as_such(monkeypatch):
     with pytest.raises(MemoryError, match=r"No memory is free.*pass memory_budget"):
         KMeansKernelClassifier(5).fit(np.eye(20), np.arange(20) % 2)
     assert resolve_budget("1MiB") == 2**20
+
+
+@pytest.mark.parametrize("kind", ["sets", "intervals"])
+@pytest.mark.parametrize("budget", [40, 60])
+def test_sets_and_intervals_keep_to_the_memory_budget(kind, budget, rng):
+    X = rng.normal(size=(12_000, 10))
+    y = X[:, 0] + np.sin(2 * X[:, 1])
+    options = {"kernel": "rbf", "gamma": 0.1, "C": 10.0, "random_state": 0}
+    options["memory_budget"] = f"{budget}MiB"
+    if kind == "sets":
+        model = KMeansKernelClassifier(100, **options).fit(X, y > 0)
+    else:
+        model = KMeansKernelRegressor(200, **options).fit(X, y)
+    ask = model.predict_set if kind == "sets" else model.predict_interval
+    tracemalloc.start()
+    try:
+        ask(X[:500])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 1.1 * budget * 2**20

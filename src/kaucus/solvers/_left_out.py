@@ -224,6 +224,8 @@ def take_optional(values: Array, numbers: np.ndarray | None) -> Array:
 # Rows left out of a source that is read part by part: they come to this process.
 _SOURCE_ROWS = 10_000
 _BLOCK_BYTES = 64 * 2**20
+# Centred columns, those times a factor, and its squares exist beside the columns.
+_BLOCK_COPIES = 4
 # Of the spread of the targets: by so much the rows may seem to have changed.
 _SAME_ROWS = 2.0**-4
 
@@ -367,7 +369,7 @@ def leave_out_on_representatives(
             weight=weight,
             total=sums.weight,
             C=C,
-            block_bytes=min(step, _BLOCK_BYTES),
+            block_bytes=min(step // _BLOCK_COPIES, _BLOCK_BYTES),
             scale=sums.target_sum,  # until the residuals are known, as the targets
             left_out=LeftOutRows(Y, Y, numbers),
         )
