@@ -44,7 +44,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
     if kinds == {np.ndarray}:  # nearly always, and asked thousands of times in a fit
         return _NUMPY
     given = [a for a in arrays if a is not None and not isinstance(a, int | float)]
-    seen = [a.like if isinstance(a, HostRows | RowSource) else a for a in given]
+    seen = [example_of(a) for a in given]
     dense = [np.empty(0) if scipy.sparse.issparse(a) else a for a in seen]
     try:
         return array_api_compat.array_namespace(*dense)
@@ -56,12 +56,16 @@ def array_namespace(*arrays: Array) -> ModuleType:
         ) from error
 
 
+def example_of(x: Array) -> Array:
+    """Return an array of the kind of some rows: themselves, where they are one."""
+    return x.like if isinstance(x, HostRows | RowSource) else x
+
+
 def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
     if scipy.sparse.issparse(x):
         return "cpu"
-    read_in_parts = isinstance(x, HostRows | RowSource)
-    return array_api_compat.device(x.like if read_in_parts else x)
+    return array_api_compat.device(example_of(x))
 
 
 def is_numpy(x: Array) -> bool:
@@ -73,7 +77,7 @@ def is_torch(x: Array) -> bool:
     """Tell whether ``x`` is a torch tensor, without importing torch."""
     if isinstance(x, np.ndarray):
         return False
-    return array_api_compat.is_torch_array(x.like if isinstance(x, HostRows) else x)
+    return array_api_compat.is_torch_array(example_of(x))
 
 
 def is_cupy(x: Array) -> bool:
@@ -146,7 +150,7 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     """
     if x is None:
         return None
-    like = like.like if isinstance(like, HostRows) else like
+    like = example_of(like)
     if is_sparse(x):
         if not is_tensor(like):
             return x
