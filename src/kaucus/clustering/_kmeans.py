@@ -110,7 +110,7 @@ def common_shift(X: Array, metric: str, rows: np.ndarray) -> np.ndarray | None:
     rows : integer array
         Numbers of the rows that count.
     """
-    if metric == "cosine" or is_sparse(X.like if isinstance(X, RowSource) else X):
+    if metric == "cosine" or is_sparse(getattr(X, "like", X)):
         return None
     step = max(len(rows) // _ROWS_OF_SHIFT, 1)
     some = to_numpy(dense_rows(X, rows[::step])).astype(np.float64)
