@@ -9,6 +9,7 @@ import pytest
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus._array.blocks import (
+    _group_files,
     budget_to_have,
     format_bytes,
     free_memory,
@@ -113,6 +114,7 @@ def groups(request, tmp_path, monkeypatch):
     limit_name, used_name, *kinds = NAMES[request.param]
 
     def write(path, limit, used, cache=0):
+        _group_files.cache_clear()
         group = root / path
         group.mkdir(parents=True, exist_ok=True)
         (group / limit_name).write_text(f"{limit}\n")

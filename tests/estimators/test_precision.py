@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import threadpoolctl
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_iris
 
-from kaucus import LSSVMRegressor
+from kaucus import KMeansKernelClassifier, LSSVMClassifier, LSSVMRegressor
 from kaucus._array.namespace import dtype_name
 from kaucus.kernels import Gaussian
 from tests.arrays import array, assert_close
@@ -110,3 +111,23 @@ def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     model = LSSVMRegressor(C=1e4, precision="tf32").fit(Z, y)
     expected = LSSVMRegressor(C=1e4).fit(Z.to(torch.float64), y)
     assert_close(model.dual_coef_, expected.dual_coef_, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVMClassifier(C=10, kernel="rbf", gamma=0.1),
+        LSSVMClassifier(C=10, kernel="rbf", gamma=0.1, solver="cg"),
+        KMeansKernelClassifier(20, C=10, kernel="rbf", gamma=0.1, random_state=0),
+    ],
+    ids=["cholesky", "cg", "representatives"],
+)
+def test_another_number_of_threads_is_a_matter_of_rounding(model, rng):
+    X = rng.normal(size=(1500, 6))
+    y = X[:, 0] * X[:, 1] > 0
+    found = []
+    for n_threads in (1, 2, 4):
+        with threadpoolctl.threadpool_limits(n_threads):
+            found.append(clone(model).fit(X, y).decision_function(X))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-5)

@@ -444,32 +444,44 @@ def _left_in_groups() -> Iterator[int]:
     The page cache counts as used there, but gives way to whoever needs memory.
     """
     try:
-        lines = _OWN_GROUPS.read_text().splitlines()
+        own = _OWN_GROUPS.read_text()
     except OSError:  # not Linux
         return
-    for line in lines:
+    for limit_file, used_file, stat_file, prefix in _group_files(_GROUPS, own):
+        limit, used = _read_int(limit_file), _read_int(used_file)
+        # Version 1 writes a number of some 2⁶³ where there is no limit.
+        if limit is not None and used is not None and limit < 2**60:
+            yield limit - used + _page_cache(stat_file, prefix)
+
+
+@functools.cache
+def _group_files(root: Path, own: str) -> list[tuple[Path, Path, Path, str]]:
+    """Return the files of limit, use and statistics of each group there is."""
+    found = []
+    for line in own.splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
-            root, names, prefix = _GROUPS, ("memory.max", "memory.current"), ""
+            top, names, prefix = root, ("memory.max", "memory.current"), ""
         elif "memory" in controllers.split(","):
-            root, prefix = _GROUPS / "memory", "total_"
+            top, prefix = root / "memory", "total_"
             names = "memory.limit_in_bytes", "memory.usage_in_bytes"
         else:
             continue
-        own = root / path.strip("/")
-        # Inside a container the path may be that outside: then only the root is there.
-        for group in dict.fromkeys([own, *own.parents, root]):
-            limit, used = (_read_int(group / name) for name in names)
-            if group.is_relative_to(root) and limit is not None and used is not None:
-                yield limit - used + _page_cache(group / "memory.stat", prefix)
+        group = top / path.strip("/")
+        # Inside a container the path may be that outside: then only the top is there.
+        for some in dict.fromkeys([group, *group.parents, top]):
+            if some.is_relative_to(top) and (some / names[0]).exists():
+                files = some / names[0], some / names[1], some / "memory.stat"
+                found.append((*files, prefix))
+    return found
 
 
 def _page_cache(path: Path, prefix: str) -> int:
+    kinds = prefix + "active_file", prefix + "inactive_file"
     try:
-        stat = dict(line.split() for line in path.read_text().splitlines())
-        kinds = ("active_file", "inactive_file")
-        return sum(int(stat.get(prefix + kind, 0)) for kind in kinds)
-    except (OSError, ValueError):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        return sum(int(line[1]) for line in lines if line[0] in kinds)
+    except (OSError, ValueError, IndexError):
         return 0
 
 

@@ -48,9 +48,13 @@ from kaucus.fitting._search import (
     only_scaled,
     search_metric,
 )
+from kaucus.kernels._cells import MahalanobisRBF
 from kaucus.kernels._kernel import (
+    DistanceKernel,
     Kernel,
+    Laplacian,
     kernel_class,
+    kernel_names,
     kernels_with_gamma,
     resolve_kernel,
 )
@@ -71,9 +75,8 @@ _LAPLACIAN_COLUMNS = 64
 _FULL_COLUMNS = 1000
 # Bytes of rows that are looked at together, and columns that a warning names.
 _BLOCK_BYTES, _MOST_NAMES = 2**22, 5
-# Of all the variance, in one column, by so many rows; and kernels that see it.
+# Of all the variance, in one column, by so many rows.
 _NEARLY_ALL, _VARIANCE_ROWS = 0.9, 10_000
-_OF_DISTANCES = ("rbf", "exponential", "cauchy", "laplacian")
 
 
 def is_auto(kernel: object) -> bool:
@@ -148,12 +151,21 @@ def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
     return Family(kernel, gamma)
 
 
+def _is_of_distances(kernel: object) -> bool:
+    """Tell whether a kernel, or that of a name, weighs columns by their spread."""
+    if is_auto(kernel):
+        return True
+    named = isinstance(kernel, str) and kernel in kernel_names()
+    cls = kernel_class(kernel) if named else type(kernel)
+    scale_free = issubclass(cls, MahalanobisRBF)
+    return issubclass(cls, DistanceKernel | Laplacian) and not scale_free
+
+
 def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     """Warn where one column carries nearly all the variance that distances see."""
     if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
         return
-    named = isinstance(kernel, str) and kernel in ("auto", *_OF_DISTANCES)
-    if not named and not isinstance(kernel, tuple(map(kernel_class, _OF_DISTANCES))):
+    if not _is_of_distances(kernel):
         return
     some = X[:: max(X.shape[0] // _VARIANCE_ROWS, 1), :]
     variances = np.var(to_numpy(some).astype(np.float64), axis=0)
@@ -171,7 +183,7 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
 
 def warn_of_wild_rows(X: Array, row_map: RowMap, names=None) -> None:
     """Warn of new rows with values far beyond those that a map has learned from."""
-    if row_map.limits is None or is_sparse(X) or isinstance(X, RowSource):
+    if row_map.limits is None or is_sparse(X):
         return
     n_rows, columns = 0, np.zeros(X.shape[1], dtype=bool)
     for rows in row_blocks(X.shape[0], itemsize(X) * X.shape[1], _BLOCK_BYTES):
