@@ -155,8 +155,9 @@ def _is_of_distances(kernel: object) -> bool:
     """Tell whether a kernel, or that of a name, weighs columns by their spread."""
     if is_auto(kernel):
         return True
-    named = isinstance(kernel, str) and kernel in kernel_names()
-    cls = kernel_class(kernel) if named else type(kernel)
+    cls = type(kernel)
+    if isinstance(kernel, str) and kernel in kernel_names():
+        cls = kernel_class(kernel)
     scale_free = issubclass(cls, MahalanobisRBF)
     return issubclass(cls, DistanceKernel | Laplacian) and not scale_free
 

@@ -108,6 +108,7 @@ class RowMap:
 
     def beyond(self, X: Array) -> Array:
         """Return which values of dense rows are beyond the limits, (n, d), bool."""
+        assert self.limits is not None
         low, high = (self._like(limit, X)[None, :] for limit in self.limits)
         return (low > X) | (high < X)
 
