@@ -201,9 +201,9 @@ def test_the_tables_are_of_gamma_up_to_a_tenth():
     scores = np.hstack([GRID, GRID[:, :3] + 1])
     records = {("d", "C2"): [{"detail": {"scores": scores, "gammas": GAMMAS}}]}
     [grid] = values.grids_of(records)["d", "C2"]
-    np.testing.assert_array_equal(grid, GRID)
+    np.testing.assert_allclose(grid, GRID)
     [grid] = values.grids_of(records, None)["d", "C2"]
-    np.testing.assert_array_equal(grid, scores)
+    np.testing.assert_allclose(grid, scores)
 
 
 def test_areas_begin_at_the_worst_score_of_any_model_or_at_a_given_one():
