@@ -312,7 +312,7 @@ def two_layers(sizes: Sizes, device, data_home) -> dict[str, Any]:
 
 def measure_rates(sizes: Sizes, device) -> list[dict[str, Any]]:
     """Measure a large product, the Gram products of a fit, and two convolutions."""
-    from kaucus.kernels._patches import _add_lower
+    from kaucus.kernels._patches import add_lower_gram
 
     rng = np.random.default_rng(0)
     like = to_device(np.zeros((1, 1), dtype=np.float32), device)
@@ -328,7 +328,7 @@ def measure_rates(sizes: Sizes, device) -> list[dict[str, Any]]:
         peak = _rate("product", 2 * p**3, lambda: product(A, A), like)
         G = xp.zeros((n, n), dtype=A.dtype, device=device_of(A))
         phi = random(n, depth)
-        gram = _rate("Gram products", n * n * depth, lambda: _add_lower(G, phi, phi), A)
+        gram = _rate("Gram products", n * n * depth, lambda: add_lower_gram(G, phi), A)
     rates = [peak, gram]
     for record in rates:
         record["precision"] = precision

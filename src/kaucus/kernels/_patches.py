@@ -776,9 +776,7 @@ def learn_distances(
             else:
                 moments = group.moments.of_filters(which)
             phi = standardise(phi, *moments)
-            for rows in _panels(n, n, phi.shape[1], phi):  # the lower triangle
-                left = slice(0, rows.stop)
-                add_product(gram[rows, left], phi[rows, :], phi[left, :])
+            add_lower_gram(gram, phi)
             if keep is not None:
                 keep.append((k, which, phi))
         if found:
@@ -818,6 +816,13 @@ def _cross_distances(
 def _total(part) -> float:
     """Return σ², the number of features that vary; at least 1."""
     return max(float(sum(np.count_nonzero(g.moments.inverse) for g in part)), 1.0)
+
+
+def add_lower_gram(G: Array, phi: Array) -> None:
+    """Add φ φᵀ to the lower triangle of G, panel by panel."""
+    for rows in _panels(G.shape[0], G.shape[0], phi.shape[1], phi):
+        left = slice(0, rows.stop)
+        add_product(G[rows, left], phi[rows, :], phi[left, :])
 
 
 def _panels(n: int, m: int, depth: int, like: Array) -> list[slice]:
