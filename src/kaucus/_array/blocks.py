@@ -44,7 +44,7 @@ from kaucus._array.namespace import (
 #
 # Python looks for Ctrl-C between its own instructions, in the main thread: a call of
 # LAPACK that takes twenty seconds answers after twenty seconds. Where such a call can
-# be cut into short ones, it is cut (``_linalg``, ``_gram``); where it cannot, it runs
+# be cut into short ones, it is cut (``linalg``); where it cannot, it runs
 # in a thread (:func:`interruptible`), and the main thread waits for its end or Ctrl-C.
 # ----------------------------------------------------------------------------------
 

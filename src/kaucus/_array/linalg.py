@@ -362,7 +362,7 @@ def add_cross_gram(G: Array, A: Array, B: Array) -> Array:
 # ----------------------------------------------------------------------------------
 # Dense linear algebra that the array API standard lacks, or has too slowly.
 #
-# Every function has a torch version (``_torch``), a SciPy version for NumPy arrays
+# Every function has a torch version (``on_torch``), a SciPy version for NumPy arrays
 # and a portable one from the standard alone; the portable ones are slow but short,
 # and the tests hold the others to them.
 #
@@ -371,7 +371,7 @@ def add_cross_gram(G: Array, A: Array, B: Array) -> Array:
 # other triangle.
 #
 # Factorisations, which take long, are called without Python's global lock
-# (``_lapack``).
+# (below).
 # ----------------------------------------------------------------------------------
 
 # SciPy's LAPACK counts entries in 32 bits, and crashes above this many rows.

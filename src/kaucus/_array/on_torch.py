@@ -12,7 +12,7 @@ from kaucus._array.blocks import SharedSwitch
 # The torch versions of the primitives; imported only once a tensor is seen.
 #
 # The functions of the first part have a portable twin of the same name and meaning in
-# ``_linalg``, ``_labels``, ``_gram`` or ``_convolution``, and a test that both agree.
+# ``linalg`` or ``segments``, and a test that both agree.
 # ----------------------------------------------------------------------------------
 
 # A CUDA matrix of more rows is factored in its own memory, so many columns at a time.

@@ -30,7 +30,7 @@ from kaucus._array.namespace import (
 # ----------------------------------------------------------------------------------
 # Labels of rows: the best of many scores, and counts and sums of those that share one.
 #
-# As in ``_linalg``: a torch version where tensors come in, a NumPy or SciPy version,
+# As in ``linalg``: a torch version where tensors come in, a NumPy or SciPy version,
 # and a portable one from the standard alone.
 # ----------------------------------------------------------------------------------
 

@@ -309,7 +309,7 @@ def positive_weights(weights: Array) -> Array:
 # Kernel k-means: Lloyd's iteration in the feature space of a kernel.
 #
 # A row belongs to the cluster of the nearest mean in feature space
-# (``_feature_means``); S = K W Z are the sums of the kernel over the clusters.
+# (above); S = K W Z are the sums of the kernel over the clusters.
 #
 # After each step S is corrected by the columns of K of the rows that have moved, which
 # are few after the first steps; now and then it is computed anew, so that rounding does

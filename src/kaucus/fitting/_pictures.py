@@ -287,7 +287,7 @@ def _counter(plan: PicturePlan, what: str, choices: dict) -> Callable[[], None]:
 # sums the normal equations, block by block: features of every picture are made once,
 # whatever their number.
 #
-# What is left open is chosen first (``_picture_search``).
+# What is left open is chosen first (below).
 # ----------------------------------------------------------------------------------
 
 # Bytes of an entry of the kernel matrix with all copies that a solver makes of it.

@@ -1344,7 +1344,7 @@ class Tuning(NamedTuple):
     kernel: Kernel
     C: float
     results: dict[str, np.ndarray]
-    """A row for every kernel and C (see ``_search_table``); the score is minus the
+    """A row for every kernel and C (see ``search_table``); the score is minus the
     leave-one-out loss, in which the Gaussian has its handicap."""
 
 

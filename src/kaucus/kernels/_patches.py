@@ -225,7 +225,7 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 # Features of pictures: responses to filters, averaged over a few cells.
 #
-# With the responses z of ``_filters`` and a threshold t, the features of a cell are the
+# With the responses z of the filters and a threshold t, the features of a cell are the
 # means of max(z − t, 0) and of max(−z − t, 0) over its positions, to a power. Those of
 # a picture and of its mirror image may be averaged before that. All work is on blocks
 # of pictures, which alone are widened from their own type.

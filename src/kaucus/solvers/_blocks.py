@@ -68,7 +68,7 @@ from kaucus.solvers._system import (
 #     Θ = [ 0   uᵀ ]        Θ W = Z,    W = [ b ]    Z = [   0   ]
 #         [ u   H  ],                       [ ã ],       [ S^½ Y ],
 #
-# H = S^½ K S^½ + I/C and u = S^½ 1 (Andrecut 2016, eq. 16-19 with γ = C; ``_scaling``
+# H = S^½ K S^½ + I/C and u = S^½ 1 (Andrecut 2016, eq. 16-19 with γ = C; ``_system``
 # has the weights). Θ is symmetric: a block of its rows is a block of its columns.
 #
 # Every block that is drawn here has the row of the intercept in it. The paper draws
@@ -297,7 +297,7 @@ class System(ABC):
 
 
 RANDOMIZED: dict[str, type[System]] = {}
-"""The randomized solvers by name; ``_randomized`` imports the modules they are in."""
+"""The randomized solvers by name."""
 
 
 S = TypeVar("S", bound=type[System])
@@ -324,7 +324,7 @@ def relative_norm(R: Array, B: Array) -> float:
 # ----------------------------------------------------------------------------------
 # Solvers by the pseudo-inverse of a block of rows: those of Andrecut (2016).
 #
-# Rows Θ_s = E of the system (``_systems``) are inverted through their Gram matrix,
+# Rows Θ_s = E of the system (above) are inverted through their Gram matrix,
 #
 #     E† = Eᵀ (E Eᵀ)⁻¹                                    (Andrecut 2016, eq. 40).
 #
@@ -659,7 +659,7 @@ def _check_smallest(X: Array, J: int, needed, budget: int) -> None:
 # of all rows is known in every step. And v is set back to w where the quadratic
 # function ½ wᵀHw − bᵀw rises, which makes a wrong guess of μ harmless.
 #
-# The intercept is eliminated: B = [u, S^½ Y], see ``_scaling``.
+# The intercept is eliminated: B = [u, S^½ Y], see ``_system``.
 # ----------------------------------------------------------------------------------
 
 # Up to so many rows a block is factored as it is.

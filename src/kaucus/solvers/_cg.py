@@ -8,7 +8,7 @@ stopping test is the normwise backward error of J. L. Rigal, J. Gaches, J. ACM 1
 543 (1967).
 
 The LS-SVM system has its intercept eliminated, and its weights are a scaling, as in
-``_ls_svm``; the preconditioner is a low-rank factor K ≈ F Fᵀ, by which
+``_direct``; the preconditioner is a low-rank factor K ≈ F Fᵀ, by which
 
     (F Fᵀ + I/C)⁻¹ r = C (r − F (FᵀF + I/C)⁻¹ Fᵀ r)            (Woodbury).
 

@@ -45,7 +45,7 @@ from kaucus.solvers._system import (
 # Choose C, and the kernel, of least squares on representatives by leave-one-out.
 #
 # With K_mm = L Lᵀ and the weighted, centred rows Φ = S^½ (K_nm − 1 k̄ᵀ) L⁻ᵀ, the system
-# of ``_low_rank`` is a ridge regression on Φ. With ΦᵀΦ = V Λ Vᵀ and P = Φ V,
+# of ``_columns`` is a ridge regression on Φ. With ΦᵀΦ = V Λ Vᵀ and P = Φ V,
 #
 #     f_C(x_i) − ȳ = s_i^-½ P_i (Λ + I/C)⁻¹ Pᵀ S^½ (Y − ȳ),
 #     h_i(C)       = P_i (Λ + I/C)⁻¹ P_iᵀ + s_i / σ,
@@ -277,7 +277,7 @@ def leave_one_out_errors(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> Arra
 #
 # Every C from one decomposition: with S^½ K S^½ = U Λ Uᵀ, H⁻¹ = U (Λ + I/C)⁻¹ Uᵀ. So
 # each C costs n² t multiplications, and the leave-one-out decision values (see
-# ``_scaling``) come with it, without a refit. (G. C. Cawley, N. L. C. Talbot, "Fast
+# ``_system``) come with it, without a refit. (G. C. Cawley, N. L. C. Talbot, "Fast
 # exact leave-one-out cross-validation of sparse least-squares support vector machines",
 # Neural Networks 17, 1467 (2004).)
 # ----------------------------------------------------------------------------------

@@ -499,7 +499,7 @@ def _blocks(block: Block, m: int, Z: Array):
 # ----------------------------------------------------------------------------------
 # Least squares of all rows on the kernel columns of a few representatives.
 #
-# Their normal equations (``_equations``) are summed in one pass over blocks of K_nm, of
+# Their normal equations (above) are summed in one pass over blocks of K_nm, of
 # which none but one need exist at a time.
 #
 # They are sums over rows. So where rows come in parts, they can be kept in place of the
@@ -738,7 +738,7 @@ def solve_running(
 # ----------------------------------------------------------------------------------
 # Least squares on few kernel columns, for several values of C.
 #
-# One Gram matrix serves every C, as ``_equations`` has it; each then takes a Cholesky
+# One Gram matrix serves every C, as above; each then takes a Cholesky
 # factorisation. Columns are in the precision of the rows, all sums in float64.
 # ----------------------------------------------------------------------------------
 
@@ -982,7 +982,7 @@ def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
 # centres are not. So the columns of the first representatives are fitted, then the rows
 # that this fit finds hardest become representatives too, in a few rounds.
 #
-# Nothing is computed twice: a round adds its own columns (``_grown_columns``).
+# Nothing is computed twice: a round adds its own columns.
 # ----------------------------------------------------------------------------------
 
 # So many candidates for each row that is wanted: some repeat others.

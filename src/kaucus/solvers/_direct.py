@@ -4,7 +4,7 @@
     [ 1   H  ] [ A ] = [ Y ],    H = K + I/C
 
 (Andrecut 2016, eq. 16 with γ = C; Andrecut 2020, eq. 7 with ε = 1/C). The intercept is
-eliminated: H η = 1, H ν = Y, b = 1ᵀν / 1ᵀη, A = ν − η b; see ``_scaling`` for weights
+eliminated: H η = 1, H ν = Y, b = 1ᵀν / 1ᵀη, A = ν − η b; see ``_system`` for weights
 and for the leave-one-out formula.
 
 Precision. A float32 factorisation takes half the time and memory of a float64 one. It

@@ -62,11 +62,11 @@ from kaucus.solvers._system import (
 #
 # with eᵢ = yᵢ − f⁽⁻ⁱ⁾(xᵢ) the leave-one-out residual. All n models at once cost one
 # product. Rows of weight zero are in no model, and are not left out. For an LS-SVM of
-# all rows, in the symbols of ``_scaling``,
+# all rows, in the symbols of ``_system``,
 #
 #     q = H⁻¹ S^½ k(x),    vᵢ = √sᵢ (qᵢ + ηᵢ (1 − uᵀq) / uᵀη);
 #
-# for least squares on representatives see ``_left_out_on_representatives``.
+# for least squares on representatives see below.
 #
 # The same factor gives the variance of f(x) in the Gaussian process with the kernel s²
 # k, noise s²/(C sᵢ) and a flat prior of the intercept,
@@ -208,7 +208,7 @@ def take_optional(values: Array, numbers: np.ndarray | None) -> Array:
 # ----------------------------------------------------------------------------------
 # Every leave-one-out model of least squares on representatives, from one pass.
 #
-# In the symbols of ``_equations`` and ``_left_out``,
+# In the symbols of ``_columns`` and of the part above,
 #
 #     vᵢ(x) = sᵢ (c(x)ᵀ A⁻¹ cᵢ + 1/σ),    c(x) = k_m(x) − k̄.
 #
