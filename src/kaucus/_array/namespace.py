@@ -57,7 +57,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
 
 
 def example_of(x: Array) -> Array:
-    """Return an array of the kind of some rows: themselves, where they are one."""
+    """Return an array of the library, device and precision of rows of any kind."""
     return x.like if isinstance(x, HostRows | RowSource) else x
 
 
