@@ -8,11 +8,11 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import sklearn
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data
@@ -68,32 +68,29 @@ def require(module: str, extra: str) -> Any:
     return importlib.import_module(module)
 
 
-# ---- ONNX, one of them ---------------------------------------------------------------
+# ---- the method of estimators that ONNX has a form for -------------------------------
 
 
-class ExportsONNX:
-    """Mixin of estimators that ONNX has a form for."""
+def to_onnx(self, *, dtype="float32"):
+    """Return the fitted model as an ONNX model.
 
-    def to_onnx(self, *, dtype="float32"):
-        """Return the fitted model as an ONNX model.
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}, default="float32"
+        Of the rows that the graph takes, and of the numbers that it returns;
+        see :func:`kaucus.onnx.to_onnx`, which takes pipelines too.
 
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}, default="float32"
-            Of the rows that the graph takes, and of the numbers that it returns;
-            see :func:`kaucus.onnx.to_onnx`, which takes pipelines too.
-
-        Returns
-        -------
-        onnx.ModelProto
-            ``onnx.save(result, "model.onnx")`` writes it.
-        """
-        # By name: graphs are made of estimators, not the other way round.
-        return importlib.import_module("kaucus.onnx").to_onnx(self, dtype=dtype)
+    Returns
+    -------
+    onnx.ModelProto
+        ``onnx.save(result, "model.onnx")`` writes it.
+    """
+    # By name: graphs are made of estimators, not the other way round.
+    return importlib.import_module("kaucus.onnx").to_onnx(self, dtype=dtype)
 
 
 # ----------------------------------------------------------------------------------
-# Docstrings of estimators, each part written once, and links to their reference.
+# Docstrings of estimators, each part written once.
 #
 # Who checks a parameter, or stores an attribute, describes it: a base class or a mixin.
 # An estimator's own docstring has what is its own, and is completed when the class is
@@ -153,30 +150,6 @@ def _replaced(doc: str, title: str, entries: list[str]) -> str:
     """Return a docstring with these entries in a section, where it has the section."""
     body = "\n".join(entries) + "\n\n"
     return _section(title).sub(lambda found: found["head"] + body, doc)
-
-
-# ---- links to the reference ----------------------------------------------------------
-
-
-SITE = "https://kaucus.github.io/kaucus"
-
-
-class LinksToDocs:
-    """Mixin: scikit-learn's HTML picture of an estimator links to our reference."""
-
-    _doc_link_module = "kaucus"
-    _doc_link_template = SITE + "/{version}/reference/{module}.{name}.html"
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return the public name of the class, which is not where it is written.
-
-        Each minor version of the site has a folder of its own, such as ``0.1``.
-        """
-        package, folder = type(self).__module__.split(".")[:2]
-        module = package if folder == "estimators" else f"{package}.{folder}"
-        # The package itself is above all layers, and is imported when this runs.
-        version = ".".join(sys.modules[package].__version__.split(".")[:2])
-        return {"version": version, "module": module, "name": type(self).__name__}
 
 
 # ----------------------------------------------------------------------------------
@@ -302,8 +275,24 @@ class Packed(NamedTuple):
     place: str
 
 
-class FollowsX(LinksToDocs):
+SITE = "https://kaucus.github.io/kaucus"
+
+
+class FollowsX:
     """Mixin of every estimator: ``fit`` leaves a whole model where its rows were.
+
+    Parameters are checked by the tables of the class and its bases (``_parameters``),
+    and scikit-learn's HTML picture links to the reference.
+
+    Parameters
+    ----------
+    device : str
+        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
+        gives results back as the kind of ``X``. Needs torch.
+    memory_budget : int or str
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+    verbose : int
+        1 shows progress on a terminal.
 
     Attributes
     ----------
@@ -313,6 +302,10 @@ class FollowsX(LinksToDocs):
         Names of the features, where ``X`` had names that are all strings.
     """
 
+    _parameters: ClassVar[dict[str, Any]] = {}
+    _doc_link_module = "kaucus"
+    _doc_link_template = SITE + "/{version}/reference/{module}.{name}.html"
+
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
         complete_docstring(cls)
@@ -320,10 +313,32 @@ class FollowsX(LinksToDocs):
             if name in vars(cls):
                 setattr(cls, name, _whole(vars(cls)[name]))
 
+    def _check_parameters(self) -> None:
+        """Check everything that can be wrong before the data is looked at."""
+        mine = self.get_params(deep=False)  # type: ignore[attr-defined]
+        for name, constraint in constraints_of(type(self)).items():
+            if name in mine:
+                constraint.check(name, mine[name])
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        """Check parameters that depend on each other."""
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.array_api_support = True
         return tags
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Return the public name of the class, which is not where it is written.
+
+        Each minor version of the site has a folder of its own, such as ``0.1``.
+        """
+        package, folder = type(self).__module__.split(".")[:2]
+        module = package if folder == "estimators" else f"{package}.{folder}"
+        # The package itself is above all layers, and is imported when this runs.
+        version = ".".join(sys.modules[package].__version__.split(".")[:2])
+        return {"version": version, "module": module, "name": type(self).__name__}
 
     def to_device(self, device):
         """Move the fitted model, in place.
@@ -368,6 +383,14 @@ class FollowsX(LinksToDocs):
             )
             state["device"] = None
         super().__setstate__(state)  # type: ignore[misc]
+
+
+def constraints_of(cls: type) -> dict[str, Any]:
+    """Return the constraints of a class and its bases; the class's own win."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base).get("_parameters", {})
+    return found
 
 
 def _whole(method: Any) -> Any:
@@ -598,44 +621,39 @@ def _rows_of(batch: Any) -> Any:
     return batch[0] if isinstance(batch, tuple) else batch
 
 
-class FitsBatches:
-    """Mixin of estimators that fit rows which are read batch by batch."""
+def fit_batches(self, batches):
+    """Fit rows that a function reads batch by batch.
 
-    _dask_fit: str | None
+    The model is that of ``fit`` with all rows in memory, up to rounding: they are
+    read once for every pass over them, of which there are dozens. Labels and
+    weights stay in memory, rows do not. For rows that come once, and never again,
+    there is ``partial_fit``.
 
-    def fit_batches(self, batches):
-        """Fit rows that a function reads batch by batch.
+    Parameters
+    ----------
+    batches : callable
+        Returns an iterable of batches, anew at every call: rows of shape
+        (n_batch, n_features), or tuples ``(X, y)`` or ``(X, y, sample_weight)``.
+        For example ``lambda: (load(name) for name in names)``.
 
-        The model is that of ``fit`` with all rows in memory, up to rounding: they are
-        read once for every pass over them, of which there are dozens. Labels and
-        weights stay in memory, rows do not. For rows that come once, and never again,
-        there is ``partial_fit``.
-
-        Parameters
-        ----------
-        batches : callable
-            Returns an iterable of batches, anew at every call: rows of shape
-            (n_batch, n_features), or tuples ``(X, y)`` or ``(X, y, sample_weight)``.
-            For example ``lambda: (load(name) for name in names)``.
-
-        Returns
-        -------
-        self : object
-        """
-        self._check_parameters()
-        if self._dask_fit is None:
-            what = "a source of batches"
-            raise refusal(self, "fit_batches", what, "the first batch")
-        found = read_batches(
-            batches,
-            working_types(getattr(self, "precision", None)),
-            self.memory_budget,
-            type(self).__name__,
-        )
-        self.fit(found.rows, found.y, found.sample_weight)
-        if hasattr(found.first, "columns"):
-            remember_columns(self, found.first)
-        return self
+    Returns
+    -------
+    self : object
+    """
+    self._check_parameters()
+    if self._dask_fit is None:
+        what = "a source of batches"
+        raise refusal(self, "fit_batches", what, "the first batch")
+    found = read_batches(
+        batches,
+        working_types(getattr(self, "precision", None)),
+        self.memory_budget,
+        type(self).__name__,
+    )
+    self.fit(found.rows, found.y, found.sample_weight)
+    if hasattr(found.first, "columns"):
+        remember_columns(self, found.first)
+    return self
 
 
 # ----------------------------------------------------------------------------------
@@ -791,59 +809,28 @@ def _check_finite(X: Array, name: str) -> None:
     )
 
 
-class HostAccuracy:
-    """``score`` of a classifier, for tensors on any device."""
+def score(self, X, y, sample_weight=None):
+    """Return the share of labels that are predicted right; of numbers, R².
 
-    def score(self, X, y, sample_weight=None):
-        """Return the share of rows whose class is predicted right.
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        The right labels or numbers, on any device.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            The right labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+    Returns
+    -------
+    float
+    """
+    of_numbers = is_regressor(self)
+    if is_dask(X):
+        from kaucus.distributed.rows import score_accuracy, score_r2
 
-        Returns
-        -------
-        float
-        """
-        if is_dask(X):
-            from kaucus.distributed.rows import score_accuracy
+        return (score_r2 if of_numbers else score_accuracy)(self, X, y, sample_weight)
+    from sklearn.metrics import accuracy_score, r2_score  # not before: imports rich
 
-            return score_accuracy(self, X, y, sample_weight)
-        from sklearn.metrics import accuracy_score  # not before: it imports rich
-
-        predicted = on_host(self.predict(X))  # type: ignore[attr-defined]
-        weight = on_host(sample_weight)
-        return float(accuracy_score(on_host(y), predicted, sample_weight=weight))
-
-
-class HostR2:
-    """``score`` of a regressor, for tensors on any device."""
-
-    def score(self, X, y, sample_weight=None):
-        """Return R², the share of the variance that is predicted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            The right values.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        if is_dask(X):
-            from kaucus.distributed.rows import score_r2
-
-            return score_r2(self, X, y, sample_weight)
-        from sklearn.metrics import r2_score  # not before: it imports rich
-
-        predicted = on_host(self.predict(X))  # type: ignore[attr-defined]
-        weight = on_host(sample_weight)
-        return float(r2_score(on_host(y), predicted, sample_weight=weight))
+    judge = r2_score if of_numbers else accuracy_score
+    predicted, weight = on_host(self.predict(X)), on_host(sample_weight)
+    return float(judge(on_host(y), predicted, sample_weight=weight))

@@ -50,8 +50,8 @@ from kaucus.kernels._kernel import (
 # Parameters of estimators as tables: a constraint for each, one checker for all.
 #
 # A class lists the constraints of its parameters in ``_parameters``; those of its bases
-# hold as well. :meth:`ChecksParameters._check_parameters` runs them all before the data
-# is looked at, then ``_check_combinations`` for what no single parameter can tell.
+# hold as well. :meth:`FollowsX._check_parameters` runs them all before the data is
+# looked at, then ``_check_combinations`` for what no single parameter can tell.
 #
 # >>> positive = POSITIVE | one_of("auto")
 # >>> positive.check("C", "auto")
@@ -96,42 +96,6 @@ class Constraint:
     def advise(self, remedy: str) -> "Constraint":
         """Return the same constraint with another remedy."""
         return replace(self, remedy=remedy)
-
-
-class ChecksParameters:
-    """Mixin of estimators whose parameters are tables of constraints.
-
-    Parameters
-    ----------
-    device : str
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
-    memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
-    verbose : int
-        1 shows progress on a terminal.
-    """
-
-    _parameters: ClassVar[dict[str, Constraint]] = {}
-
-    def _check_parameters(self) -> None:
-        """Check everything that can be wrong before the data is looked at."""
-        mine = self.get_params(deep=False)  # type: ignore[attr-defined]
-        for name, constraint in constraints_of(type(self)).items():
-            if name in mine:
-                constraint.check(name, mine[name])
-        self._check_combinations()
-
-    def _check_combinations(self) -> None:
-        """Check parameters that depend on each other."""
-
-
-def constraints_of(cls: type) -> dict[str, Constraint]:
-    """Return the constraints of a class and its bases; the class's own win."""
-    found: dict[str, Constraint] = {}
-    for base in reversed(cls.__mro__):
-        found |= vars(base).get("_parameters", {})
-    return found
 
 
 # ---- constraints ---------------------------------------------------------------------
@@ -647,7 +611,7 @@ def _check_class_weights(class_weight: dict, classes: np.ndarray) -> None:
 # ----------------------------------------------------------------------------------
 
 
-class KernelInputMixin(ChecksParameters):
+class KernelInputMixin:
     """For estimators with kernel, gamma, degree, coef0, device and memory_budget.
 
     Parameters

@@ -2,12 +2,11 @@
 
 import pytest
 
+from kaucus._base import FollowsX, constraints_of
 from kaucus._parameters import (
     NONE,
     POSITIVE,
-    ChecksParameters,
     Constraint,
-    constraints_of,
     count,
     one_of,
 )
@@ -16,7 +15,7 @@ from tests.discovery import estimators, name_of
 # Checked where they are used: by name or kind, against the data, or by other packages.
 ELSEWHERE = {"kernel", "device", "class_weight", "n_jobs", "verbose", "partition"}
 ELSEWHERE |= {"estimator", "image_shape", "patch_size"}
-TABLED = [e for e in estimators() if isinstance(e, ChecksParameters)]
+TABLED = [e for e in estimators() if constraints_of(type(e))]
 each_estimator = pytest.mark.parametrize("estimator", TABLED, ids=name_of)
 
 
@@ -37,7 +36,7 @@ def test_defaults_keep_their_constraints(estimator):
 
 
 def test_the_class_of_an_estimator_has_the_last_word():
-    class Base(ChecksParameters):
+    class Base(FollowsX):
         _parameters = {"a": POSITIVE, "b": count()}  # noqa: RUF012
 
     class Child(Base):

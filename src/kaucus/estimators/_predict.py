@@ -24,7 +24,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
-from kaucus._base import HostAccuracy, HostR2, is_dask, rowwise
+from kaucus._base import is_dask, rowwise, score
 from kaucus._parameters import (
     BOOLEAN,
     Constraint,
@@ -337,8 +337,10 @@ INTERVAL_METHODS = ("plus", "naive", "minmax", "split")
 _RESULTS = "float64"
 
 
-class RegressorPredictions(HostR2, MultiOutputMixin, RegressorMixin):
+class RegressorPredictions(MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
+
+    score = score
 
     @rowwise
     def predict(self, X):
@@ -542,7 +544,7 @@ def labels_at(classes, numbers, X):
     return take_rows(labels, numbers)
 
 
-class ClassifierPredictions(HostAccuracy, ClassifierMixin):
+class ClassifierPredictions(ClassifierMixin):
     """From decision values to classes and probabilities.
 
     Parameters
@@ -563,6 +565,7 @@ class ClassifierPredictions(HostAccuracy, ClassifierMixin):
         By which decision values are divided before the softmax.
     """
 
+    score = score
     _parameters: ClassVar = {"probability": one_of("softmax", "sum_exp", False)}
 
     def _validate_labels(self, X, y):

@@ -31,12 +31,11 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.segments import generator_from
-from kaucus._base import ExportsONNX, FollowsX, HostAccuracy, rowwise, validate_data
+from kaucus._base import FollowsX, rowwise, score, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
     RANDOM_STATE,
-    ChecksParameters,
     check_magnitude,
     check_one_label_type,
     check_results,
@@ -355,9 +354,7 @@ def _numbered(function: Any, X: np.ndarray) -> PartitionedRows:
 # ----------------------------------------------------------------------------------
 
 
-class PartitionedSVC(
-    FollowsX, HostAccuracy, ClassifierMixin, ChecksParameters, BaseEstimator
-):
+class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
     """Base of ClusterRBFSVC and LocalSVC: fits cells, kernels and SVMs.
 
     A subclass says which kernel is for which rows (``_kernels_and_rows``), stores the
@@ -406,6 +403,9 @@ class PartitionedSVC(
         The share of the covariance of all rows that was mixed into a singular one.
     """
 
+    to_onnx = to_onnx
+
+    score = score
     _parameters: ClassVar = {
         "C": POSITIVE.advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("scale", "auto"),
@@ -652,7 +652,7 @@ def _no_convergence_warnings() -> Iterator[None]:
 # ----------------------------------------------------------------------------------
 
 
-class ClusterRBFSVC(ExportsONNX, PartitionedSVC):
+class ClusterRBFSVC(PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
 
     The rows are divided into cells, by k-means into two unless told otherwise; each
@@ -764,7 +764,7 @@ class ClusterRBFSVC(ExportsONNX, PartitionedSVC):
         )
 
 
-class LocalSVC(ExportsONNX, PartitionedSVC):
+class LocalSVC(PartitionedSVC):
     """A support vector classifier of its own in every cell, m_k RBF.
 
     The rows are divided into cells, and in each cell an SVM with the Mahalanobis RBF

@@ -29,12 +29,12 @@ from kaucus._array.namespace import (
 from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
 from kaucus._base import (
-    ExportsONNX,
-    FitsBatches,
     FollowsX,
+    fit_batches,
     is_dask,
     on_host,
     rowwise,
+    to_onnx,
     validate_data,
 )
 from kaucus._parameters import (
@@ -43,7 +43,6 @@ from kaucus._parameters import (
     POSITIVE,
     PRECISION,
     RANDOM_STATE,
-    ChecksParameters,
     KernelInputMixin,
     check_coefficients,
     check_magnitude,
@@ -305,11 +304,9 @@ _SMALL_GAIN = 1e-12
 
 
 class KernelKMeans(
-    ExportsONNX,
-    FitsBatches,
     FeatureMeansMixin,
-    FollowsX,
     KernelInputMixin,
+    FollowsX,
     BaseEstimator,
 ):
     """k-means in the feature space of a kernel.
@@ -407,6 +404,7 @@ default="k-means++"
     1.0
     """
 
+    fit_batches, to_onnx = fit_batches, to_onnx
     _parameters: ClassVar = {
         "init": one_of(*INITS) | not_text("the cluster of each row"),
         "tol": NOT_NEGATIVE,
@@ -648,11 +646,8 @@ default="k-means++"
 
 
 class SphericalKMeans(
-    ExportsONNX,
-    FitsBatches,
     FollowsX,
     Clusterer,
-    ChecksParameters,
     BaseEstimator,
 ):
     """k-means by the angle between rows.
@@ -714,6 +709,7 @@ default="k-means++"
     array([1, 1, 0, 0], dtype=int32)
     """
 
+    fit_batches, to_onnx = fit_batches, to_onnx
     _dask_fit = "rows"
     _parameters: ClassVar = {
         "init": one_of(*INITS) | not_text("the first centres"),

@@ -21,7 +21,7 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.segments import generator_from
-from kaucus._base import FitsBatches
+from kaucus._base import fit_batches
 from kaucus._parameters import (
     NONE,
     POSITIVE,
@@ -46,7 +46,6 @@ from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.ls_svm import LSSVMBase, indefinite_kernel
 from kaucus.estimators.metric import (
     LEARN_METRIC,
-    LearnedImportances,
     learns_metric,
     metric_options,
     warn_of_one_column,
@@ -81,7 +80,7 @@ from kaucus.solvers._system import LSSVMSolution, SolveInfo
 # ----------------------------------------------------------------------------------
 
 
-class RepresentedModel(LearnedImportances, LSSVMBase):
+class RepresentedModel(LSSVMBase):
     """What a fit on representatives leaves behind, and what can be done with it.
 
     Attributes
@@ -285,7 +284,7 @@ def _is_mapping(value) -> bool:
 CLUSTERINGS = {"kmeans": "euclidean", "spherical": "cosine"}
 
 
-class RepresentativesBase(FitsBatches, RepresentedModel):
+class RepresentativesBase(RepresentedModel):
     """Representatives by k-means, and least squares of rows on their columns.
 
     Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
@@ -325,6 +324,7 @@ class RepresentativesBase(FitsBatches, RepresentedModel):
         kernel matrix of all rows is never held; blocks of it are.
     """
 
+    fit_batches = fit_batches
     _kernel_words = ("auto",)
     _dask_fit = "rows"
     _moves_intercept = _calibrates = False

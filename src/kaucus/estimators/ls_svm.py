@@ -25,7 +25,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.segments import generator_from
 from kaucus._array.streaming import budget_without_buffers
-from kaucus._base import ExportsONNX, FollowsX, on_host
+from kaucus._base import FollowsX, on_host, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
     NONE,
@@ -50,7 +50,6 @@ from kaucus._parameters import (
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.metric import (
     LEARN_METRIC,
-    LearnedImportances,
     is_auto,
     metric_options,
     validated_new_rows,
@@ -102,7 +101,7 @@ from kaucus.solvers._system import (
 SOLVERS = ("auto", "cholesky", "cg")
 
 
-class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
+class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     """Kernel, solver and prediction; subclasses say what the targets are.
 
     Parameters
@@ -119,8 +118,12 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
         b.
     solve_info_ : SolveInfo
         Precision, jitter and residual of the solution.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in the learned metric: its diagonal, for columns of spread
+        1. Absent where no metric was searched.
     """
 
+    to_onnx = to_onnx
     _parameters: ClassVar = {
         "tol": POSITIVE,
         "max_iter": count(),
@@ -205,6 +208,38 @@ class LSSVMBase(ExportsONNX, FollowsX, KernelInputMixin, BaseEstimator):
     def _support_rows(self):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
+
+    # ---- what a learned metric tells about the columns -------------------------------
+
+    @property
+    def feature_importances_(self):
+        """Share of each column in the learned metric, (n_features,); they sum to 1."""
+        kernel = getattr(self, "kernel_", None)
+        if not isinstance(kernel, MappedKernel):
+            raise AttributeError(
+                f"{type(self).__name__} has no feature_importances_: no metric was "
+                "learned. Fit with learn_metric=True, or with kernel and gamma left to "
+                "be searched."
+            )
+        return as_like(kernel.row_map.importances(), self._support_rows())
+
+    @property
+    def _has_metric(self) -> bool:
+        return isinstance(self.kernel_, MappedKernel)
+
+    def _metric_text(self) -> str:
+        """Say in a sentence what the learned metric makes of the columns."""
+        if not self._has_metric:
+            return ""
+        shares = self.kernel_.row_map.importances()
+        if np.ptp(shares) < 1e-9:
+            return " No metric was better than none: all columns count alike."
+        first = np.argsort(-shares, kind="stable")[:3]
+        names = getattr(
+            self, "feature_names_in_", [f"column {c}" for c in range(len(shares))]
+        )
+        most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
+        return f" Metric: {most} count most."
 
     def _decision_values(self, X, dtype=None):
         """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
@@ -445,7 +480,7 @@ _DEFAULT_CS = 10.0 ** np.arange(-5, 10)
 _AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
 
 
-class LeaveOneOutSearch(LearnedImportances, LSSVMBase):
+class LeaveOneOutSearch(LSSVMBase):
     """The search that classifier and regressor share.
 
     Parameters

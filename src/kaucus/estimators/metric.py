@@ -21,13 +21,12 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
-from kaucus._base import ExportsONNX, FitsBatches, FollowsX, rowwise, validate_data
+from kaucus._base import FollowsX, fit_batches, rowwise, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     NONE,
     POSITIVE,
     RANDOM_STATE,
-    ChecksParameters,
     check_magnitude,
     check_one_label_type,
     check_weights,
@@ -220,47 +219,6 @@ def validated_new_rows(model, X):
     return X
 
 
-class LearnedImportances:
-    """Mixin: what a learned metric tells about the columns.
-
-    Attributes
-    ----------
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in the learned metric: its diagonal, for columns of spread
-        1. Absent where no metric was searched.
-    """
-
-    @property
-    def feature_importances_(self):
-        """Share of each column in the learned metric, (n_features,); they sum to 1."""
-        kernel = getattr(self, "kernel_", None)
-        if not isinstance(kernel, MappedKernel):
-            raise AttributeError(
-                f"{type(self).__name__} has no feature_importances_: no metric was "
-                "learned. Fit with learn_metric=True, or with kernel and gamma left to "
-                "be searched."
-            )
-        return as_like(kernel.row_map.importances(), self._support_rows())
-
-    @property
-    def _has_metric(self) -> bool:
-        return isinstance(self.kernel_, MappedKernel)
-
-    def _metric_text(self) -> str:
-        """Say in a sentence what the learned metric makes of the columns."""
-        if not self._has_metric:
-            return ""
-        shares = self.kernel_.row_map.importances()
-        if np.ptp(shares) < 1e-9:
-            return " No metric was better than none: all columns count alike."
-        first = np.argsort(-shares, kind="stable")[:3]
-        names = getattr(
-            self, "feature_names_in_", [f"column {c}" for c in range(len(shares))]
-        )
-        most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
-        return f" Metric: {most} count most."
-
-
 # ----------------------------------------------------------------------------------
 # A transformer to columns in which a metric learned from the targets is Euclidean.
 # ----------------------------------------------------------------------------------
@@ -271,10 +229,7 @@ _MOST_CLASSES = 20
 
 
 class LearnedMetric(
-    ExportsONNX,
-    FitsBatches,
     FollowsX,
-    ChecksParameters,
     TransformerMixin,
     BaseEstimator,
 ):
@@ -360,6 +315,7 @@ class LearnedMetric(
     0
     """
 
+    fit_batches, to_onnx = fit_batches, to_onnx
     _dask_fit = "rows"
     _parameters: ClassVar = {
         "kind": one_of("auto", "diagonal", "full"),

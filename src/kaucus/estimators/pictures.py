@@ -29,7 +29,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.segments import generator_from
 from kaucus._array.streaming import rows_for_device
-from kaucus._base import FollowsX, HostAccuracy, on_host, rowwise, validate_data
+from kaucus._base import FollowsX, on_host, rowwise, score, validate_data
 from kaucus._parameters import (
     BOOLEAN,
     MEMORY_BUDGET,
@@ -37,7 +37,6 @@ from kaucus._parameters import (
     NOT_NEGATIVE,
     POSITIVE,
     RANDOM_STATE,
-    ChecksParameters,
     Constraint,
     check_one_label_type,
     check_weights,
@@ -94,7 +93,7 @@ def _are_grids(value) -> bool:
 GRIDS = Constraint(_are_grids, "a tuple of such numbers")
 
 
-class PatchKernelBase(FollowsX, ChecksParameters, BaseEstimator):
+class PatchKernelBase(FollowsX, BaseEstimator):
     """Base of both: dictionary, search, fit and decision values.
 
     Parameters
@@ -656,10 +655,8 @@ def _can_give_probabilities(self) -> bool:
 
 class PatchVotingClassifier(
     FollowsX,
-    HostAccuracy,
     ClassifierMixin,
     MetaEstimatorMixin,
-    ChecksParameters,
     BaseEstimator,
 ):
     """Any classifier on the patches of images, and a vote of the patches.
@@ -727,6 +724,7 @@ class PatchVotingClassifier(
     True
     """
 
+    score = score
     _parameters: ClassVar = {
         "voting": one_of(*VOTINGS),
         "memory_budget": MEMORY_BUDGET,

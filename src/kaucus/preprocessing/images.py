@@ -29,7 +29,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.segments import generator_from
 from kaucus._array.streaming import rows_for_device, stream_blocks
-from kaucus._base import ExportsONNX
+from kaucus._base import to_onnx
 from kaucus.kernels._patches import (
     PRECISIONS,
     FilterBank,
@@ -837,7 +837,7 @@ _BLOCK_BYTES = 8 * 2**20
 _TENSOR_BYTES = 256 * 2**20
 
 
-class FourierFeatures(ExportsONNX, ImageTransformer):
+class FourierFeatures(ImageTransformer):
     """Append the modulus of its Fourier transform to each image.
 
     The modulus does not change when an image is shifted (around its edges), so that
@@ -924,6 +924,8 @@ class FourierFeatures(ExportsONNX, ImageTransformer):
     >>> np.allclose(*spectra)
     True
     """
+
+    to_onnx = to_onnx
 
     def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True):
         self.image_shape = image_shape
@@ -1050,7 +1052,7 @@ def fourier_features(
 # ----------------------------------------------------------------------------------
 
 
-class GaussianWindow(ExportsONNX, OneToOneFeatureMixin, ImageTransformer):
+class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     """Multiply each image by a Gaussian window around its middle.
 
     Pixel (i, j) of each channel of height H and width W is multiplied by
@@ -1115,6 +1117,8 @@ class GaussianWindow(ExportsONNX, OneToOneFeatureMixin, ImageTransformer):
     >>> chain.fit_transform(np.random.default_rng(0).random((2, 3072))).shape
     (2, 4608)
     """
+
+    to_onnx = to_onnx
 
     def __init__(self, image_shape=None, c=4.0):
         self.image_shape = image_shape

@@ -17,7 +17,7 @@ from kaucus._array.namespace import (
     is_numpy,
     itemsize,
 )
-from kaucus._base import ExportsONNX, FollowsX, is_dask, rowwise, validate_data
+from kaucus._base import FollowsX, is_dask, rowwise, to_onnx, validate_data
 
 # ----------------------------------------------------------------------------------
 # Base class of transformers that treat each row by itself.
@@ -155,7 +155,7 @@ def _centred_unit_tensor(X: Array) -> Array:
     return centred / astype(norms, dtype_name(X))[:, None]
 
 
-class UnitNormalizer(ExportsONNX, OneToOneFeatureMixin, RowTransformer):
+class UnitNormalizer(OneToOneFeatureMixin, RowTransformer):
     """Subtract the mean of each row and scale it to unit norm.
 
         x ← x − ⟨x⟩,    x ← x / ‖x‖
@@ -184,6 +184,7 @@ class UnitNormalizer(ExportsONNX, OneToOneFeatureMixin, RowTransformer):
            [ 0.    ,  0.    ]])
     """
 
+    to_onnx = to_onnx
     _dtype = (np.float64, np.float32)
 
     def _transform(self, X):
