@@ -6,6 +6,7 @@ MAPIE is asked for the same model; it is skipped where it is not installed
 (``pip install mapie``).
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ ABOUT = (
     "C, kernel, metric and representatives are chosen on all training rows, which the "
     "guarantee of the leave-one-out methods does not cover. kaucus and MAPIE have the "
     "same model, KMeansKernelRegressor or KMeansKernelClassifier, but for "
-    "LSSVMRegressorCV. 'split' holds out a fifth of the training rows; MAPIE's cross "
+    "LSSVMRegressor. 'split' holds out a fifth of the training rows; MAPIE's cross "
     "conformal has five folds, method 'plus'. MNIST has 60 representatives of each "
     "digit and a polynomial kernel, given."
 )
@@ -270,7 +271,10 @@ REGRESSORS: dict[str, Callable] = {
     "kaucus, split": _ours(
         "KMeansKernelRegressor", {"kaucus, split": {"method": "split"}}, split=True
     ),
-    "LSSVMRegressorCV": _ours("LSSVMRegressorCV", {"LSSVMRegressorCV, plus": {}}),
+    "LSSVMRegressor": functools.partial(
+        _ours("LSSVMRegressor", {"LSSVMRegressor, plus": {}}),
+        **{"C": "auto", "kernel": "auto", "gamma": "tune"},
+    ),
     "MAPIE cross": _mapie_regression(cross=True),
     "MAPIE split": _mapie_regression(cross=False),
 }

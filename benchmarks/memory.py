@@ -66,14 +66,14 @@ CASES = {
         "KMeansKernelRegressor",
         {"n_representatives": 500, "parts": 10},
     ),
-    "LSSVMClassifierCV()": ("LSSVMClassifierCV", {"max_iter": 4}),
-    "LSSVMClassifierCV(max_samples=1000)": (
-        "LSSVMClassifierCV",
-        {"max_samples": 1000, "max_iter": 4},
+    "LSSVMClassifier('auto')": ("LSSVMClassifier", {"C": "auto", "max_iter": 4}),
+    "LSSVMClassifier('auto', max_samples=1000)": (
+        "LSSVMClassifier",
+        {"C": "auto", "max_samples": 1000, "max_iter": 4},
     ),
-    "LSSVMRegressorCV(max_samples=1000)": (
-        "LSSVMRegressorCV",
-        {"max_samples": 1000, "max_iter": 4},
+    "LSSVMRegressor('auto', max_samples=1000)": (
+        "LSSVMRegressor",
+        {"C": "auto", "max_samples": 1000, "max_iter": 4},
     ),
     "SphericalKMeans(100)": ("SphericalKMeans", {"n_clusters": 100, "max_iter": 10}),
     "KernelKMeans(20)": (

@@ -11,9 +11,7 @@ from kaucus import (
     KMeansKernelRegressor,
     LocalSVC,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     SphericalKMeans,
 )
 from kaucus.solvers._blocks import RANDOMIZED
@@ -32,11 +30,9 @@ def variants():
             solver="kaczmarz", n_runs=3, **BLOCKS
         ),
         "LSSVMRegressor-cg": LSSVMRegressor(solver="cg", **SEED),
-        "LSSVMClassifierCV-gammas": LSSVMClassifierCV(gammas=[0.1, 1.0], kernel="rbf"),
-        "LSSVMClassifierCV-part": LSSVMClassifierCV(
-            max_samples=40, kernel="rbf", gammas=None, **SEED
-        ),
-        "LSSVMRegressorCV-gammas": LSSVMRegressorCV(gammas=[0.1, 1.0], kernel="rbf"),
+        "LSSVMClassifier-gammas": LSSVMClassifier("auto", gamma=[0.1, 1.0]),
+        "LSSVMClassifier-part": LSSVMClassifier("auto", max_samples=40, **SEED),
+        "LSSVMRegressor-gammas": LSSVMRegressor("auto", gamma=[0.1, 1.0]),
         "KMeansKernelClassifier-starts": KMeansKernelClassifier(
             5, kmeans_params={"n_init": 3}, refine=6, **PLAIN
         ),

@@ -20,7 +20,6 @@ from kaucus import (
     KMeansKernelClassifier,
     LocalSVC,
     LSSVMClassifier,
-    LSSVMClassifierCV,
 )
 from kaucus._array.blocks import interruptible
 from kaucus.evaluation import compare_kernels
@@ -145,8 +144,8 @@ def test_a_call_that_can_be_left_gives_its_result_or_its_error():
 # ---- progress --------------------------------------------------------------------
 
 SHOWN = {
-    "LSSVMClassifierCV": (
-        LSSVMClassifierCV(kernel="rbf", gammas=None, verbose=1),
+    "LSSVMClassifier": (
+        LSSVMClassifier("auto", verbose=1),
         r"0 of 15.*15 of 15",
     ),
     "KernelKMeans": (KernelKMeans(3, verbose=1), r"kernel of 75 rows.*step 1,"),

@@ -11,9 +11,7 @@ __all__ = [
     "KMeansKernelRegressor",
     "KernelKMeans",
     "LSSVMClassifier",
-    "LSSVMClassifierCV",
     "LSSVMRegressor",
-    "LSSVMRegressorCV",
     "LearnedMetric",
     "LocalSVC",
     "PatchKernelClassifier",
@@ -32,9 +30,7 @@ if TYPE_CHECKING:
     )
     from kaucus.estimators.ls_svm import (
         LSSVMClassifier,
-        LSSVMClassifierCV,
         LSSVMRegressor,
-        LSSVMRegressorCV,
     )
     from kaucus.estimators.metric import LearnedMetric
     from kaucus.estimators.pictures import (

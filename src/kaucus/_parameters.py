@@ -58,7 +58,7 @@ from kaucus.kernels._kernel import (
 # >>> positive.check("C", -1)
 # Traceback (most recent call last):
 # ...
-# ValueError: C=-1 must be a positive, finite number, or one of ['auto'].
+# ValueError: C=-1 must be a positive, finite number, or 'auto'.
 # ----------------------------------------------------------------------------------
 
 # The inverse of a smaller number overflows.
@@ -111,7 +111,8 @@ def one_of(*choices: Any) -> Constraint:
             for choice in choices
         )
 
-    return Constraint(admits, f"one of {list(choices)}")
+    expected = f"one of {list(choices)}" if len(choices) > 1 else repr(choices[0])
+    return Constraint(admits, expected)
 
 
 def count(least: int = 1, most: int = LARGEST_COUNT) -> Constraint:
@@ -150,7 +151,7 @@ def _is_random_state(value: Any) -> bool:
 
 def _is_sequence_of_positive(value: Any) -> bool:
     try:
-        grid = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        grid = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         return False
     in_range = np.isfinite(grid) & (grid >= SMALLEST)
@@ -676,15 +677,16 @@ class KernelInputMixin:
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _resolve_kernel(self, X, sample_weight, gamma=None):
+    def _resolve_kernel(self, X, sample_weight, gamma=None, kernel=None):
         """Return the kernel object, with gamma as a number; None if precomputed."""
         if self._precomputed:
             check_precomputed(X)
             return None
         gamma = self.gamma if gamma is None else gamma
+        named = self.kernel if kernel is None else kernel
         kernel = resolve_kernel(
-            self.kernel,
-            gamma=resolve_gamma(gamma, X, as_like(sample_weight, X), self.kernel),
+            named,
+            gamma=resolve_gamma(gamma, X, as_like(sample_weight, X), named),
             also=self._kernel_words,
             degree=self.degree,
             coef0=self.coef0,

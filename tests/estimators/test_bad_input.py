@@ -259,7 +259,10 @@ def test_parameters(estimator, name, value, match, no_work):
 
 
 def test_the_message_names_the_value_and_a_remedy(no_work):
-    refused(LSSVMClassifier(C=-3), r"C=-3 must be a positive, finite number\. Try 1\.0")
+    refused(
+        LSSVMClassifier(C=-3),
+        r"C=-3 must be a positive, finite number, or .*\. Try 1\.0",
+    )
 
 
 @pytest.mark.parametrize("value", ["a", 1.5, -1, [1], True])

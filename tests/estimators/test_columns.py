@@ -15,9 +15,7 @@ from kaucus import (
     KMeansKernelRegressor,
     LearnedMetric,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
 )
 from kaucus.kernels import Exponential, MahalanobisRBF
 
@@ -71,7 +69,7 @@ def test_a_learned_metric_is_centred(offset, rng):
 
 DEFAULTS = [
     KMeansKernelRegressor(random_state=0),
-    LSSVMRegressorCV(random_state=0),
+    LSSVMRegressor("auto", kernel="auto", gamma="tune", random_state=0),
     make_pipeline(LearnedMetric(random_state=0), LSSVMRegressor(C=10)),
 ]
 
@@ -128,9 +126,9 @@ NAMED = {"kernel": "rbf", "gamma": "scale"}
 OF_DISTANCES = [
     LSSVMClassifier(**NAMED),
     LSSVMClassifier(kernel=Exponential(gamma=0.1), solver="cg"),
-    LSSVMClassifierCV(learn_metric=False, **NAMED),
+    LSSVMClassifier("auto", **NAMED),
     LSSVMRegressor(kernel="laplacian"),
-    LSSVMRegressorCV(kernel="rbf", gammas=None, learn_metric=False),
+    LSSVMRegressor("auto"),
     KMeansKernelClassifier(5, **NAMED),
     KMeansKernelRegressor(5, kernel="cauchy", gamma=1.0),
     KernelKMeans(2, **NAMED),

@@ -14,7 +14,6 @@ from kaucus import (
     KMeansKernelRegressor,
     LocalSVC,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
 )
 from kaucus._array.namespace import to_numpy
@@ -96,7 +95,9 @@ def test_probabilities(probability, digits):
 def test_a_C_that_leave_one_out_has_chosen():
     """Raw columns of very different units: leave-one-out asks for a large C."""
     X, y = load_breast_cancer(return_X_y=True)
-    model = LSSVMClassifierCV(kernel="linear").fit(X[:300].astype(np.float32), y[:300])
+    model = LSSVMClassifier("auto", kernel="linear").fit(
+        X[:300].astype(np.float32), y[:300]
+    )
     assert_agree(model, X[300:].astype(np.float32))
 
 

@@ -17,9 +17,7 @@ from kaucus import (
     KMeansKernelRegressor,
     LocalSVC,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     SphericalKMeans,
 )
 from tests.conftest import namespace
@@ -34,8 +32,8 @@ KERNELS = ("rbf", "linear", "poly", "laplacian", "cosine", "cauchy")
 ESTIMATORS = {
     "cls": LSSVMClassifier(max_iter=20, random_state=0),
     "reg": LSSVMRegressor(max_iter=20, random_state=0),
-    "cls_cv": LSSVMClassifierCV(random_state=0, kernel="rbf", gammas=None),
-    "reg_cv": LSSVMRegressorCV(random_state=0, kernel="rbf", gammas=None),
+    "cls_cv": LSSVMClassifier("auto", random_state=0),
+    "reg_cv": LSSVMRegressor("auto", random_state=0),
     "representatives": KMeansKernelClassifier(4, kernel="rbf", gamma="scale", C=1.0),
     "representatives_reg": KMeansKernelRegressor(
         4, kernel="rbf", gamma="scale", C=1.0, random_state=0
@@ -361,10 +359,10 @@ def test_a_device_without_float64_is_refused(name, device):
     [
         ("representatives", {"kernel": "rbff"}, ["auto", "rbf"], ["precomputed"]),
         ("representatives", {"kernel": 3}, ["auto", "rbf"], ["precomputed"]),
-        ("cls", {"kernel": "rbff"}, ["precomputed", "rbf"], ["auto"]),
+        ("cls", {"kernel": "rbff"}, ["precomputed", "rbf", "auto"], ["tune"]),
         ("representatives", {"gamma": "x"}, ["tune", "scale", "auto", "median"], []),
         ("representatives", {"gamma": -1}, ["tune", "scale", "auto", "median"], []),
-        ("cls", {"gamma": "x"}, ["scale", "auto", "median"], ["tune"]),
+        ("cls", {"gamma": "x"}, ["scale", "auto", "median", "tune", "sequence"], []),
         (
             "representatives",
             {"n_representatives": "x"},
@@ -376,7 +374,7 @@ def test_a_device_without_float64_is_refused(name, device):
         ("kernel_kmeans", {"n_init": "x"}, ["auto", "whole"], []),
         ("kernel_kmeans", {"init": "x"}, ["k-means++", "random", "cluster of"], []),
         ("spherical", {"init": "x"}, ["k-means++", "random", "centres"], []),
-        ("cls_cv", {"gammas": "x"}, ["auto", "None"], []),
+        ("cls", {"C": "x"}, ["auto", "sequence"], ["tune"]),
         ("cls_cv", {"max_samples": 0}, ["None"], []),
     ],
 )

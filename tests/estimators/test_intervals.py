@@ -15,7 +15,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from kaucus import (
     KMeansKernelRegressor,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     PatchKernelRegressor,
 )
 from tests.arrays import array, assert_close
@@ -145,7 +144,7 @@ def test_a_model_of_every_row_is_the_ls_svm():
 
 def test_a_search_has_the_intervals_of_what_it_chose():
     X, y, new = data(40)
-    model = LSSVMRegressorCV(kernel="rbf", gammas=None, gamma=0.5).fit(X, y)
+    model = LSSVMRegressor("auto", gamma=0.5).fit(X, y)
     plain = LSSVMRegressor(C=model.C_, gamma=0.5).fit(X, y)
     assert_close(model.predict_interval(new), plain.predict_interval(new), atol=1e-8)
 
@@ -163,7 +162,7 @@ def test_a_learned_metric_has_intervals():
 
 REGRESSORS = [
     LSSVMRegressor(C=5.0, gamma=0.5),
-    LSSVMRegressorCV(kernel="rbf", gammas=None, gamma=0.5),
+    LSSVMRegressor("auto", gamma=0.5),
     KMeansKernelRegressor(6, C=5.0, kernel="rbf", gamma=0.5, random_state=0),
 ]
 each = pytest.mark.parametrize("model", REGRESSORS, ids=lambda m: type(m).__name__)

@@ -198,7 +198,7 @@ def test_a_regressor_without_an_argument():
     [
         (
             {"C": "best"},
-            r"C='best' must be a positive, finite number, or one of \['auto'\]",
+            r"C='best' must be a positive, finite number, or 'auto'",
         ),
         ({"C": 0}, r"C=0 must be a positive"),
         ({"gamma": "best"}, r"gamma='best' must be .*one of \['tune', 'scale'"),

@@ -15,13 +15,14 @@ from kaucus import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LearnedMetric,
-    LSSVMClassifierCV,
-    LSSVMRegressorCV,
+    LSSVMClassifier,
+    LSSVMRegressor,
 )
 from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus.kernels import MappedKernel, RowMap
 from tests.arrays import array, assert_close
 
+OPEN = {"C": "auto", "kernel": "auto", "gamma": "tune"}
 QUICK = {"max_steps": 1, "kernel": "rbf", "random_state": 0}
 
 
@@ -206,10 +207,10 @@ def test_a_pickled_copy_predicts_the_same(small_regressor):
     assert_close(copy.compress(1e-3).predict(X), copy.predict(X), rtol=0, atol=0.02)
 
 
-@pytest.mark.parametrize("model", [KMeansKernelRegressor, LSSVMRegressorCV])
+@pytest.mark.parametrize("model", [KMeansKernelRegressor, LSSVMRegressor])
 def test_a_given_kernel_means_the_distances_as_they_are(model):
     X, y = some_numbers(120)
-    fitted = model(kernel="rbf", random_state=0).fit(X, y)
+    fitted = model(kernel="rbf", C="auto", gamma="tune", random_state=0).fit(X, y)
     assert not isinstance(fitted.kernel_, MappedKernel)
     with pytest.raises(AttributeError, match="no metric was learned"):
         _ = fitted.feature_importances_
@@ -284,7 +285,7 @@ def test_gaps_and_text_show_the_line_that_takes_them(hole):
 
 def test_the_search_of_all_learns_a_metric():
     X, y = some_classes(300)
-    model = LSSVMClassifierCV(random_state=0).fit(X, y)
+    model = LSSVMClassifier(**OPEN, random_state=0).fit(X, y)
     assert np.argmax(model.feature_importances_) == 2
     assert model.best_score_ > 0.9
     assert "in a learned metric" in model.explain()
@@ -295,7 +296,7 @@ def test_the_search_of_all_learns_a_metric():
 
 def test_best_score_is_the_leave_one_out_score_of_the_model():
     X, y = some_numbers(80)
-    model = LSSVMRegressorCV(random_state=0).fit(X, y)
+    model = LSSVMRegressor(**OPEN, random_state=0).fit(X, y)
     errors = []
     for i in range(80):
         others = np.arange(80) != i
@@ -314,22 +315,22 @@ def test_best_score_is_the_leave_one_out_score_of_the_model():
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
 def test_the_score_that_is_asked_for_decides(scoring):
     X, y = some_classes(120)
-    model = LSSVMClassifierCV(scoring=scoring, random_state=0).fit(X, y)
+    model = LSSVMClassifier(**OPEN, scoring=scoring, random_state=0).fit(X, y)
     assert np.isfinite(model.best_score_)
     assert model.search_results_["score"].max() <= 0
 
 
 def test_auto_without_a_metric_is_a_plain_kernel():
     X, y = some_numbers(150)
-    model = LSSVMRegressorCV(learn_metric=False, random_state=0).fit(X, y)
+    model = LSSVMRegressor(**OPEN, learn_metric=False).fit(X, y)
     assert not isinstance(model.kernel_, MappedKernel)
-    assert set(model.search_results_["scale"]) == {"given"}
+    assert set(model.search_results_["kernel"]) == {"exponential", "rbf"}
     assert model.score(X, y) > 0.8
 
 
 def test_c_is_one_of_those_that_were_given():
     X, y = some_numbers(120)
-    model = LSSVMRegressorCV(Cs=[0.5, 2.0], random_state=0).fit(X, y)
+    model = LSSVMRegressor(**OPEN | {"C": [0.5, 2.0]}, random_state=0).fit(X, y)
     assert model.C_ in (0.5, 2.0)
 
 
@@ -343,15 +344,9 @@ def test_a_word_for_gamma_means_the_mapped_rows():
 
 def test_given_widths_are_not_for_a_learned_metric():
     X, y = some_numbers(60)
-    model = LSSVMRegressorCV(kernel="rbf", gammas=[0.1, 1.0], learn_metric=True)
+    model = LSSVMRegressor(gamma=[0.1, 1.0], learn_metric=True)
     with pytest.raises(ValueError, match="are widths for the distances of X"):
         model.fit(X, y)
-
-
-def test_widths_of_several_kernels_are_refused():
-    X, y = some_numbers(60)
-    with pytest.raises(ValueError, match="kernel='auto' chooses among several"):
-        LSSVMRegressorCV(gammas=[0.1, 1.0]).fit(X, y)
 
 
 def test_where_no_metric_helps_the_words_say_so():

@@ -11,9 +11,7 @@ from kaucus import (
     KMeansKernelRegressor,
     LearnedMetric,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     PatchKernelClassifier,
     PatchKernelRegressor,
 )
@@ -21,6 +19,7 @@ from tests.reference import low_rank, ls_svm
 
 RBF = {"kernel": "rbf", "gamma": 0.2}
 SEED = {"random_state": 0}
+OPEN = {"C": "auto", "kernel": "auto", "gamma": "tune"}
 PICTURES = {"n_filters": 12, "patch_sizes": 3, "image_shape": (8, 8), **SEED}
 FACTORS = [0.01, 1.5, 100.0]
 
@@ -82,11 +81,11 @@ def assert_same_results(model, other, X, **tolerance):
 
 
 SEARCHING = [
-    LSSVMClassifierCV(**RBF, **SEED),
-    LSSVMClassifierCV(**SEED, learn_metric=False),
-    LSSVMRegressorCV(**RBF, gammas=None, **SEED),
-    LSSVMRegressorCV(**RBF, max_samples=60, **SEED),
-    LSSVMRegressorCV(**SEED, learn_metric=False),
+    LSSVMClassifier("auto", gamma="tune", **SEED),
+    LSSVMClassifier(**OPEN, **SEED, learn_metric=False),
+    LSSVMRegressor("auto", **RBF, **SEED),
+    LSSVMRegressor("auto", gamma="tune", max_samples=60, **SEED),
+    LSSVMRegressor(**OPEN, **SEED),
     KMeansKernelClassifier(8, learn_metric=False, **SEED),
     KMeansKernelClassifier(8, learn_metric=False, refine="auto", **SEED),
     KMeansKernelRegressor(20, learn_metric=False, **SEED),
@@ -192,7 +191,7 @@ def test_it_is_n_refits(model, problem):
 
 def test_the_best_score_is_the_weighted_mean_of_refits(rows):
     X, y, weight = (part[:50] for part in rows)
-    model = LSSVMRegressorCV([3.0], **RBF, gammas=None).fit(X, y, sample_weight=weight)
+    model = LSSVMRegressor([3.0], **RBF).fit(X, y, sample_weight=weight)
     weight = weight / weight[weight > 0].mean()
     values = ls_svm.leave_one_out(model.kernel_(X), y[:, None], 3.0, weight)[:, 0]
     expected = -np.average((values - y) ** 2, weights=weight)
@@ -205,7 +204,7 @@ def test_large_weights_do_not_choose_the_largest_C(rng, spread):
     y = X[:, 0] + np.sin(2 * X[:, 1])
     noisy = y + 0.5 * rng.normal(size=250)
     weight = 100 * rng.uniform(1 - spread, 1 + spread, size=150)
-    model = LSSVMRegressorCV(kernel="rbf", gammas=None, **SEED)
+    model = LSSVMRegressor("auto", **SEED)
     score = model.fit(X[:150], noisy[:150], sample_weight=weight).score(
         X[150:], y[150:]
     )

@@ -9,8 +9,8 @@ from sklearn.exceptions import NotFittedError
 from kaucus import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
-    LSSVMClassifierCV,
-    LSSVMRegressorCV,
+    LSSVMClassifier,
+    LSSVMRegressor,
 )
 from kaucus.fitting import _search as tuning
 from kaucus.kernels import Gaussian
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:The best of")
 SEARCHING = [
     KMeansKernelClassifier(learn_metric=False, random_state=0),
     KMeansKernelRegressor(learn_metric=False, random_state=0),
-    LSSVMClassifierCV(gammas="auto", kernel="rbf"),
-    LSSVMRegressorCV(gammas="auto", kernel="rbf"),
+    LSSVMClassifier("auto", gamma="tune"),
+    LSSVMRegressor("auto", gamma="tune"),
 ]
 each_search = pytest.mark.parametrize("model", SEARCHING, ids=name_of)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from kaucus import KMeansKernelClassifier, LSSVMClassifier, LSSVMClassifierCV
+from kaucus import KMeansKernelClassifier, LSSVMClassifier
 from kaucus.fitting._problem import all_classes, one_vs_rest_targets
 from tests.arrays import array
 from tests.conftest import namespace
@@ -122,7 +122,7 @@ def test_weights_of_classes_are_in_the_models_and_not_counted():
 
 CLASSIFIERS = [
     LSSVMClassifier(C=2.0, gamma=0.5),
-    LSSVMClassifierCV(kernel="rbf", gammas=None, gamma=0.5),
+    LSSVMClassifier("auto", gamma=0.5),
     KMeansKernelClassifier(4, C=2.0, kernel="rbf", gamma=0.5, random_state=0),
 ]
 each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__name__)

@@ -83,7 +83,7 @@ def test_given_centres_are_where_it_begins(X):
         ({"n_clusters": 300}, "n_samples=200 should be >= n_clusters=300"),
         ({"init": "best"}, "init='best' must be one of"),
         ({"init": np.ones((3, 6))}, r"init has shape \(3, 6\); expected"),
-        ({"n_init": "many"}, "n_init='many' must be .*or one of"),
+        ({"n_init": "many"}, "n_init='many' must be .*or 'auto'"),
         ({"n_init": 0}, "n_init=0 must be a whole number"),
         ({"max_iter": 0}, "max_iter=0 must be a whole number"),
         ({"tol": -1.0}, "tol=-1.0 must be a positive"),

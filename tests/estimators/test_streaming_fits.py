@@ -11,9 +11,7 @@ from kaucus import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     SphericalKMeans,
     _parameters,
 )
@@ -215,8 +213,8 @@ def models_of_all_rows():
         else:
             yield LSSVMClassifier(**options)
             yield LSSVMRegressor(**options)
-    yield LSSVMClassifierCV(random_state=0, kernel="rbf", gammas=None)
-    yield LSSVMRegressorCV(random_state=0, max_samples=20, kernel="rbf", gammas=None)
+    yield LSSVMClassifier("auto", random_state=0)
+    yield LSSVMRegressor("auto", random_state=0, max_samples=20)
     yield KernelKMeans(3, n_init=2, random_state=0)
     yield KernelKMeans(
         3, approximation="nystrom", n_landmarks=5, landmarks="uniform", random_state=0

@@ -9,13 +9,13 @@ from kaucus import (
     KMeansKernelRegressor,
     LearnedMetric,
     LSSVMRegressor,
-    LSSVMRegressorCV,
     PatchKernelRegressor,
 )
 from kaucus.fitting._problem import TargetUnit
 from kaucus.solvers._blocks import RANDOMIZED
 from tests.reference import low_rank
 
+OPEN = {"C": "auto", "kernel": "auto", "gamma": "tune"}
 SEED = {"random_state": 0}
 RBF = {"kernel": "rbf", "gamma": 0.1}
 EPS, EPS32 = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
@@ -33,8 +33,8 @@ MODELS = [
     *((by_solver(solver), 1e3 * EPS, 1e3 * EPS32) for solver in SOLVERS),
     (by_solver("nystrom"), 1e4 * EPS, 1e3 * EPS32),
     (LSSVMRegressor(10, **SEED), 1e3 * EPS, 1e3 * EPS32),
-    (LSSVMRegressorCV(kernel="rbf", **SEED), 1e3 * EPS, 1e3 * EPS32),
-    (LSSVMRegressorCV(**SEED), 1e3 * EPS**0.5, 1e5 * EPS32),
+    (LSSVMRegressor("auto", gamma="tune", **SEED), 1e3 * EPS, 1e3 * EPS32),
+    (LSSVMRegressor(**OPEN, **SEED), 1e3 * EPS**0.5, 1e5 * EPS32),
     (KMeansKernelRegressor(40, C=10, **RBF, **SEED), 1e4 * EPS, 1e4 * EPS32),
     (
         KMeansKernelRegressor(20, refine="auto", learn_metric=False, **SEED),
@@ -117,8 +117,7 @@ def test_it_is_that_of_predictions_of_pictures(model, relative):
 
 @pytest.mark.parametrize(
     ("model", "wide"),
-    # LSSVMRegressorCV chooses C by the mean error of all outputs, in the units of y.
-    [(m, wide) for m, wide, _ in MODELS if not isinstance(m, LSSVMRegressorCV)],
+    [(m, wide) for m, wide, _ in MODELS],
     ids=name_of,
 )
 def test_every_output_has_its_own(model, wide):
@@ -264,7 +263,7 @@ def test_callback_and_history_are_in_the_units_of_the_targets():
 def test_scores_are_in_the_units_of_the_targets(scoring):
     X, y, _ = data()
     a, b = 1e3, 1e9
-    model = LSSVMRegressorCV(kernel="rbf", gammas=None, scoring=scoring)
+    model = LSSVMRegressor("auto", scoring=scoring)
     first, second = (clone(model).fit(X, t) for t in (y, a * y + b))
     factor = a**2 if "squared" in scoring else a
     assert_allclose(second.best_score_, factor * first.best_score_, rtol=1e-5)

@@ -8,9 +8,7 @@ from kaucus.estimators.kmeans_kernel import (
 )
 from kaucus.estimators.ls_svm import (
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
 )
 from kaucus.estimators.metric import LearnedMetric
 from kaucus.estimators.pictures import (
@@ -25,9 +23,7 @@ __all__ = [
     "KMeansKernelRegressor",
     "KernelKMeans",
     "LSSVMClassifier",
-    "LSSVMClassifierCV",
     "LSSVMRegressor",
-    "LSSVMRegressorCV",
     "LearnedMetric",
     "LocalSVC",
     "PatchKernelClassifier",

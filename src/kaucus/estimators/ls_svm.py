@@ -51,18 +51,20 @@ from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.metric import (
     LEARN_METRIC,
     is_auto,
+    learns_metric,
     metric_options,
     validated_new_rows,
     warn_of_one_column,
 )
 from kaucus.fitting._problem import (
-    NO_UNIT,
     ClassTargets,
     NumberTargets,
     Problem,
     TargetUnit,
     all_classes,
+    of_rows,
     one_vs_rest_targets,
+    output_spread,
 )
 from kaucus.fitting._search import (
     AUTO_KERNELS,
@@ -72,21 +74,21 @@ from kaucus.fitting._search import (
     warn_at_edge,
 )
 from kaucus.kernels._kernel import (
+    kernel_class,
     kernel_diagonal,
     kernels_with_gamma,
     median_gamma,
-    resolve_gamma,
-    resolve_kernel,
 )
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
-from kaucus.solvers._auto import FitResult, fit_ls_svm, plan_ls_svm
+from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
-from kaucus.solvers._choice import LOOSearch, search_by_leave_one_out
+from kaucus.solvers._choice import search_by_leave_one_out
 from kaucus.solvers._system import (
     Callback,
     Interrupted,
     LSSVMSolution,
+    Score,
     SolveInfo,
     Validation,
     classification_score,
@@ -130,47 +132,6 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         "solver": one_of(*SOLVERS),
     }
 
-    def _fit_core(
-        self,
-        X,
-        Y,
-        C,
-        sample_weight,
-        *,
-        leave_one_out: bool,
-        kernel=None,
-        options=None,
-    ) -> FitResult:
-        """Solve on the device, and say what ran; ``options`` go to the solver."""
-        if kernel is None:
-            kernel = self._resolve_kernel(X, sample_weight)
-            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
-        self.kernel_ = kernel
-        kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        try:
-            with products_in(self.precision):
-                fitted = fit_ls_svm(
-                    kernel,
-                    rows,
-                    as_like(Y, rows),
-                    C=C,
-                    sample_weight=as_like(sample_weight, rows),
-                    solver=self.solver,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    memory_budget=self.memory_budget,
-                    leave_one_out=leave_one_out,
-                    rng=generator_from(self.random_state),
-                    callback=step_reporter(self.verbose, self.tol, self.max_iter),
-                    **(options or {}),
-                )
-        except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, C) from error
-        if self.verbose:
-            print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
-        self._report(fitted.solution.info, C)
-        return fitted
-
     def _report(self, info: SolveInfo, C: float) -> None:
         """Store what ran, and warn once where the user must know."""
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
@@ -196,14 +157,6 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
                 "max_iter, lower C, or use solver='cholesky'.",
                 ConvergenceWarning,
             )
-
-    def _store(self, X, solution: LSSVMSolution) -> None:
-        check_coefficients(solution.dual_coef, self.kernel)
-        vars(self).pop("_iterate", None)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
-        if not self._precomputed:
-            self.X_fit_ = owned(X)
 
     def _support_rows(self):
         """Return the rows whose kernel columns the model is made of."""
@@ -286,17 +239,52 @@ def indefinite_kernel(kernel, C: float) -> ValueError:
 
 
 # ----------------------------------------------------------------------------------
-# What estimators share that can be fitted by random blocks of the kernel matrix.
+# LS-SVMs of all rows: choose what is left open, solve one system, store.
 # ----------------------------------------------------------------------------------
 
+# Values of C to choose from: to the constant at one end and, to rounding, an
+# interpolation at the other, nothing is beyond them, and another C costs little.
+_CS = 10.0 ** np.arange(-5, 10)
+# Widths to choose from, times that of the median distance.
+_GAMMA_FACTORS = 4.0 ** np.arange(-3, 4)
+# Solvers whose solution is that of the search.
+_FACTORED = ("auto", "cholesky")
 
-class BlockwiseFit:
-    """Parameters of the randomized solvers: checked, handed on, reported.
+
+# Where nothing is left to be chosen.
+_NOTHING_TRIED = search_table([], [], np.empty(0))
+
+
+class LSSVMOfAllRows(LSSVMBase):
+    """Parameters, search and fit that classifier and regressor share.
+
+    Subclasses give ``_loo_score`` and ``_losses``, by which choices are judged.
 
     Parameters
     ----------
-    C : float
+    C : float, "auto" or sequence of float
         Inverse strength of the regularisation, H = K + I/C. The papers' γ or 1/ε.
+        ``"auto"`` chooses among 1e-5, 1e-4, ..., 1e9; a sequence is what to choose
+        from.
+    kernel : str, kernel object, callable or list of these
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
+        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+        ``"auto"`` chooses between ``"exponential"`` and ``"rbf"``, in a learned metric
+        and up to 64 columns among ``"laplacian"`` too; a list is what to choose from.
+    gamma : {"scale", "auto", "median", "tune"}, float or sequence of float
+        Width of the kernel: ``"scale"`` is 1 / (n_features X.var()) and ``"auto"``
+        1 / n_features, as in scikit-learn; ``"median"`` is from the median distance of
+        rows (see :func:`kaucus.kernels.median_gamma`). ``"tune"`` chooses among that
+        times 4⁻³, 4⁻², ..., 4³; a sequence is what to choose from.
+    learn_metric : "auto" or bool
+        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
+        in :class:`KMeansKernelClassifier`. Kernel, width, C and metric are then chosen
+        by rows held out. ``"auto"``: with ``kernel="auto"`` and ``gamma="tune"``.
+    max_samples : int or None
+        With more rows than this, kernel, gamma and C are chosen on a random part of
+        them (by class, of a classifier), and the model is then fitted on all rows.
+        None: always all rows.
     solver : str
         ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
         ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
@@ -329,6 +317,10 @@ class BlockwiseFit:
     memory_budget : int or str
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
+    random_state : int, RandomState or Generator
+        Draws the rows by which choices are made, those on which the temperature of
+        probabilities is fitted where there are more than 2,000, the preconditioner of
+        ``"cg"`` and the blocks of rows.
     verbose : int
         1 tells which solver was chosen and shows progress on a terminal.
 
@@ -337,9 +329,23 @@ class BlockwiseFit:
     X_fit_ : array or CSR matrix of shape (n_samples, n_features)
         The training rows; absent with a precomputed kernel.
     kernel_ : kernel object
-        The kernel, with its parameters as numbers; None if precomputed.
+        The kernel, with its parameters as numbers; None if precomputed. In a learned
+        metric, that of rows which ``kernel_.row_map`` maps.
+    C_ : float
+        The C that was used.
+    gamma_ : float or None
+        The gamma that was used; None for a kernel without one.
+    best_score_ : float
+        Leave-one-out score of the choice; NaN where nothing was chosen.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each pair, none where all were given: ``kernel``,
+        ``gamma``, ``C``, ``score``, the larger the better, and ``n_columns``, the
+        kernel columns of the model that was judged: all rows for an exact one. Where
+        rows held out judged, the score is minus their loss, and more columns tell of
+        the metric, as in :class:`LearnedMetric`. For
+        ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
-        The solver that ran.
+        The solver that ran; ``"eigh"``, one eigendecomposition for every C.
     n_iter_ : int
         Its steps; 1 for a factorisation without refinement.
     solve_info_ : SolveInfo
@@ -350,8 +356,16 @@ class BlockwiseFit:
         for a factorisation.
     """
 
+    _kernel_words = ("precomputed", "auto")
+    _calibrates = False
     _parameters: ClassVar = {
-        "C": POSITIVE.advise("Try 1.0; larger fits closer."),
+        "C": (POSITIVE | one_of("auto") | SEQUENCE).advise(
+            "Try 1.0, larger fits closer, or 'auto'."
+        ),
+        "gamma": POSITIVE | one_of("scale", "auto", "median", "tune") | SEQUENCE,
+        "learn_metric": LEARN_METRIC,
+        # One row left out must leave one.
+        "max_samples": count(least=2) | NONE,
         "solver": one_of(*SOLVERS, *RANDOMIZED),
         "block_size": count() | NONE,
         "n_runs": count(),
@@ -359,7 +373,255 @@ class BlockwiseFit:
         "callback": Constraint(callable, "a function of step and state") | NONE,
     }
 
-    def _block_options(self, X, Y, validation, unit: TargetUnit = NO_UNIT) -> dict:
+    def _check_combinations(self) -> None:
+        if not self._named_kernels:
+            raise ValueError(
+                f"kernel={self.kernel!r} must be at least one kernel; name some, or "
+                "use 'auto'."
+            )
+        for kernel in self._named_kernels:
+            if isinstance(kernel, str) and kernel not in self._kernel_words:
+                kernel_class(kernel, also=self._kernel_words)
+        given = _are_several(self.gamma)
+        if given and not any(_has_gamma(name) for name in self._named_kernels):
+            raise ValueError(
+                f"gamma={self.gamma!r} needs a named kernel that has a gamma, one of "
+                f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gamma='scale'."
+            )
+        if self.learn_metric is not True:
+            return
+        if given:
+            raise ValueError(
+                f"gamma={self.gamma!r} are widths for the distances of X; "
+                "learn_metric=True changes these. Use gamma='tune', or one number."
+            )
+        if self._precomputed or isinstance(self.kernel, list):
+            raise ValueError(
+                "learn_metric=True needs rows and one kernel or 'auto'; got kernel="
+                f"{self.kernel!r}. Name one kernel, or use learn_metric=False."
+            )
+
+    # ---- what is chosen --------------------------------------------------------------
+
+    @property
+    def _chooses_C(self) -> bool:
+        return is_auto(self.C) or _are_several(self.C)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether anything is left open."""
+        kernels = is_auto(self.kernel) or isinstance(self.kernel, list)
+        widths = _are_several(self.gamma) or self.gamma == "tune"
+        return self._chooses_C or kernels or widths or self.learn_metric is True
+
+    @property
+    def _learns_metric(self) -> bool:
+        """Whether kernel, width and C are chosen together with a metric."""
+        return learns_metric(self.learn_metric, self.kernel, self.gamma)
+
+    @property
+    def _named_kernels(self) -> list:
+        """The kernels to choose from, as they are written."""
+        if is_auto(self.kernel):
+            return list(AUTO_KERNELS)
+        return self.kernel if isinstance(self.kernel, list) else [self.kernel]
+
+    def _Cs(self) -> np.ndarray:
+        return _CS if is_auto(self.C) else np.ravel(self.C).astype(float)
+
+    def _gammas(self, X, weight, kernel) -> list:
+        """Return the gammas of a kernel to choose from."""
+        if not _has_gamma(kernel):
+            return ["scale" if isinstance(self.gamma, str) else self.gamma]
+        if isinstance(self.gamma, str) and self.gamma == "tune":
+            middle = median_gamma(X, as_like(weight, X), kernel)
+            return [float(factor * middle) for factor in _GAMMA_FACTORS]
+        if isinstance(self.gamma, str):
+            return [self.gamma]
+        return np.ravel(self.gamma).astype(float).tolist()
+
+    def _choose(self, X, problem: Problem) -> tuple:
+        """Return kernel, C, and the solution of all rows where the search has made it.
+
+        As given, by leave-one-out, or together with a metric by rows held out.
+        """
+        weight, names = problem.fit_weight, getattr(self, "feature_names_in_", None)
+        if self._learns_metric and enough_rows(X.shape[0], weight):
+            return self._choose_with_metric(X, problem)
+        warn_of_one_column(X, self.kernel, names)
+        self.search_results_ = dict(_NOTHING_TRIED)
+        self.best_score_ = math.nan
+        if self._chooses:
+            return self._choose_by_leave_one_out(X, problem)
+        return self._resolve_kernel(X, weight), float(self.C), None
+
+    def _choose_by_leave_one_out(self, X, problem: Problem) -> tuple:
+        """Try every kernel, gamma and C on the rows, or on ``max_samples`` of them."""
+        numbers = self._rows_for_search(problem)
+        some, part = X, problem
+        if numbers is not None:
+            some, part = take_rows(X, numbers), problem.part(numbers)
+            some = take_rows(some.T, numbers).T if self._precomputed else some
+        Cs, weight = self._Cs(), part.fit_weight
+        kernels = [
+            self._resolve_kernel(some, weight, gamma, kernel)
+            for kernel in self._named_kernels
+            for gamma in self._gammas(some, weight, kernel)
+        ]
+        pairs = [self._kernel_and_rows(kernel, some) for kernel in kernels]
+        rows = pairs[0][1]
+        try:
+            # Not in tf32: the eigenvalues of K decide, down to 1/C.
+            search = search_by_leave_one_out(
+                [kernel for kernel, _ in pairs],
+                rows,
+                as_like(part.targets.columns(), rows),
+                Cs,
+                lambda values: self._loo_score(part, values, None),
+                sample_weight=as_like(weight, rows),
+                memory_budget=self.memory_budget,
+                callback=share_reporter(self.verbose, "pair of gamma and C"),
+            )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, max(Cs)) from error
+        self.search_results_ = {
+            **search_table(kernels, Cs, search.scores),
+            "n_columns": search.n_columns.ravel(),
+        }
+        self.best_score_, self._n_searched = search.best_score, rows.shape[0]
+        self._warn_at_edges(kernels, Cs, search.scores)
+        whole = numbers is None and self.solver in _FACTORED
+        solution = search.solution if whole else None
+        return kernels[search.best_kernel], search.best_C, solution
+
+    def _warn_at_edges(self, kernels, Cs, scores) -> None:
+        """Warn where a choice is at an end of the values given."""
+        if not is_auto(self.C):
+            warn_at_edge("C", Cs, scores.max(axis=0))
+        if len(self._named_kernels) == 1 and len(kernels) > 1:
+            gammas = [kernel.gamma for kernel in kernels]
+            warn_at_edge("gamma", gammas, scores.max(axis=1))
+
+    def _choose_with_metric(self, X, problem: Problem) -> tuple:
+        """Choose a metric together with kernel, width and C by rows held out."""
+        options = metric_options(
+            X,
+            self.kernel,
+            self.gamma,
+            None if is_auto(self.C) else self._Cs(),
+            degree=self.degree,
+            coef0=self.coef0,
+        )._replace(losses=functools.partial(self._losses, problem))
+        if self.max_samples is not None:
+            options = options._replace(max_samples=self.max_samples)
+        found = search_metric(
+            problem._replace(rows=self._placed(X)),
+            options,
+            generator_from(self.random_state),
+            callback=share_reporter(self.verbose, "stage"),
+            memory_budget=self.memory_budget,
+        )
+        self.search_results_ = found.results
+        return MappedKernel(found.kernel, found.row_map), found.C, None
+
+    def _rows_for_search(self, problem: Problem) -> np.ndarray | None:
+        """Return some rows, of every class, or None for all of them."""
+        n = problem.n
+        if self.max_samples is None or n <= self.max_samples:
+            return None
+        order = generator_from(self.random_state).permutation(n)
+        groups = problem.targets.groups()
+        # As many of each class as its share, but at least two.
+        share = self.max_samples / n
+        members = [order[groups[order] == g] for g in np.unique(groups)]
+        least = 2 if len(members) > 1 else 0
+        chosen = [m[: max(least, round(share * len(m)))] for m in members]
+        return np.sort(np.concatenate(chosen))
+
+    # ---- the fit ---------------------------------------------------------------------
+
+    def _fit_weight(self, sample_weight, X) -> np.ndarray | None:
+        """Return the weights of rows: relative to their mean where C is chosen."""
+        weight = check_weights(sample_weight, X)
+        return relative_weights(weight) if self._chooses_C else weight
+
+    def _learn(self, X, problem: Problem, unseen: Validation | None) -> FitResult:
+        """Choose what is left open, fit all rows, and store the model."""
+        targets, weight = problem.targets, problem.fit_weight
+        Y, unit = targets.columns(), targets.unit
+        options = self._block_options(X, Y, unseen, unit)
+        kernel, C, solution = self._choose(X, problem)
+        held_out = self._learns_metric and len(self.search_results_["score"]) > 0
+        if solution is None:
+            with self._keeping_iterate(unit):
+                fitted = self._solve(
+                    *(X, Y, C, weight),
+                    kernel=kernel,
+                    leave_one_out=self._calibrates or held_out,
+                    options=options,
+                )
+        else:
+            plan = Plan("eigh", "float64", "float64", _OF_THE_SEARCH)
+            fitted = FitResult(solution, np.arange(problem.n), plan, {})
+            self._report(solution.info, C)
+        self.kernel_, self.C_ = kernel, C
+        self.gamma_ = getattr(kernel, "gamma", None)
+        values, rows = fitted.solution.loo_decision, fitted.loo_rows
+        if held_out and values is not None:
+            self._n_searched = len(rows)
+            judged = self._loo_score(problem, to_numpy(values), rows)
+            self.best_score_ = float(judged.value)
+        self.history_, self._reason = fitted.history, fitted.plan.reason
+        self._store(X, unit.restored(fitted.solution))
+        self._remember_fit(X, targets.values, C, weight, unit)
+        return fitted
+
+    def _solve(
+        self,
+        X,
+        Y,
+        C,
+        sample_weight,
+        *,
+        kernel,
+        leave_one_out: bool,
+        options: dict,
+    ) -> FitResult:
+        """Solve on the device, and say what ran; ``options`` go to the solver."""
+        kernel, rows = self._kernel_and_rows(kernel, X)
+        try:
+            with products_in(self.precision):
+                fitted = fit_ls_svm(
+                    kernel,
+                    rows,
+                    as_like(Y, rows),
+                    C=C,
+                    sample_weight=as_like(sample_weight, rows),
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    memory_budget=self.memory_budget,
+                    leave_one_out=leave_one_out,
+                    rng=generator_from(self.random_state),
+                    callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                    **options,
+                )
+        except NotPositiveDefiniteError as error:
+            raise indefinite_kernel(self.kernel, C) from error
+        if self.verbose:
+            print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
+        self._report(fitted.solution.info, C)
+        return fitted
+
+    def _store(self, X, solution: LSSVMSolution) -> None:
+        check_coefficients(solution.dual_coef, self.kernel)
+        vars(self).pop("_iterate", None)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
+        if not self._precomputed:
+            self.X_fit_ = owned(X)
+
+    def _block_options(self, X, Y, validation, unit: TargetUnit) -> dict:
         """Return what the solvers take beside data whose targets are in ``unit``."""
         start = self._start(X, Y)
         return {
@@ -371,7 +633,7 @@ class BlockwiseFit:
         }
 
     @contextlib.contextmanager
-    def _keeping_iterate(self, unit: TargetUnit = NO_UNIT):
+    def _keeping_iterate(self, unit: TargetUnit):
         """Context manager: with warm_start, Ctrl-C keeps the best iterate."""
         try:
             yield
@@ -404,16 +666,15 @@ class BlockwiseFit:
             )
         return start
 
-    def _keep_history(self, fitted: FitResult) -> None:
-        self.history_, self._reason = fitted.history, fitted.plan.reason
+    # ---- explanations ----------------------------------------------------------------
 
     def explain(self, X=None, y=None):
-        """Say in words which solver is chosen, or was, and why.
+        """Say in words what was chosen and by what, which solver ran, and why.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows that would be fitted: the choice for them, without a fit. None tells
+            Rows that would be fitted: the solver for them, without a fit. None tells
             what the last fit did.
         y : array-like, default=None
             Their targets, for the number of classes or outputs, which is part of the
@@ -425,21 +686,58 @@ class BlockwiseFit:
         """
         if X is None:
             check_is_fitted(self, "dual_coef_")
-            return _what_ran(self.solve_info_, self._reason)
+            return self._choice_text() + _what_ran(self.solve_info_, self._reason)
         self._check_parameters()
         X = clone(self)._validate(X, reset=True)  # remembers nothing in this object
-        kernel, rows = self._kernel_and_rows(self._resolve_kernel(X, None), X)
+        first = self._named_kernels[0]
+        kernel = self._resolve_kernel(X, None, self._gammas(X, None, first)[0], first)
+        kernel, rows = self._kernel_and_rows(kernel, X)
+        C = 1.0 if self._chooses_C else float(self.C)
         plan = plan_ls_svm(
             rows,
             float(np.max(np.abs(to_numpy(kernel_diagonal(kernel, rows))))),
-            float(self.C),
+            C,
             self.solver,
             budget_without_buffers(rows, self.memory_budget),
             n_columns=self._n_columns(y),
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        return f"solver={plan.solver!r}: {plan.reason}"
+        before = f"After the search, with C={C:g}: " if self._chooses else ""
+        return f"{before}solver={plan.solver!r}: {plan.reason}"
+
+    def _choice_text(self) -> str:
+        """Say what was chosen, among what and by what; empty where all was given."""
+        table = self.search_results_
+        if not len(table["score"]):
+            return ""
+        name = getattr(self.kernel_, "name", "precomputed")
+        width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
+        text = f"kernel={name!r}{width}, C={self.C_:g}"
+        if "n_steps" in table:
+            how = "in a learned metric" if self._has_metric else "of rows as they are"
+            text += f" {how}, of {len(table['score'])} candidates, by rows held out"
+        else:
+            sizes = {name: len(np.unique(table[name])) for name in list(table)[:3]}
+            several = [f"{k} {name}s" for name, k in sizes.items() if k > 1]
+            text += f", of {' and '.join(several) or 'one candidate'}"
+        if not math.isnan(self.best_score_):
+            text += (
+                f"; {self.scoring} of {self._n_searched} rows left out one by one is "
+                f"{self.best_score_:.4g}"
+            )
+        return f"{text}.{self._metric_text()} "
+
+
+_OF_THE_SEARCH = "The search has solved the system of all rows already."
+
+
+def _are_several(value: object) -> bool:
+    return not isinstance(value, str) and np.ndim(value) > 0
+
+
+def _has_gamma(kernel: object) -> bool:
+    return isinstance(kernel, str) and kernel in kernels_with_gamma()
 
 
 def _what_ran(info: SolveInfo, reason: str) -> str:
@@ -471,298 +769,16 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
 
 
 # ----------------------------------------------------------------------------------
-# The search for C, and gamma if asked, by leave-one-out over all rows.
-# ----------------------------------------------------------------------------------
-
-# To the constant at one end and, to rounding, an interpolation at the other: nothing
-# is beyond them. Another C costs little.
-_DEFAULT_CS = 10.0 ** np.arange(-5, 10)
-_AUTO_GAMMAS = 4.0 ** np.arange(-3, 4)
-
-
-class LeaveOneOutSearch(LSSVMBase):
-    """The search that classifier and regressor share.
-
-    Parameters
-    ----------
-    Cs : array-like of float
-        Values of C to choose from; None: 1e-5, 1e-4, ..., 1e9.
-    gammas : "auto", array-like of float or None
-        Values of gamma to choose from. None: ``gamma`` alone. ``"auto"``: with
-        ``kernel="auto"`` as wide and as narrow as rows held out say; else ``gamma``
-        times 4⁻³, 4⁻², ..., 4³.
-    kernel : str, kernel object or callable
-        ``"auto"``: ``"exponential"``, ``"rbf"`` or, up to 64 columns, ``"laplacian"``,
-        chosen by rows held out, many times faster than all pairs by leave-one-out.
-        Else as in :class:`LSSVMClassifier`, and C and gamma are those of the best
-        leave-one-out score; of more than 1,000 rows, models of few kernel columns
-        choose three pairs, of which the best by exact leave-one-out is taken.
-        ``"auto"`` does that too below 50 rows.
-    gamma : {"scale", "auto", "median"} or float
-        As in :class:`LSSVMClassifier`; not used with ``kernel="auto"``.
-    learn_metric : "auto" or bool
-        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
-        in :class:`KMeansKernelClassifier`. ``"auto"``: with ``kernel="auto"``.
-    solver : {"auto", "cholesky", "cg"}
-        Of the last fit, where there are more than ``max_samples`` rows.
-    tol : float
-        Relative residual at which ``"cg"`` stops.
-    max_iter : int
-        Most steps of ``"cg"``.
-    random_state : int, RandomState or Generator
-        Draws the rows on which C is chosen, and what the solver draws.
-
-    Attributes
-    ----------
-    C_ : float
-        The C that was chosen.
-    gamma_ : float or None
-        The gamma that was chosen; None for a kernel without one.
-    best_score_ : float
-        Leave-one-out score of that choice.
-    search_results_ : dict of ndarrays
-        What was tried, a row for each pair: ``kernel``, ``gamma``, ``C``, ``score``,
-        the larger the better, NaN where Ctrl-C came before, and ``n_columns``, the
-        kernel columns of the model that was judged: all rows for an exact one. Where
-        rows held out judged, the score is minus their loss, and more columns tell of
-        the metric, as in :class:`LearnedMetric`. For
-        ``pandas.DataFrame(model.search_results_)``.
-    X_fit_ : array or CSR matrix of shape (n_samples, n_features)
-        The training rows; absent with a precomputed kernel.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; None if precomputed. In a learned
-        metric, that of rows which ``kernel_.row_map`` maps.
-    solver_ : str
-        ``"eigh"``, ``"cholesky"``, or the solver of the last fit.
-    n_iter_ : int
-        Its steps.
-    """
-
-    _parameters: ClassVar = {
-        "Cs": SEQUENCE | NONE,
-        "gammas": one_of("auto") | SEQUENCE | NONE,
-        "learn_metric": LEARN_METRIC,
-        # One row left out must leave one.
-        "max_samples": count(least=2) | NONE,
-    }
-
-    _kernel_words = ("precomputed", "auto")
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether kernel and width are searched by rows held out, with a metric."""
-        return self.learn_metric is True or is_auto(self.kernel)
-
-    def _check_combinations(self) -> None:
-        super()._check_combinations()
-        given = self.gammas is not None and not isinstance(self.gammas, str)
-        if is_auto(self.kernel) and not isinstance(self.gammas, str):
-            raise ValueError(
-                f"gammas={self.gammas!r} are widths of one kernel; kernel='auto' "
-                "chooses among several. Use gammas='auto', or name a kernel."
-            )
-        if is_auto(self.kernel):
-            return
-        if self.learn_metric is True and given:
-            raise ValueError(
-                f"gammas={self.gammas!r} are widths for the distances of X; "
-                "learn_metric=True changes these. Use gammas='auto', or None and gamma."
-            )
-        if self.learn_metric is True and self._precomputed:
-            raise ValueError(
-                "learn_metric=True needs rows; kernel='precomputed' has none. Use "
-                "learn_metric=False."
-            )
-        if given and not self._has_gamma:  # "auto" is for kernels that have one
-            raise ValueError(
-                f"gammas={self.gammas!r} needs a named kernel that has a gamma, one of "
-                f"{kernels_with_gamma()}; kernel={self.kernel!r}. Use gammas=None."
-            )
-
-    @property
-    def _has_gamma(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel in kernels_with_gamma()
-
-    def _grid_of_C(self) -> np.ndarray:
-        return _DEFAULT_CS if self.Cs is None else np.ravel(self.Cs).astype(float)
-
-    def _gammas(self, X, sample_weight) -> list:
-        """Return the gammas to try, as numbers."""
-        if self.gammas is None or not self._has_gamma:
-            return [self.gamma]
-        if isinstance(self.gammas, str) and self.gammas == "auto":
-            weight = as_like(sample_weight, X)
-            middle = resolve_gamma(self.gamma, X, weight, self.kernel)
-            return [float(g) for g in middle * _AUTO_GAMMAS]
-        return np.ravel(self.gammas).astype(float).tolist()
-
-    def _kernels(self, X, weight) -> list:
-        """Return the kernels to try on all rows."""
-        if not is_auto(self.kernel):
-            gammas = self._gammas(X, weight)
-            return [self._resolve_kernel(X, weight, gamma) for gamma in gammas]
-        return [
-            resolve_kernel(name, gamma=float(factor) * median_gamma(X, kernel=name))
-            for name in AUTO_KERNELS
-            for factor in _AUTO_GAMMAS
-        ]
-
-    def _search(self, X, Y, Cs, score, sample_weight) -> LOOSearch:
-        """Try every gamma and C, and store what was found."""
-        kernels = self._kernels(X, sample_weight)
-        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
-        pairs = [self._kernel_and_rows(kernel, X) for kernel in kernels]
-        rows = pairs[0][1]
-        try:
-            # Not in tf32: the eigenvalues of K decide, down to 1/C.
-            search = search_by_leave_one_out(
-                [kernel for kernel, _ in pairs],
-                rows,
-                as_like(Y, rows),
-                Cs,
-                score,
-                sample_weight=as_like(sample_weight, rows),
-                memory_budget=self.memory_budget,
-                callback=share_reporter(self.verbose, "pair of gamma and C"),
-            )
-        except NotPositiveDefiniteError as error:
-            raise indefinite_kernel(self.kernel, max(Cs)) from error
-        self.kernel_ = kernels[search.best_kernel]
-        self.C_ = search.best_C
-        self.gamma_ = getattr(self.kernel_, "gamma", None)
-        self.search_results_ = {
-            **search_table(kernels, Cs, search.scores),
-            "n_columns": search.n_columns.ravel(),
-        }
-        self.best_score_ = search.best_score
-        self._n_searched = rows.shape[0]
-        if self.Cs is not None:
-            warn_at_edge("Cs", Cs, search.scores.max(axis=0))
-        if self._has_gamma and len(kernels) > 1:
-            gammas = [kernel.gamma for kernel in kernels]
-            warn_at_edge("gammas", gammas, search.scores.max(axis=1))
-        return search
-
-    def explain(self):
-        """Say in words what the last fit has chosen, among what, and by what.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self, "search_results_")
-        table = self.search_results_
-        if "n_steps" in table:
-            return self._explain_metric()
-        width = "" if self.gamma_ is None else f" and gamma={self.gamma_:.4g}"
-        n_widths = len(np.unique(table["gamma"]))
-        widths = f" and {n_widths} gammas" if n_widths > 1 else ""
-        return (
-            f"C={self.C_:g}{width} of {len(np.unique(table['C']))} Cs{widths}, by "
-            f"{self.scoring} of {self._n_searched} rows left out one by one "
-            f"({self.best_score_:.4g}). solver={self.solver_!r}."
-        )
-
-    def _explain_metric(self) -> str:
-        how = "in a learned metric" if self._has_metric else "of rows as they are"
-        n_tried = len(self.search_results_["score"])
-        width = "" if self.gamma_ is None else f" and gamma={self.gamma_:.4g}"
-        return (
-            f"kernel={self.kernel_.name!r} {how}, C={self.C_:g}{width} of {n_tried} "
-            f"pairs, by rows held out; {self.scoring} of {self._n_searched} rows left "
-            f"out one by one is {self.best_score_:.4g}. solver={self.solver_!r}."
-        )
-
-    def _search_openly(self, X, problem: Problem, data, losses, score):
-        """Choose a metric with kernel, width and C by rows held out, and fit all rows.
-
-        Returns
-        -------
-        solution, loo_rows
-            Its leave-one-out values are of these rows.
-        """
-        options = metric_options(
-            X,
-            self.kernel,
-            self.gamma if self.gammas is None else "tune",
-            None if self.Cs is None else self._grid_of_C(),
-            degree=self.degree,
-            coef0=self.coef0,
-        )._replace(losses=losses)
-        if self.learn_metric is False:
-            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
-            options = options._replace(max_steps=0, scales=("given",))
-        if self.max_samples is not None:
-            options = options._replace(max_samples=self.max_samples)
-        found = search_metric(
-            problem,
-            options,
-            generator_from(self.random_state),
-            callback=share_reporter(self.verbose, "stage"),
-            memory_budget=self.memory_budget,
-        )
-        self.C_, self.gamma_ = found.C, getattr(found.kernel, "gamma", None)
-        self.search_results_ = found.results
-        kernel = MappedKernel(found.kernel, found.row_map)
-        if self.learn_metric is False:
-            kernel = found.kernel
-        fitted = self._fit_core(X, C=self.C_, kernel=kernel, leave_one_out=True, **data)
-        values, rows = fitted.solution.loo_decision, fitted.loo_rows
-        self._n_searched = len(rows)
-        self.best_score_ = float(score(to_numpy(values), rows).value)
-        return fitted.solution, rows
-
-    def _search_and_fit(self, X, data, Cs, score, rows, *, leave_one_out: bool):
-        """Search on ``rows`` (None: all), and fit all.
-
-        Returns
-        -------
-        solution, loo_rows
-            Its leave-one-out values are of these rows.
-        """
-
-        def score_part(values):
-            return score(values, rows)
-
-        if rows is None:
-            solution = self._search(X, Cs=Cs, score=score_part, **data).solution
-            self._report(solution.info, self.C_)
-            return solution, np.arange(X.shape[0])
-        part = {name: picked(values, rows) for name, values in data.items()}
-        some = take_rows(X, rows)
-        if self._precomputed:
-            some = take_rows(some.T, rows).T
-        self._search(some, Cs=Cs, score=score_part, **part)
-        fitted = self._fit_core(
-            X, C=self.C_, kernel=self.kernel_, leave_one_out=leave_one_out, **data
-        )
-        return fitted.solution, fitted.loo_rows
-
-    def _rows_for_search(self, n_samples: int, groups=None) -> np.ndarray | None:
-        """Return some rows, of every group, or None for all of them."""
-        if self.max_samples is None or n_samples <= self.max_samples:
-            return None
-        order = generator_from(self.random_state).permutation(n_samples)
-        if groups is None:
-            return np.sort(order[: self.max_samples])
-        # As many of each class as its share, but at least two.
-        share = self.max_samples / n_samples
-        members = [order[groups[order] == g] for g in np.unique(groups)]
-        chosen = [m[: max(2, round(share * len(m)))] for m in members]
-        return np.sort(np.concatenate(chosen))
-
-
-def picked(values, rows):
-    """Return the values of some rows; None stands for no values, or all rows."""
-    return values if values is None or rows is None else values[rows]
-
-
-# ----------------------------------------------------------------------------------
 # The least-squares support vector classifier.
 # ----------------------------------------------------------------------------------
 
+CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
+REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
+# Of the targets: rows are not clustered here.
+_BINS = 1
 
-class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
+
+class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
     """Least-squares support vector classifier.
 
     Fits f_j(x) = Σᵢ a_ij k(x, xᵢ) + b_j to targets ±1, one column for each class, by
@@ -774,11 +790,16 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
     The class is the one of largest f_j. Unlike :class:`~sklearn.svm.SVC` every training
     row takes part in the model, and probabilities are there without another fit.
 
+    What is left open, C, gamma or the kernel, is chosen by leave-one-out, in closed
+    form: up to 1,000 rows for every candidate, from one eigendecomposition for each
+    kernel; of more rows for the three that models of few kernel columns find best, and
+    those beside the best of them.
+
     Parameters
     ----------
-    random_state : int, RandomState or Generator, default=None
-        Draws the rows on which the temperature is fitted, where there are more than
-        2,000, the preconditioner of ``"cg"`` and the blocks of rows.
+    scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"}
+        What choices are judged by, with the weights of rows and classes; equal
+        accuracies are decided by the mean squared error, with a metric by the log-loss.
 
     Attributes
     ----------
@@ -787,13 +808,15 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
 
     See Also
     --------
-    LSSVMClassifierCV : The same with C, and gamma if asked, chosen by leave-one-out.
     LSSVMRegressor : The same for numbers.
 
     References
     ----------
     J. A. K. Suykens, J. Vandewalle, "Least squares support vector machine classifiers",
     Neural Processing Letters 9, 293 (1999).
+
+    G. C. Cawley, "Leave-one-out cross-validation based model selection criteria for
+    weighted LS-SVMs", IJCNN (2006).
 
     M. Andrecut, "Randomized kernel methods for least-squares support vector machines"
     (2016), Sec. 2.
@@ -808,7 +831,14 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
     0.99
     >>> model.predict_proba(X[:1]).round(1)
     array([[1., 0., 0.]])
+    >>> tuned = LSSVMClassifier(C="auto", gamma="tune").fit(X, y)
+    >>> round(tuned.best_score_, 2)
+    0.98
+    >>> len(tuned.search_results_["score"])  # 7 gammas, 15 Cs
+    105
     """
+
+    _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
 
     def __init__(
         self,
@@ -818,7 +848,10 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         gamma="scale",
         degree=3,
         coef0=0.0,
+        learn_metric="auto",
         class_weight=None,
+        scoring="accuracy",
+        max_samples=5000,
         probability="softmax",
         solver="auto",
         tol=1e-3,
@@ -838,7 +871,10 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.learn_metric = learn_metric
         self.class_weight = class_weight
+        self.scoring = scoring
+        self.max_samples = max_samples
         self.probability = probability
         self.solver = solver
         self.tol = tol
@@ -854,7 +890,7 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         self.verbose = verbose
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
-        """Fit the model.
+        """Choose what is left open, and fit the model.
 
         Parameters
         ----------
@@ -864,7 +900,8 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
             Labels of any one type.
         sample_weight : array-like of shape (n_samples,), default=None
             Precision of each row: its weight multiplies its squared error. A factor of
-            all weights is one of C; a weight of 0 leaves the row out.
+            all weights is one of C, and changes nothing where C is chosen; a weight of
+            0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
             Rows that are not fitted, whose error goes into ``history_`` after each
             step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
@@ -876,33 +913,48 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
         self : LSSVMClassifier
         """
         self._check_parameters()
-        C = float(self.C)
         X, indices = self._validate_labels(X, y)
+        rows_weight = self._fit_weight(sample_weight, X)
         weight = weights_with_classes(
-            check_weights(sample_weight, X), self.class_weight, self.classes_, indices
+            rows_weight, self.class_weight, self.classes_, indices
         )
-        Y = one_vs_rest_targets(indices, len(self.classes_))
+        targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
+        problem = Problem(X, targets, rows_weight, weight)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        with self._keeping_iterate():
-            fitted = self._fit_core(
-                X,
-                Y,
-                C,
-                weight,
-                leave_one_out=self.probability == "softmax",
-                options=self._block_options(X, Y, unseen),
-            )
-        self._store(X, fitted.solution)
-        self._remember_fit(X, indices, C, weight)
-        self._keep_history(fitted)
-        if self.probability == "softmax":
+        fitted = self._learn(X, problem, unseen)
+        if self._calibrates:
             rows = fitted.loo_rows
-            self._calibrate(
-                fitted.solution.loo_decision,
-                indices[rows],
-                None if weight is None else weight[rows],
-            )
+            judged = of_rows(weight, rows)
+            self._calibrate(fitted.solution.loo_decision, indices[rows], judged)
         return self
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.probability == "softmax"
+
+    def _loo_score(self, problem: Problem, values, rows) -> Score:
+        """Return the score of leave-one-out decision values of some rows, (r, t)."""
+        labels, weight = picked(problem.targets.values, rows), problem.fit_weight
+        judged = picked(weight, rows)
+        return classification_score(all_classes(values), labels, self.scoring, judged)
+
+    def _losses(self, problem: Problem, values, rows) -> np.ndarray:
+        """Return the loss of each row and model by ``scoring``, (r, c).
+
+        Of equal accuracies the one with less log-loss is better: it is added, tenfold
+        less.
+        """
+        targets = problem.targets
+        log_losses = targets.losses(values, problem.fit_weight, rows)
+        if self.scoring == "neg_log_loss":
+            return log_losses
+        labels = targets.values[rows]
+        right = one_vs_rest_targets(labels, targets.n_classes)[:, None, :]
+        if self.scoring == "neg_mean_squared_error":
+            return np.mean((values - right) ** 2, axis=2)
+        one = values.shape[2] == 1
+        guesses = values[:, :, 0] > 0 if one else np.argmax(values, axis=2)
+        return (guesses != labels[:, None]) + 0.1 * log_losses
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
@@ -926,7 +978,7 @@ class LSSVMClassifier(SetPredictions, BlockwiseFit, LSSVMBase):
 # ----------------------------------------------------------------------------------
 
 
-class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
+class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
     """Least-squares support vector regressor: kernel ridge with an intercept.
 
     Fits f(x) = Σᵢ aᵢ k(x, xᵢ) + b by solving
@@ -937,10 +989,16 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
     for all outputs at once. The intercept is not penalised, so that a constant added to
     ``y`` is added to the predictions and changes nothing else.
 
+    What is left open, C, gamma or the kernel, is chosen by leave-one-out, in closed
+    form: up to 1,000 rows for every candidate, from one eigendecomposition for each
+    kernel; of more rows for the three that models of few kernel columns find best, and
+    those beside the best of them.
+
     Parameters
     ----------
-    random_state : int, RandomState or Generator, default=None
-        Draws the preconditioner of ``"cg"`` and the blocks of rows.
+    scoring : {"neg_mean_squared_error", "neg_mean_absolute_error"}
+        What choices are judged by; of several outputs the mean, each in units of its
+        spread.
 
     Attributes
     ----------
@@ -949,11 +1007,13 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
 
     See Also
     --------
-    LSSVMRegressorCV : The same with C, and gamma if asked, chosen by leave-one-out.
     sklearn.kernel_ridge.KernelRidge : The same without an intercept.
 
     References
     ----------
+    G. C. Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse
+    least-squares support vector machines", Neural Networks 17, 1467 (2004).
+
     J. A. K. Suykens et al., "Least Squares Support Vector Machines", World Scientific
     (2002).
 
@@ -965,7 +1025,12 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
     >>> model = LSSVMRegressor(C=100, gamma=1.0).fit(X, np.sin(X[:, 0]) + 10)
     >>> model.predict([[1.5]]).round(2)
     array([11.])
+    >>> tuned = LSSVMRegressor(C="auto", gamma="tune").fit(X, np.sin(X[:, 0]))
+    >>> tuned.predict([[1.5]]).round(2)
+    array([1.])
     """
+
+    _parameters: ClassVar = {"scoring": one_of(*REGRESSOR_SCORES)}
 
     def __init__(
         self,
@@ -975,6 +1040,9 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         gamma="scale",
         degree=3,
         coef0=0.0,
+        learn_metric="auto",
+        scoring="neg_mean_squared_error",
+        max_samples=5000,
         solver="auto",
         tol=1e-3,
         max_iter=1000,
@@ -993,6 +1061,9 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.learn_metric = learn_metric
+        self.scoring = scoring
+        self.max_samples = max_samples
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -1007,7 +1078,7 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         self.verbose = verbose
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
-        """Fit the model.
+        """Choose what is left open, and fit the model.
 
         Parameters
         ----------
@@ -1017,7 +1088,8 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
             Numbers.
         sample_weight : array-like of shape (n_samples,), default=None
             Precision of each row: its weight multiplies its squared error. A factor of
-            all weights is one of C; a weight of 0 leaves the row out.
+            all weights is one of C, and changes nothing where C is chosen; a weight of
+            0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
             Rows that are not fitted, whose error goes into ``history_`` after each
             step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
@@ -1029,22 +1101,31 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         self : LSSVMRegressor
         """
         self._check_parameters()
-        C = float(self.C)
         X, Y = self._validate_outputs(X, y)
-        weight = check_weights(sample_weight, X)
-        unit = TargetUnit.of(Y, weight)
-        make_error = functools.partial(self._validation_error, unit=unit)
+        weight = self._fit_weight(sample_weight, X)
+        targets = NumberTargets.of(Y, _BINS, weight)
+        make_error = functools.partial(self._validation_error, unit=targets.unit)
         unseen = validation_pair(self, X_val, y_val, make_error)
-        Z = unit.standard(Y)
-        options = self._block_options(X, Z, unseen, unit)
-        with self._keeping_iterate(unit):
-            fitted = self._fit_core(
-                X, Z, C, weight, leave_one_out=False, options=options
-            )
-        self._store(X, unit.restored(fitted.solution))
-        self._remember_fit(X, Z, C, weight, unit)
-        self._keep_history(fitted)
+        self._learn(X, Problem(X, targets, weight, weight), unseen)
         return self
+
+    def _loo_score(self, problem: Problem, values, rows) -> Score:
+        """Return the score of leave-one-out predictions of some rows, (r, t).
+
+        In the unit of y; of several outputs, each in units of its spread.
+        """
+        Y, unit, weight = problem.targets.values, problem.targets.unit, problem.weight
+        scale = unit.scale if Y.shape[1] == 1 else 1 / output_spread(Y, weight)
+        right, judged = picked(Y, rows) * scale, picked(weight, rows)
+        return regression_score(values * scale, right, self.scoring, judged)
+
+    def _losses(self, problem: Problem, values, rows) -> np.ndarray:
+        """Return the loss of each row and model by ``scoring``, (r, c)."""
+        targets, weight = problem.targets, problem.fit_weight
+        if self.scoring == "neg_mean_squared_error":
+            return targets.losses(values, weight, rows)
+        Y, _ = targets.search(weight)
+        return np.mean(np.abs(values - Y[rows][:, None, :]), axis=2)
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
@@ -1064,310 +1145,6 @@ class LSSVMRegressor(IntervalPredictions, BlockwiseFit, LSSVMBase):
         return error
 
 
-# ----------------------------------------------------------------------------------
-# Least-squares SVMs that choose their kernel, width and C by themselves.
-# ----------------------------------------------------------------------------------
-
-CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
-REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
-# Of the targets: rows are not clustered here.
-_BINS = 1
-
-
-class LSSVMClassifierCV(SetPredictions, LeaveOneOutSearch):
-    """Least-squares support vector classifier that chooses C by leave-one-out.
-
-    By default, kernel, width, C and a metric of the columns are chosen by rows held
-    out; the leave-one-out score of the model of all rows is then in closed form. For a
-    named kernel, the decision value of each row by the model fitted without that row
-    is in closed form too: up to 1,000 rows for every C and width, from one
-    eigendecomposition for each width; of more rows for the three pairs that models of
-    few kernel columns find best, from one factorisation each.
-
-    Parameters
-    ----------
-    scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"}, \
-default="accuracy"
-        What leave-one-out decision values are judged by, with the weights of rows and
-        classes; equal accuracies are decided by the mean squared error.
-    max_samples : int or None, default=5000
-        With more rows than this, C and gamma are chosen on a random part of them, by
-        class, and the model is then fitted on all rows. None: always all rows.
-
-    Attributes
-    ----------
-    dual_coef_ : ndarray of shape (n_samples, n_targets)
-        A; n_targets is 1 for two classes, else n_classes.
-
-    See Also
-    --------
-    LSSVMClassifier : The same with a given C.
-
-    References
-    ----------
-    G. C. Cawley, "Leave-one-out cross-validation based model selection criteria for
-    weighted LS-SVMs", IJCNN (2006).
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from kaucus import LSSVMClassifierCV
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
-    >>> round(model.best_score_, 2)
-    0.98
-    >>> len(model.search_results_["score"])  # 7 gammas, 15 Cs
-    105
-    """
-
-    _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
-
-    def __init__(
-        self,
-        Cs=None,
-        *,
-        gammas="auto",
-        kernel="auto",
-        gamma="scale",
-        learn_metric="auto",
-        degree=3,
-        coef0=0.0,
-        class_weight=None,
-        scoring="accuracy",
-        max_samples=5000,
-        probability="softmax",
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.Cs = Cs
-        self.gammas = gammas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.probability = probability
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X, y, sample_weight=None):
-        """Choose C, and gamma if asked, and fit the model.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            With ``kernel="precomputed"``: k(X, X), (n_samples, n_samples).
-        y : array-like of shape (n_samples,)
-            Labels of any one type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Precision of each row: its weight multiplies its squared error. Only ratios
-            count, as C is chosen for weights of mean 1; a weight of 0 leaves the row
-            out.
-
-        Returns
-        -------
-        self : LSSVMClassifierCV
-        """
-        self._check_parameters()
-        Cs = self._grid_of_C()
-        X, indices = self._validate_labels(X, y)
-        rows_weight = relative_weights(check_weights(sample_weight, X))
-        weight = weights_with_classes(
-            rows_weight, self.class_weight, self.classes_, indices
-        )
-        Y = one_vs_rest_targets(indices, len(self.classes_))
-        data = {"Y": Y, "sample_weight": weight}
-
-        def score(loo_decision, rows):
-            labels, judged = picked(indices, rows), picked(weight, rows)
-            values = all_classes(loo_decision)
-            return classification_score(values, labels, self.scoring, judged)
-
-        if self._is_open and enough_rows(X.shape[0], weight):
-            targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
-            problem = Problem(self._placed(X), targets, rows_weight, weight)
-            losses = functools.partial(_class_losses, targets, weight, self.scoring)
-            solution, loo_rows = self._search_openly(X, problem, data, losses, score)
-        else:
-            rows = self._rows_for_search(X.shape[0], indices)
-            wanted = self.probability == "softmax"
-            solution, loo_rows = self._search_and_fit(
-                X, data, Cs, score, rows, leave_one_out=wanted
-            )
-        self._store(X, solution)
-        self._remember_fit(X, indices, self.C_, weight)
-        if self.probability == "softmax":
-            labels, judged = indices[loo_rows], picked(weight, loo_rows)
-            self._calibrate(solution.loo_decision, labels, judged)
-        return self
-
-
-def _class_losses(targets: ClassTargets, weight, scoring: str, values, rows):
-    """Return the loss of each row and model by a score of classes, (r, c).
-
-    Of equal accuracies the one with less log-loss is better: it is added, tenfold less.
-    """
-    log_losses = targets.losses(values, weight, rows)
-    if scoring == "neg_log_loss":
-        return log_losses
-    labels = targets.values[rows]
-    right = one_vs_rest_targets(labels, targets.n_classes)[:, None, :]
-    if scoring == "neg_mean_squared_error":
-        return np.mean((values - right) ** 2, axis=2)
-    one = values.shape[2] == 1
-    guesses = values[:, :, 0] > 0 if one else np.argmax(values, axis=2)
-    return (guesses != labels[:, None]) + 0.1 * log_losses
-
-
-class LSSVMRegressorCV(IntervalPredictions, LeaveOneOutSearch):
-    """Least-squares support vector regressor that chooses C by leave-one-out.
-
-    By default, kernel, width, C and a metric of the columns are chosen by rows held
-    out; the leave-one-out score of the model of all rows is then in closed form. For a
-    named kernel, the prediction for each row by the model fitted without that row is
-    in closed form too: up to 1,000 rows for every C and width, from one
-    eigendecomposition for each width; of more rows for the three pairs that models of
-    few kernel columns find best, from one factorisation each.
-
-    Parameters
-    ----------
-    scoring : {"neg_mean_squared_error", "neg_mean_absolute_error"}, \
-default="neg_mean_squared_error"
-        What leave-one-out predictions are judged by, averaged over the outputs.
-    max_samples : int or None, default=5000
-        With more rows than this, C and gamma are chosen on a random part of them, and
-        the model is then fitted on all rows. None: always all rows.
-
-    Attributes
-    ----------
-    dual_coef_ : ndarray of shape (n_samples, n_targets)
-        a.
-
-    See Also
-    --------
-    LSSVMRegressor : The same with a given C.
-
-    References
-    ----------
-    G. C. Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse
-    least-squares support vector machines", Neural Networks 17, 1467 (2004).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kaucus import LSSVMRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.linspace(0, 6, 80)[:, None]
-    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=80)
-    >>> model = LSSVMRegressorCV(random_state=0).fit(X, y)
-    >>> round((-model.best_score_) ** 0.5, 2)
-    0.1
-    """
-
-    _parameters: ClassVar = {"scoring": one_of(*REGRESSOR_SCORES)}
-
-    def __init__(
-        self,
-        Cs=None,
-        *,
-        gammas="auto",
-        kernel="auto",
-        gamma="scale",
-        learn_metric="auto",
-        degree=3,
-        coef0=0.0,
-        scoring="neg_mean_squared_error",
-        max_samples=5000,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.Cs = Cs
-        self.gammas = gammas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X, y, sample_weight=None):
-        """Choose C, and gamma if asked, and fit the model.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            With ``kernel="precomputed"``: k(X, X), (n_samples, n_samples).
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Numbers.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Precision of each row: its weight multiplies its squared error. Only ratios
-            count, as C is chosen for weights of mean 1; a weight of 0 leaves the row
-            out.
-
-        Returns
-        -------
-        self : LSSVMRegressorCV
-        """
-        self._check_parameters()
-        Cs = self._grid_of_C()
-        X, Y = self._validate_outputs(X, y)
-        weight = relative_weights(check_weights(sample_weight, X))
-        targets = NumberTargets.of(Y, _BINS, weight)
-        Z, unit = targets.columns(), targets.unit
-        data = {"Y": Z, "sample_weight": weight}
-
-        def score(loo_decision, rows):  # in the unit of y, but for its offset
-            values, judged = loo_decision * unit.scale, picked(weight, rows)
-            right = picked(Z, rows) * unit.scale
-            return regression_score(values, right, self.scoring, judged)
-
-        if self._is_open and enough_rows(X.shape[0], weight):
-            problem = Problem(self._placed(X), targets, weight, weight)
-            losses = functools.partial(_number_losses, targets, weight, self.scoring)
-            solution, _ = self._search_openly(X, problem, data, losses, score)
-        else:
-            rows = self._rows_for_search(X.shape[0])
-            solution, _ = self._search_and_fit(
-                X, data, Cs, score, rows, leave_one_out=False
-            )
-        self._store(X, unit.restored(solution))
-        self._remember_fit(X, Z, self.C_, weight, unit)
-        return self
-
-
-def _number_losses(targets: NumberTargets, weight, scoring: str, values, rows):
-    """Return the loss of each row and model by a score of numbers, (r, c)."""
-    if scoring == "neg_mean_squared_error":
-        return targets.losses(values, weight, rows)
-    Y, _ = targets.search(weight)
-    return np.mean(np.abs(values - Y[rows][:, None, :]), axis=2)
+def picked(values, rows):
+    """Return the values of some rows; None stands for no values, or all rows."""
+    return values if values is None or rows is None else values[rows]

@@ -103,9 +103,9 @@ class SearchDisplay:
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from kaucus import LSSVMClassifierCV
+    >>> from kaucus import LSSVMClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = LSSVMClassifierCV(kernel="rbf").fit(X, y)
+    >>> model = LSSVMClassifier(C="auto", gamma="tune").fit(X, y)
     >>> display = SearchDisplay.from_estimator(model, x="C")
     >>> display.ax_.get_xlabel()
     'C'

@@ -20,9 +20,7 @@ from kaucus.estimators.kmeans_kernel import (
 )
 from kaucus.estimators.ls_svm import (
     LSSVMClassifier,
-    LSSVMClassifierCV,
     LSSVMRegressor,
-    LSSVMRegressorCV,
 )
 from kaucus.estimators.metric import LearnedMetric
 from kaucus.export.onnx_kernels import (
@@ -182,7 +180,6 @@ def _represents(model) -> bool:
 
 
 @outputs_of.register(LSSVMClassifier)
-@outputs_of.register(LSSVMClassifierCV)
 @outputs_of.register(KMeansKernelClassifier)
 def _(model, graph: Graph, x: str) -> Outputs:
     values = _values(model, graph, x)
@@ -236,7 +233,6 @@ def _sum_of_exponentials(model, graph: Graph, x: str) -> str:
 
 
 @outputs_of.register(LSSVMRegressor)
-@outputs_of.register(LSSVMRegressorCV)
 @outputs_of.register(KMeansKernelRegressor)
 def _(model, graph: Graph, x: str) -> Outputs:
     values = _values(model, graph, x)

@@ -1269,9 +1269,9 @@ def warn_at_edge(name: str, values: Sequence[float], scores: np.ndarray) -> None
     best = min(values) if side < 0 else max(values)
     end = "least" if side < 0 else "largest"
     warn_user(
-        f"The best of {name}, {best:g}, is the {end} that was tried (score "
-        f"{np.nanmax(scores):.4g}); a value beyond it may be better. Pass {name} that "
-        f"go on to {best * 10.0**side:g} and further.",
+        f"The best of the values of {name}, {best:g}, is the {end} that was tried "
+        f"(score {np.nanmax(scores):.4g}); one beyond it may be better. Pass values of "
+        f"{name} that go on to {best * 10.0**side:g} and further.",
         UserWarning,
     )
 

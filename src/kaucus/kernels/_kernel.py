@@ -356,7 +356,7 @@ def squared_norms(X: Array) -> Array:
     norms = xp.empty(X.shape[0], dtype=xp.float64, device=device_of(X))
 
     def square(s: slice) -> None:
-        norms[s] = xp.sum(astype(X[s, :], "float64") ** 2, axis=1)
+        norms[s] = xp.sum(xp.astype(X[s, :], xp.float64, copy=False) ** 2, axis=1)
 
     strips = list(row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK))
     for_each_block(square, strips, workers=min(n_workers(X), len(strips)))

@@ -395,7 +395,7 @@ def fit_ls_svm(
     history: dict[str, list] = {}
     if direct:
         with few_threads_for(n):
-            solution, plan = _fit_cholesky_safely(
+            solution, plan = _fit_cholesky(
                 kernel, X, Y, C, sample_weight, plan, loo_rows, refine_tol, budget
             )
     elif plan.solver == "cg":
@@ -470,53 +470,50 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
     return Watch(watch, validate, progress), budget - share
 
 
-def _fit_cholesky_safely(
+def _fit_cholesky(
     kernel, X, Y, C, weight, plan: Plan, loo_rows, refine_tol: float, budget: int
 ) -> tuple[LSSVMSolution, Plan]:
     """Solve directly; in float64 where float32 rounds the kernel to an indefinite one.
 
     :func:`float32_is_enough` estimates the rounding; that of long inner products on a
-    GPU, of a matrix of low rank, was seen to be larger.
+    GPU, of a matrix of low rank, was seen to be larger. The rows for leave-one-out are
+    moved to the end, and their coefficients back.
     """
-    try:
-        return _fit_cholesky(kernel, X, Y, C, weight, plan, loo_rows, refine_tol), plan
-    except NotPositiveDefiniteError:
-        wide = astype(X, "float64")
-        matrices = matrices_held(wide, "float64")
-        if plan.kernel_dtype == "float64" or matrices * 8 * X.shape[0] ** 2 > budget:
-            raise
-    plan = plan._replace(
-        kernel_dtype="float64",
-        reason=f"{plan.reason} Rounded to float32 it is indefinite: it was computed "
-        "again in float64.",
-    )
-    return _fit_cholesky(kernel, wide, Y, C, weight, plan, loo_rows, refine_tol), plan
-
-
-def _fit_cholesky(
-    kernel, X, Y, C, weight, plan: Plan, loo_rows: np.ndarray, refine_tol: float
-):
-    """Solve directly, with the rows for leave-one-out moved to the end and back."""
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
     order = np.concatenate([others, loo_rows])
     moves = not np.array_equal(order, np.arange(len(order)))
     if moves:
         X, Y = rows_in_order(X, order), take_rows(Y, order)
         weight = None if weight is None else take_rows(weight, order)
-    solution = solve_ls_svm(
-        kernel(X),
-        Y,
-        C=C,
-        sample_weight=weight,
-        n_leave_one_out=len(loo_rows),
-        precision=plan.precision,
-        refine_tol=refine_tol,
-        overwrite_K=True,
-    )
-    if not moves:
-        return solution
-    dual_coef = take_rows(solution.dual_coef, np.argsort(order))
-    return solution._replace(dual_coef=dual_coef)
+    solution = None
+    while solution is None:
+        try:
+            solution = solve_ls_svm(
+                kernel(X),
+                Y,
+                C=C,
+                sample_weight=weight,
+                n_leave_one_out=len(loo_rows),
+                precision=plan.precision,
+                refine_tol=refine_tol,
+                overwrite_K=True,
+            )
+        except NotPositiveDefiniteError:
+            n_bytes = 8 * X.shape[0] ** 2 * matrices_held(X, "float64")
+            if plan.kernel_dtype == "float64" or n_bytes > budget:
+                raise
+            X, plan = (
+                astype(X, "float64"),
+                plan._replace(
+                    kernel_dtype="float64",
+                    reason=f"{plan.reason} Rounded to float32 it is indefinite: it was "
+                    "computed again in float64.",
+                ),
+            )
+    if moves:
+        dual_coef = take_rows(solution.dual_coef, np.argsort(order))
+        solution = solution._replace(dual_coef=dual_coef)
+    return solution, plan
 
 
 def _fit_cg(
