@@ -1,10 +1,13 @@
 """Models in files: every one of ours, nothing of a stranger's, the right version."""
 
+import inspect
 import io
 import json
 import os
 import pickle
+import re
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import kaucus
+import kaucus.model
 from kaucus import (
     ClusterRBFSVC,
     KMeansKernelClassifier,
@@ -27,6 +31,7 @@ from kaucus import (
     PatchKernelClassifier,
     PatchKernelRegressor,
 )
+from kaucus.export import files
 from kaucus.persistence import ModelFileError, describe, load, save, trusted_types
 from kaucus.preprocessing import PatchDictionary, UnitNormalizer
 from tests.arrays import assert_to_rounding
@@ -274,21 +279,45 @@ def test_version_columns_and_remarks_are_in_the_file(iris, file):
     assert told.versions["numpy"] == np.__version__
 
 
-@pytest.mark.parametrize("version", ["0.0.9", "0.2.0", "1.1.0"])
-def test_another_version_is_refused_with_a_remedy(version, model, file, monkeypatch):
+@pytest.mark.parametrize("format", [0, 99])
+def test_another_format_is_refused_with_a_remedy(format, model, file, monkeypatch):
     with monkeypatch.context() as other:
-        other.setattr(kaucus, "__version__", version)
+        other.setattr(kaucus, "__version__", "7.8.9")
+        other.setattr(files, "FORMAT", format)
         save(model, file)
-    expected = f"saved by kaucus {version}.*pip install kaucus=={version}"
+    assert describe(file).format == format
+    expected = f"format {format}, of kaucus 7.8.9.*pip install kaucus==7.8.9"
     with pytest.raises(ModelFileError, match=expected):
         load(file)
 
 
-def test_a_patch_release_reads_the_file(model, file, monkeypatch):
+def test_every_release_of_the_format_reads_the_file(model, file, monkeypatch):
     save(model, file)
-    major, minor, _ = kaucus.__version__.split(".")
-    monkeypatch.setattr(kaucus, "__version__", f"{major}.{minor}.99")
+    monkeypatch.setattr(kaucus, "__version__", "7.8.9")
     assert isinstance(load(file), LSSVMClassifier)
+
+
+def test_a_file_names_types_by_names_that_do_not_move(iris, file):
+    model = KMeansKernelClassifier(3, kernel="rbf", C=1.0, learn_metric=True)
+    save(model.fit(*iris), file)
+    with zipfile.ZipFile(file) as archive:
+        text = archive.read("schema.json").decode()
+    assert '"kaucus.model"' in text
+    assert set(re.findall(r"kaucus\.[\w.]+", text)) == {"kaucus.model"}
+
+
+def test_records_are_those_of_the_format():
+    """Who changes a record raises ``FORMAT``, and writes this file anew."""
+    known = json.loads((Path(__file__).parent / "records.json").read_text("utf-8"))
+    fields = {cls.__name__: names_of(cls) for cls in kaucus.model.RECORDS}
+    assert {"format": files.FORMAT, "records": fields} == known
+
+
+def names_of(record):
+    """Return what a record holds: its fields, or what its constructor takes."""
+    if hasattr(record, "_fields"):
+        return list(record._fields)
+    return list(inspect.signature(record).parameters)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip"])
