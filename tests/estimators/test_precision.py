@@ -117,7 +117,7 @@ def test_where_C_is_large_the_kernel_is_fitted_in_float64(monkeypatch, iris):
     "model",
     [
         LSSVMClassifier(C=10, kernel="rbf", gamma=0.1),
-        LSSVMClassifier(C=10, kernel="rbf", gamma=0.1, solver="cg"),
+        LSSVMClassifier(C=10, kernel="rbf", gamma=0.1, solver="cg", tol=1e-8),
         KMeansKernelClassifier(20, C=10, kernel="rbf", gamma=0.1, random_state=0),
     ],
     ids=["cholesky", "cg", "representatives"],
