@@ -52,6 +52,7 @@ NAMES = (
     "cluster",
     "intervals",
     "onnx",
+    "attack",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
