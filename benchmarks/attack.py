@@ -722,9 +722,9 @@ def interrupts() -> Iterator[Case]:
             timer = threading.Timer(
                 share * seconds, os.kill, (os.getpid(), signal.SIGINT)
             )
-            timer.start()
             done = False
             try:
+                timer.start()
                 fitted.fit(X[::-1], y[::-1])
                 done = True
                 time.sleep(seconds)  # the fit was faster than the one before
