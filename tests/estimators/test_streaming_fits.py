@@ -17,7 +17,7 @@ from kaucus import (
     SphericalKMeans,
     _parameters,
 )
-from kaucus._array import streaming as _streaming
+from kaucus._array import rows as _streaming
 from kaucus._array.rows import HostRows
 from kaucus.clustering import _kmeans
 from kaucus.solvers import _columns

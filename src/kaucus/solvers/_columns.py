@@ -45,9 +45,8 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, RowSource
+from kaucus._array.rows import Block, RowSource, stream_blocks
 from kaucus._array.segments import draw_some
-from kaucus._array.streaming import stream_blocks
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.solvers._system import LSSVMSolution, SolveInfo
@@ -364,7 +363,7 @@ def leave_one_out(
 # Normal equations of rows that are read part by part: m × m sums of each are merged.
 #
 # The functions of a part are those of one machine, on the rows of that part; targets
-# and weights are beside the rows (``RowSource.holding``).
+# and weights are beside the rows (``Rows.attached``).
 # ----------------------------------------------------------------------------------
 
 # Blocks of K_nm within a part: of one size, so that sums do not depend on the memory.
@@ -388,7 +387,7 @@ class BorderedEquations:
 def _with_targets(data: RowData) -> RowSource:
     """Return the rows with targets and weights beside them."""
     weight = data.sample_weight
-    return data.X.holding(
+    return data.X.attached(
         to_numpy(data.Y), None if weight is None else to_numpy(weight)
     )
 

@@ -33,9 +33,8 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import HostRows, RowSource
+from kaucus._array.rows import HostRows, RowSource, stream_blocks
 from kaucus._array.segments import draw_some
-from kaucus._array.streaming import stream_blocks
 from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._columns import (
     RowData,
