@@ -59,6 +59,7 @@ class Rows(abc.ABC):
     """
 
     like: Any
+    budget: Any
     ndim = 2
     lasting = False
     """Whether blocks stay, and with them their caches."""
@@ -128,7 +129,7 @@ class Rows(abc.ABC):
             part = step(block, *common)
             if total is None:
                 total = part
-            else:
+            elif part is not total:  # to which the step has added the block
                 total.merge(part)
         return total
 
@@ -474,6 +475,8 @@ class HostRows(Rows):
 
     def with_budget(self, budget: int | str | None) -> "HostRows":
         """Return the same rows with bytes for the work on a block."""
+        if budget is None:
+            return self
         return replace(self, budget=resolve_budget(budget, self.like))
 
     def mapped(self, function: Callable, width: int | None = None) -> "HostRows":
