@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import scipy.sparse
 
-from kaucus._array.rows import BatchRows, Held
+from kaucus._array.rows import BatchRows
 
 
 def batch_rows(X, n_parts, *, budget=2**26, place=None):
@@ -17,7 +17,7 @@ def batch_rows(X, n_parts, *, budget=2**26, place=None):
     two = [np.argmax((dense**2).sum(axis=1)), np.argmax(abs(dense).max(axis=1))]
     return BatchRows(
         like=np.zeros((1, X.shape[1]), X.dtype),
-        held=[Held(part.shape[0]) for part in parts],
+        sizes=[part.shape[0] for part in parts],
         longest=X[two],
         budget=budget,
         place=place,

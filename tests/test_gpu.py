@@ -23,8 +23,7 @@ from kaucus import (
 )
 from kaucus._array.blocks import parse_bytes, row_blocks
 from kaucus._array.namespace import products_in
-from kaucus._array.rows import HostRows
-from kaucus._array.streaming import stream_blocks
+from kaucus._array.rows import HostRows, stream_blocks
 from kaucus._base import fitted_arrays
 from kaucus.kernels import Linear
 from kaucus.preprocessing import PatchDictionary

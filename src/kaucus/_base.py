@@ -38,8 +38,13 @@ from kaucus._array.namespace import (
     without_history,
     working_types,
 )
-from kaucus._array.rows import BatchRows, Held, RowSource
-from kaucus._array.streaming import as_matrix, check_looks, longest_rows, look_at
+from kaucus._array.rows import (
+    BatchRows,
+    RowSource,
+    as_matrix,
+    look_at,
+    sizes_and_longest,
+)
 
 # ----------------------------------------------------------------------------------
 # Packages that only some users need, ONNX among them: imported late, or missed.
@@ -605,16 +610,10 @@ def map_rows_of(X: np.memmap, types: tuple, memory_budget: Any, name: str) -> Ba
 
 
 def _source(read, looks, like, types, memory_budget, name: str) -> BatchRows:
-    check_looks(looks, "batch", range(like.shape[1]), name)
     dtype = like.dtype if like.dtype in types else np.dtype(types[0])
     row = np.zeros((1, like.shape[1]), dtype)
-    return BatchRows(
-        like=row,
-        held=[Held(look.n_rows) for look in looks],
-        longest=longest_rows(looks, row),
-        budget=resolve_budget(memory_budget),
-        read=read,
-    )
+    seen = sizes_and_longest(looks, row, "batch", range(like.shape[1]), name)
+    return BatchRows(**seen, budget=resolve_budget(memory_budget), read=read)
 
 
 def _rows_of(batch: Any) -> Any:

@@ -33,9 +33,8 @@ from kaucus._array.namespace import (
     to_numpy,
     working_types,
 )
-from kaucus._array.rows import HostRows, RowSource
+from kaucus._array.rows import HostRows, RowSource, rows_for_device, stream_blocks
 from kaucus._array.segments import generator_from
-from kaucus._array.streaming import rows_for_device, stream_blocks
 from kaucus._base import on_host, validate_data
 from kaucus.kernels._kernel import (
     CallableKernel,

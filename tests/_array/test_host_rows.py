@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kaucus._array import streaming as _streaming
+from kaucus._array import rows as _streaming
 from kaucus._array.blocks import n_workers, row_blocks
 from kaucus._array.namespace import (
     array_namespace,
@@ -19,8 +19,8 @@ from kaucus._array.namespace import (
     rows_in_order,
     take_rows,
 )
-from kaucus._array.rows import HostRows
-from kaucus._array.streaming import (
+from kaucus._array.rows import (
+    HostRows,
     budget_without_buffers,
     copy_buffer_bytes,
     rows_for_device,

@@ -12,7 +12,7 @@ from kaucus._array.namespace import (
     dtype_name,
     take_rows,
 )
-from kaucus._array.rows import BatchRows, Held
+from kaucus._array.rows import BatchRows, HostRows, as_rows
 
 
 class Total:
@@ -26,10 +26,10 @@ class Total:
 
 
 def source_of(batches, read=None):
-    held = [Held(b.shape[0]) for b in batches]
+    sizes = [b.shape[0] for b in batches]
     like = np.zeros((1, batches[0].shape[1]), batches[0].dtype)
     read = (lambda: iter(batches)) if read is None else read
-    return BatchRows(like=like, held=held, longest=like, budget=2**20, read=read)
+    return BatchRows(like=like, sizes=sizes, longest=like, budget=2**20, read=read)
 
 
 def total_of(block):
@@ -61,8 +61,9 @@ def test_rows_are_taken_in_any_order(rows, source, rng):
 
 def test_vectors_go_with_their_rows(rows, source, rng):
     weight, signs = rng.random(23), rng.choice([-1.0, 1.0], size=(23, 2))
-    held = source.holding(weight, None, signs)
-    found = held.map(lambda block: block.vectors, label="look")
+    found = source.attached(weight, None, signs).map(
+        lambda block: block.vectors, label="look"
+    )
     assert_array_equal(np.concatenate([v[0] for v in found]), weight)
     assert all(v[1] is None for v in found)
     kept = np.concatenate([v[2] for v in found if len(v[2])])
@@ -73,6 +74,40 @@ def test_vectors_go_with_their_rows(rows, source, rng):
 def test_sums_of_parts_are_those_of_all_rows(rows, source):
     total = source.reduce(total_of, label="add")
     assert np.allclose(total.value, rows.sum(axis=0))
+
+
+def kinds_of(rows):
+    """Return the same rows in memory, on the host for a device, and in batches."""
+    return {
+        "array": as_rows(rows),
+        "csr": as_rows(scipy.sparse.csr_array(rows)),
+        "host": HostRows(rows, rows[:1], buffer_bytes=100),
+        "batches": source_of(np.split(rows, [5, 5, 16])),
+    }
+
+
+@pytest.mark.parametrize("kind", ["array", "csr", "host", "batches"])
+def test_every_kind_of_rows_has_the_same_sums_entries_and_rows(rows, kind, rng):
+    weight, numbers = rng.random(23), rng.integers(23, size=40)
+    given = kinds_of(rows)[kind].attached(None, weight)
+    moved = given.mapped(lambda X: 2 * X)
+    assert given.shape == moved.shape == rows.shape
+    taken = dense_rows(moved, numbers)
+    assert_array_equal(taken, 2 * rows[numbers])
+    sums = given.reduce(lambda b: Total(b.vectors[1] @ b.rows), label="add")
+    assert_allclose(sums.value, weight @ rows)
+    norms = moved.map(lambda b: (b.rows**2).sum(axis=1), label="norms")
+    assert_allclose(np.concatenate(norms), 4 * (rows**2).sum(axis=1))
+
+
+def test_rows_in_memory_keep_the_results_of_their_block(rows):
+    def count(block):
+        block.cache["passes"] = block.cache.get("passes", 0) + 1
+        return block.cache["passes"]
+
+    given = as_rows(rows).attached(np.arange(23))
+    assert [given.map(count, label="count") for _ in range(3)] == [[1], [2], [3]]
+    assert given.attached().map(count, label="count") == [1]
 
 
 def test_precision_is_that_of_the_kind_asked_for(source):

@@ -5,8 +5,7 @@ import pytest
 
 from kaucus._array.blocks import row_blocks
 from kaucus._array.namespace import dtype_name, to_numpy
-from kaucus._array.rows import HostRows
-from kaucus._array.streaming import stream_blocks
+from kaucus._array.rows import HostRows, stream_blocks
 from tests.arrays import array, assert_close
 
 torch = pytest.importorskip("torch")

@@ -97,7 +97,7 @@ def test_partitions_of_one_worker_are_shared_out(client, data):
     rows = client.persist(chunked(data[0], 8), workers=[one])
     distributed.wait(rows)
     source = rows_of(rows, (np.float64,), memory_budget=None, device=None, name="Model")
-    for held in (source, source.holding(data[1])):
+    for held in (source, source.attached(data[1])):
         sums, places = zip(*held.map(place_of, label="place"), strict=True)
         assert list(places) == list(source.homes)
         assert sorted(map(places.count, set(places))) == [4, 4]

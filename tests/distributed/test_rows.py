@@ -54,7 +54,7 @@ def test_sums_and_rows_are_those_of_the_matrix(X, rng, scheduler, n_chunks):
     assert isinstance(rows, DaskRows)
     assert rows.shape == X.shape
     weight = rng.random(41)
-    total = rows.holding(weight).reduce(sum_of, 2.0, label="sum")
+    total = rows.attached(weight).reduce(sum_of, 2.0, label="sum")
     assert_allclose(total.value, 2 * weight @ X)
     numbers = rng.integers(41, size=30)
     assert_array_equal(take_rows(rows, numbers), X[numbers])

@@ -15,7 +15,7 @@ from kaucus import (
     SphericalKMeans,
     _parameters,
 )
-from kaucus._array import streaming as _streaming
+from kaucus._array import rows as _streaming
 from kaucus._array.rows import HostRows
 from kaucus.clustering import _kmeans
 from kaucus.solvers import _columns
@@ -107,13 +107,13 @@ def test_a_classifier_of_rows_that_do_not_fit(
     stays = (len(X),) if class_fits else range(len(X) + 1)
     keep_on_host(monkeypatch, stays)
     kinds = []
-    stream = _columns.stream_blocks
+    sum_columns = _columns.sum_columns
 
-    def noted(rows, blocks):
-        kinds.append(type(rows))
-        return stream(rows, blocks)
+    def noted(data, *arguments, **options):
+        kinds.append(type(data.X))
+        return sum_columns(data, *arguments, **options)
 
-    monkeypatch.setattr(_columns, "stream_blocks", noted)
+    monkeypatch.setattr(_columns, "sum_columns", noted)
     streamed = clone(model).set_params(device=there).fit(X, y)
     if fit_on == "all":
         assert kinds == [HostRows]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaucus._array import streaming as _streaming
+from kaucus._array import rows as _streaming
 from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus._array.rows import HostRows
 from kaucus.kernels import CallableKernel, Gaussian, KernelOperator, _kernel

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaucus._array.namespace import to_numpy
+from kaucus._array.rows import HostRows
 from kaucus.kernels import Gaussian, Polynomial
-from kaucus.solvers import _columns
 from kaucus.solvers._columns import (
     rows_near_boundary,
     solve_on_representatives,
@@ -96,12 +96,12 @@ def test_sparse_rows_are_their_dense_ones():
     np.testing.assert_array_equal(dense.rows, sparse.rows)
 
 
-def test_small_blocks_are_the_same_rows(monkeypatch):
+def test_small_blocks_are_the_same_rows():
     X, Y = classes()
     Z = X[:12] + 0.1
     whole = near(X, Y, Z, 50).rows
-    monkeypatch.setattr(_columns, "_BOUNDARY_BLOCK_BYTES", 7 * 3 * 8)
-    np.testing.assert_array_equal(near(X, Y, Z, 50).rows, whole)
+    blocks = HostRows(X, X[:1], buffer_bytes=7 * 3 * 8)
+    np.testing.assert_array_equal(near(blocks, Y, Z, 50).rows, whole)
 
 
 def test_nothing_that_is_passed_is_changed():

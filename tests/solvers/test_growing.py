@@ -71,7 +71,7 @@ def test_the_budget_decides_whether_columns_are_kept():
     assert _columns.plan_blocks(1000, 20, 10**6, Z).keep
     plan = _columns.plan_blocks(1000, 20, 10**5, Z)
     assert not plan.keep
-    assert plan.blocks[-1].stop == 1000
+    assert 1 <= plan.height < 1000
     with pytest.raises(MemoryError, match=r"20 representatives need .* add fewer rows"):
         _columns.plan_blocks(1000, 20, 10**4, Z)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kaucus._array.namespace import as_like, to_numpy
-from kaucus._array.rows import HostRows
-from kaucus._array.streaming import copy_buffer_bytes
+from kaucus._array.rows import HostRows, copy_buffer_bytes
 from kaucus.clustering._kernel_kmeans import NystromGram, make_gram
 from kaucus.clustering._landmarks import choose_landmarks
 from kaucus.kernels import (

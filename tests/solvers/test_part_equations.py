@@ -60,9 +60,9 @@ def test_parts_are_added_to_the_equations_of_earlier_rows(problem, n_parts):
 
     def summed(rows, targets, total=None):
         data = RowData(Gaussian(gamma=0.3), rows, targets, None)
-        blocks = [slice(0, rows.shape[0])]
+        height = rows.shape[0]
         return sum_equations(
-            data, Z, shift, blocks, lambda *done: told.append(done), total
+            data, Z, shift, height, lambda *done: told.append(done), total
         )
 
     whole, half = summed(X, Y), len(X) // 2

@@ -14,8 +14,6 @@ import array_api_compat
 import numpy as np
 import scipy.sparse
 
-from kaucus._array.rows import HostRows, RowSource
-
 # ----------------------------------------------------------------------------------
 # Which array library, which device, which precision: one place that knows.
 #
@@ -56,9 +54,14 @@ def array_namespace(*arrays: Array) -> ModuleType:
         ) from error
 
 
+def are_rows(x: Any) -> bool:
+    """Tell rows of :mod:`kaucus._array.rows` from arrays and matrices."""
+    return hasattr(x, "in_kind_of")
+
+
 def example_of(x: Array) -> Array:
     """Return an array of the library, device and precision of rows of any kind."""
-    return x.like if isinstance(x, HostRows | RowSource) else x
+    return x.like if are_rows(x) else x
 
 
 def device_of(x: Array) -> Any:
@@ -273,7 +276,7 @@ def astype(x: Array, dtype: str) -> Array:
     """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
     if dtype_name(x) == dtype:
         return x
-    if isinstance(x, HostRows | RowSource):  # cast there, block by block
+    if are_rows(x):  # cast block by block
         return x.in_kind_of(astype(x.like, dtype))
     if is_sparse(x):
         return x.astype(dtype)
@@ -295,11 +298,8 @@ def take_rows(X: Array, rows: Array) -> Array:
     """
     if is_numpy(X) or is_sparse(X):
         return X[rows]  # numpy.take would first copy the whole of a view
-    if isinstance(X, RowSource):
+    if are_rows(X):
         return X.take(to_numpy(rows))
-    if isinstance(X, HostRows):
-        some = np.asarray(X.values[X.part(to_numpy(rows))])
-        return X.of_block(as_like(some, X.like, dtype=dtype_name(X)))
     rows = as_like(rows, X)
     if is_torch(X):  # the standard's way looks for negative numbers: four more launches
         return X.index_select(0, rows)
@@ -308,7 +308,7 @@ def take_rows(X: Array, rows: Array) -> Array:
 
 def rows_in_order(X: Array, order: Array) -> Array:
     """Return rows by their numbers, however many; rows of the host stay there."""
-    if isinstance(X, HostRows):
+    if are_rows(X):
         return X.in_order(to_numpy(order))
     return take_rows(X, order if is_sparse(X) else as_like(order, X))
 
@@ -324,10 +324,8 @@ def concat_rows(X: Array, Y: Array) -> Array:
 
     Rows of the host stay there.
     """
-    if isinstance(Y, HostRows):
-        first = to_numpy(X).astype(Y.values.dtype)
-        values = np.concatenate([first, Y.host()])
-        return HostRows(values, Y.like, Y.buffer_bytes)
+    if are_rows(Y):
+        return Y.after(X)
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)
@@ -335,7 +333,7 @@ def concat_rows(X: Array, Y: Array) -> Array:
 
 def owned(X: Array) -> Array:
     """Return a copy of an array or CSR matrix; rows on disk or in parts as given."""
-    if isinstance(X, HostRows | RowSource) or _is_mapped(X):
+    if are_rows(X) or _is_mapped(X):
         return X
     return X.copy() if is_sparse(X) else array_namespace(X).asarray(X, copy=True)
 

@@ -16,6 +16,7 @@ from kaucus._array.blocks import (
 from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
 from kaucus._array.namespace import (
     Array,
+    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -26,12 +27,10 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, HostRows, RowSource
+from kaucus._array.rows import Block, RowSource, budget_without_buffers
 from kaucus._array.segments import entries_at, segment_sum
-from kaucus._array.streaming import budget_without_buffers
 from kaucus.clustering._kmeans import (
     ClusterSums,
-    Members,
     best_of_starts,
     clearly_less,
     fill_empty,
@@ -39,7 +38,7 @@ from kaucus.clustering._kmeans import (
     reseed_empty,
     rows_to_seed,
     seeds_by_cost,
-    worst_of_parts,
+    worst_rows,
 )
 from kaucus.kernels._kernel import Kernel, kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
@@ -162,7 +161,7 @@ def make_gram(
 
 def _check_memory(X: Array, budget: int, sums: int) -> None:
     """Refuse a budget in which tiles would be so small that a fit crawls."""
-    if isinstance(X, HostRows) or is_sparse(X):
+    if are_rows(X) or is_sparse(X):
         return
     copies = itemsize(X) * X.shape[0] * X.shape[1]
     matrix = itemsize(X) * X.shape[0] ** 2
@@ -751,7 +750,7 @@ class _KernelParts:
     ):
         self._kernel, self._landmarks, self._k = kernel, landmarks, n_clusters
         self._weight = None if weight is None else to_numpy(weight)
-        self._X = X.holding(None, self._weight)
+        self._X = X.attached(None, self._weight)
         self._L = landmark_factor(kernel, landmarks, X)
 
     def first(self, init: str | np.ndarray, rng: np.random.Generator) -> _State:
@@ -761,33 +760,32 @@ class _KernelParts:
         else:
             n = self._X.shape[0]
             labels = rng.integers(self._k, size=n) if isinstance(init, str) else init
-            found = self._sums(self._X.holding(labels, self._weight), None)
-        return self._state(found, Members(found.sums, found.weights, None, 0))
+            found = self._sums(self._X.attached(labels, self._weight), None)
+        return self._state(found)
 
     def step(self, state: _State) -> _State:
         """Assign all rows again; return the clusters that they then form."""
         found = self._sums(self._X, state.means)
         arguments = (self._kernel, self._landmarks, state.means, 2 * self._k)
-        members = fill_empty(
+        n_reseeded = fill_empty(
             found,
-            lambda: worst_of_parts(self._X, worst_rows, *arguments),
+            lambda: worst_rows(self._X, worst_of_block, *arguments),
             lambda rows: _columns(
                 self._kernel, take_rows(self._X, rows), self._landmarks
             ),
             self._weight,
         )
-        new = self._state(found, members)
-        return new._replace(n_reseeded=state.n_reseeded + members.n_reseeded)
+        return self._state(found)._replace(n_reseeded=state.n_reseeded + n_reseeded)
 
     def _sums(self, X: RowSource, means: Means | None) -> MeanSums:
         arguments = (self._kernel, self._landmarks, means, self._k)
         n_bytes = 8 * self._k * self._landmarks.shape[0]
         return X.reduce(assign_part, *arguments, label="assign-rows", n_bytes=n_bytes)
 
-    def _state(self, found: MeanSums, members: Members) -> _State:
+    def _state(self, found: MeanSums) -> _State:
         """Return the means of the sums, and the objective."""
-        weights, safe = members.weights, positive_weights(members.weights)
-        sums = members.sums.values.T  # (m, k)
+        weights, safe = found.weights, positive_weights(found.weights)
+        sums = found.sums.values.T  # (m, k)
         coef = cho_solve(self._L, sums) / safe
         norms = np.sum(sums * coef, axis=0) / safe
         objective = found.total - float(weights @ norms)
@@ -834,10 +832,10 @@ def assign_part(
     return out
 
 
-def worst_rows(
+def worst_of_block(
     block: Block, kernel: Kernel, landmarks: Array, means: Means, n_rows: int
 ):
-    """Return numbers, costs and labels of the rows that cost most, in their order."""
+    """Return the rows of a block, and numbers, costs and labels of the worst."""
     losses, labels = [np.empty(0)], [np.empty(0, dtype=np.int64)]
     for piece in _pieces(block, landmarks.shape[0], means.coef.shape[1]):
         part = _assign(piece, kernel, landmarks, means)
@@ -847,7 +845,7 @@ def worst_rows(
         labels.append(to_numpy(part.labels))
     found = np.concatenate(losses)
     worst = largest_losses(found, n_rows)
-    return worst, found[worst], np.concatenate(labels)[worst]
+    return len(found), (worst, found[worst], np.concatenate(labels)[worst])
 
 
 def labels_of_parts(
@@ -857,7 +855,7 @@ def labels_of_parts(
     assert result.coef is not None
     norms = np.where(to_numpy(result.weights) > 0, result.center_norms, np.inf)
     arguments = (kernel, landmarks, Means(result.coef, norms))
-    held = X.holding(None, None)
+    held = X.attached(None, None)
     return np.concatenate(held.map(labels_of_part, *arguments, label="label-rows"))
 
 

@@ -1,9 +1,9 @@
 """k-means and spherical k-means: seeding, assignment, Lloyd's steps, per class."""
 
+import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from kaucus._array.blocks import (
 )
 from kaucus._array.namespace import (
     Array,
+    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -27,7 +28,6 @@ from kaucus._array.namespace import (
     device_of,
     dtype_name,
     epsilon,
-    example_of,
     is_numpy,
     is_sparse,
     itemsize,
@@ -38,7 +38,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, HostRows, RowSource
+from kaucus._array.rows import Block, Rows, as_rows, on_device_if_it_fits
 from kaucus._array.segments import (
     best_one,
     best_two,
@@ -48,9 +48,7 @@ from kaucus._array.segments import (
     rough_inner_products,
     segment_sum,
 )
-from kaucus._array.streaming import on_device_if_it_fits, stream_blocks
 from kaucus.kernels._kernel import inner_products, squared_norms, unit_rows
-from kaucus.kernels._metric import RowMap
 
 # ----------------------------------------------------------------------------------
 # The two geometries of k-means, written so that one loop serves both.
@@ -102,33 +100,24 @@ def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
 def common_shift(X: Array, metric: str, rows: np.ndarray) -> np.ndarray | None:
     """Return a point amid rows that are further from the origin than from each other.
 
-    None where they are not, or where a shift would change what is clustered.
-
-    Parameters
-    ----------
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-    metric : {"cosine", "euclidean"}
-    rows : integer array
-        Numbers of the rows that count.
+    ``rows`` are the numbers of those that count. None where they are nearer, or where a
+    shift would change what is clustered.
     """
-    if metric == "cosine" or is_sparse(example_of(X)):
+    if metric == "cosine":
         return None
-    step = max(len(rows) // _ROWS_OF_SHIFT, 1)
-    some = to_numpy(dense_rows(X, rows[::step])).astype(np.float64)
+    some = take_rows(X, as_like(rows[:: max(len(rows) // _ROWS_OF_SHIFT, 1)], X))
+    if is_sparse(some):
+        return None
+    some = to_numpy(some).astype(np.float64)
     center = some.mean(axis=0)
     with np.errstate(over="ignore"):
         far = np.sum(center**2) > np.mean(np.sum((some - center) ** 2, axis=1))
     return center if far else None
 
 
-def shifted(X: Array, shift: np.ndarray | None) -> Array:
-    """Return rows less a point; ``X`` itself where there is none."""
-    if shift is None:
-        return X
-    if isinstance(X, HostRows | RowSource):
-        move = replace(RowMap.identity(len(shift)), center=shift)
-        return move(X)
-    return X - as_like(shift, X, dtype=dtype_name(X))[None, :]
+def less(point: np.ndarray, X: Array) -> Array:
+    """Return rows less a point."""
+    return X - as_like(point, X, dtype=dtype_name(X))[None, :]
 
 
 def make_centers(values: Array, metric: str) -> Centers:
@@ -226,12 +215,19 @@ _MOSTLY_CERTAIN = 0.3
 
 
 class Assignment(NamedTuple):
-    """Which centre each row belongs to."""
+    """The best centre of each row."""
 
     labels: Array
     """(n,) integers."""
     scores: Array
     """Score with that centre, (n,); see :meth:`Assigner.exact_scores`."""
+
+
+class RoughLook:
+    """Whether products of few digits pay, for ``n_scores`` scores of all rows."""
+
+    def __init__(self, like: Array, n_scores: int):
+        self.pays = n_scores > 0 and n_scores >= _MANY_SCORES and rough_error(like) > 0
 
 
 class ClusterSums:
@@ -281,20 +277,10 @@ class ClusterSums:
 
 
 class Assigner:
-    """Assigns the same rows again and again to centres that move.
+    """Assigns rows of unit norm ("cosine"), or any, to the best of several centres.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-        Rows as :func:`prepare_rows` gives them.
-    n_clusters : int
-    budget : int
-        Bytes that the kept scores may take.
-    n_rows : int, default=None
-        Of how many rows in all these are a block, to be looked at once; 0: not roughly.
-        None: these are all, again and again.
-    weight : array of shape (n,), default=None
-        For :meth:`sum_again`.
+    Scores are kept for the next call where there is ``budget`` for them; ``look`` is
+    shared by the blocks of the same rows (None: these are all).
     """
 
     def __init__(
@@ -303,32 +289,24 @@ class Assigner:
         n_clusters: int,
         budget: int,
         *,
-        n_rows: int | None = None,
-        weight: Array | None = None,
+        look: RoughLook | None = None,
+        keeps: bool = True,
     ) -> None:
-        self._X, self._weight, self._n_clusters = X, weight, n_clusters
-        self._like = X[:1].toarray() if is_sparse(X) else X
-        self._xp = array_namespace(self._like)
-        n, gpu = X.shape[0], on_gpu(self._like)
-        n_scores = (n if n_rows is None else n_rows) * n_clusters
-        worth_it = n_scores > 0 and n_scores >= _MANY_SCORES
-        self._rough = worth_it and rough_error(self._like) > 0
-        fits = n * n_clusters * itemsize(X) <= budget
-        self._keeps = n_rows is None and fits and not self._rough
+        self._X, self._n_clusters = X, n_clusters
+        self.like = X[:1].toarray() if is_sparse(X) else X
+        self._xp = array_namespace(self.like)
+        n, gpu = X.shape[0], on_gpu(self.like)
+        self._look = RoughLook(self.like, n * n_clusters) if look is None else look
+        self._keeps = keeps and n * n_clusters * itemsize(X) <= budget
         self._scores: Array | None = None
         self._up_to_date = False  # the scores are those of the last centres
         entries = min(_BLOCK_ENTRIES_GPU, budget // (4 * itemsize(X)))
         height = max(entries // n_clusters, 1) if gpu else _height(n, n_clusters)
         self._blocks = list(row_blocks(n, 1, height))
-        self._norms = self._xp.sqrt(squared_norms(X)) if self._rough else None
-
-    @property
-    def looks_twice(self) -> bool:
-        """Whether the next rows are worth a rough look first."""
-        return self._rough
+        self._rough, self._norms = False, None
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
-        like = self._like
+        like = self.like
         return self._xp.empty(shape, dtype=like.dtype, device=device_of(like))
 
     def assign(self, centers: Centers, moved: Array | None = None) -> Assignment:
@@ -341,8 +319,9 @@ class Assigner:
             The centres that are not where they were at the last call; None: all.
         """
         xp, n = self._xp, self._X.shape[0]
-        labels = xp.empty(n, dtype=xp.int64, device=device_of(self._like))
+        labels = xp.empty(n, dtype=xp.int64, device=device_of(self.like))
         best = self._empty((n,))
+        self._rough = self._look.pays
         if self._rough:
             self._assign_roughly(centers, labels, best)
             return Assignment(labels, best)
@@ -393,9 +372,10 @@ class Assigner:
         """Write labels that are those of exact scores, and scores that are rough."""
         xp, n_doubtful = self._xp, 0
         # Each of two scores may be off by as much.
-        error = 2 * rough_error(self._like)
+        error = 2 * rough_error(self.like)
         longest = xp.sqrt(xp.max(squared_norms(centers.values)))
-        assert self._norms is not None
+        if self._norms is None:
+            self._norms = xp.sqrt(squared_norms(self._X))
         for rows in self._blocks:
             X = self._X[rows, :]
             scores = _with_offsets(rough_inner_products(X, centers.values), centers)
@@ -407,11 +387,11 @@ class Assigner:
             if doubtful.shape[0]:
                 exact = block_scores(take_rows(X, doubtful), centers)
                 labels[rows][doubtful] = xp.argmax(exact, axis=1)
-        self._rough = n_doubtful <= _MOSTLY_CERTAIN * self._X.shape[0]
+        self._look.pays = n_doubtful <= _MOSTLY_CERTAIN * self._X.shape[0]
 
     def exact_scores(self, assignment: Assignment, centers: Centers) -> Array:
         """Return the scores of rows with their centres, whatever the products were."""
-        if self._norms is None:
+        if not self._rough:
             return assignment.scores
         xp, out = self._xp, self._empty((self._X.shape[0],))
         for rows in self._blocks:
@@ -420,34 +400,6 @@ class Assigner:
         if centers.offsets is not None:
             out += take_rows(centers.offsets, assignment.labels)
         return out
-
-    def take(self, rows: np.ndarray) -> Array:
-        """Return some of the rows, dense."""
-        return dense_rows(self._X, rows)
-
-    def rows_to_seed(self, weight, rng) -> tuple[np.ndarray, Array]:
-        """Return numbers and rows among which k-means++ chooses: all of them."""
-        return np.arange(self._X.shape[0]), self._X
-
-    def sum_again(
-        self, labels: Array, old: ClusterSums | None
-    ) -> tuple[ClusterSums, Array | None]:
-        """Return the sums of clusters, and which of them changed (None: maybe all)."""
-        xp, k = self._xp, 0 if old is None else old.values.shape[0]
-        moved = None
-        if old is not None and old.age < _REFRESH:
-            (moved,) = xp.nonzero(labels != old.labels)
-        if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
-            sums = ClusterSums(self._n_clusters, self._like, labels)
-            sums.add(self._X, labels, self._weight)
-            return sums, None
-        to, left = take_rows(labels, moved), take_rows(old.labels, moved)
-        w = None if self._weight is None else take_rows(self._weight, moved)
-        sums = old.moved(labels)
-        sums.add(take_rows(self._X, moved), to, w, left)
-        counts = count_labels(xp.concat([to, left]), k)
-        (changed,) = xp.nonzero(counts > 0)
-        return sums, changed
 
 
 def _height(n_rows: int, n_clusters: int) -> int:
@@ -682,132 +634,31 @@ def _seed_costs(X: Array, rows: np.ndarray, squared, metric: str) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------------------
-# Assign rows that stay on the host: each step is one pass of blocks over a device.
+# A step of k-means is one pass over the rows, wherever they are.
 #
-# A block goes to the device once for a step: there it is assigned to the centres, and
-# added to the sums of which the next ones are made. Labels and scores, one number a
-# row, stay on the host.
-# ----------------------------------------------------------------------------------
-
-_BLOCK_BYTES = 256 * 2**20
-
-
-class StreamedAssigner:
-    """Assigns rows of the host, block by block; as :class:`Assigner` to its user.
-
-    Parameters
-    ----------
-    X : HostRows of shape (n, d)
-    n_clusters : int
-    budget : int
-        Bytes; an eighth of it for a block and its scores.
-    metric : {"cosine", "euclidean"}
-    weight : ndarray of shape (n,) or None
-    """
-
-    def __init__(self, X: HostRows, n_clusters: int, budget: int, metric: str, weight):
-        self._X, self._metric = X, metric
-        self._weight = None if weight is None else to_numpy(weight)
-        self._k, self._n_looked_at = n_clusters, X.shape[0]
-        per_row = (2 * X.shape[1] + 2 * n_clusters) * itemsize(X)
-        fit = min(budget // 8, _BLOCK_BYTES)
-        self._blocks = list(row_blocks(X.shape[0], per_row, fit))
-        self._last: tuple[Array, ClusterSums] | None = None
-
-    def norms_and_spread(self) -> tuple[np.ndarray, float]:
-        """Return ‖x‖² of the rows, (n,), and their mean squared distance from the mean.
-
-        The second is 1 in the cosine geometry.
-        """
-        norms, total = [], 0.0
-        for rows in stream_blocks(self._X, self._blocks):
-            norms.append(to_numpy(squared_norms(rows)))
-            xp = array_namespace(rows)
-            total = total + to_numpy(xp.sum(astype(rows, "float64"), axis=0))
-        squared = np.concatenate(norms)
-        if self._metric == "cosine":
-            return squared, 1.0
-        mean = total / self._X.shape[0]
-        return squared, float(np.mean(squared) - np.sum(mean**2))
-
-    def take(self, rows: np.ndarray) -> Array:
-        """Return a few rows on the device, as the geometry wants them."""
-        return prepare_rows(take_rows(self._X, rows), self._metric)
-
-    def rows_to_seed(
-        self, weight: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, Array]:
-        """Return numbers and rows among which k-means++ chooses: some of very many."""
-        part = rows_to_seed(self._X.shape[0], self._k, weight, rng)
-        return part, self.take(part)
-
-    def assign(self, centers: Centers, moved: Array | None = None) -> Assignment:
-        """Assign all rows, and sum those that go to the same centre."""
-        sums = ClusterSums(self._k, centers.values)
-        labels, scores = [], []
-        for s, given in zip(
-            self._blocks, stream_blocks(self._X, self._blocks), strict=True
-        ):
-            rows = prepare_rows(given, self._metric)
-            best, found = self._best(rows, centers)
-            w = None if self._weight is None else as_like(self._weight[s], rows)
-            sums.add(rows, best, w)
-            labels.append(to_numpy(best))
-            scores.append(to_numpy(found))
-        numbers = np.concatenate(scores).astype(np.float64)
-        assignment = Assignment(np.concatenate(labels), numbers)
-        self._last = assignment.labels, sums
-        return assignment
-
-    def _best(self, rows: Array, centers: Centers) -> tuple[Array, Array]:
-        """Return the best centre of each row of a block, and the score with it."""
-        fit = 4 * itemsize(rows) * rows.shape[0] * self._k  # the whole block at once
-        assigner = Assigner(rows, self._k, fit, n_rows=self._n_looked_at)
-        found = assigner.assign(centers)
-        if not assigner.looks_twice:  # nor is the next block worth it
-            self._n_looked_at = 0
-        return found.labels, assigner.exact_scores(found, centers)
-
-    def exact_scores(self, assignment: Assignment, centers: Centers) -> np.ndarray:
-        """Return the scores of rows with their centres."""
-        return assignment.scores
-
-    def sum_again(self, labels: np.ndarray, old: ClusterSums | None):
-        """Return the sums of clusters, and which of them changed: None, maybe all.
-
-        Those of the last assignment, but for the few rows that have another label now.
-        """
-        assert self._last is not None
-        last, sums = self._last
-        rows = np.flatnonzero(labels != last)
-        if len(rows):
-            x = self.take(rows)
-            w = None if self._weight is None else as_like(self._weight[rows], x)
-            sums.add(x, as_like(labels[rows], x), w, as_like(last[rows], x))
-            self._last = labels, sums
-        return sums, None
-
-
-# ----------------------------------------------------------------------------------
-# Assign rows that are read part by part: each step is one pass over the parts.
+# Of a block, only sums come back: of the rows of each cluster, their weights and their
+# costs, k (d + 3) numbers however many rows there are. Groups of rows that are
+# clustered apart, such as classes, are served by the same pass.
 #
-# Of a part, only sums come back: of the rows of each cluster, their weights and their
-# costs, k (d + 3) numbers however many rows there are. Labels are never in one place.
-# Groups of rows that are clustered apart, such as classes, are served by the same pass.
+# Rows in memory are one block, of which much is kept: rows of unit norm, scores with
+# centres that did not move, and sums, which change by the rows that changed their
+# cluster. Other blocks come and go.
 # ----------------------------------------------------------------------------------
 
 # Of the rows among which k-means++ chooses: as read, of unit norm, and what is between.
 _SEED_COPIES = 8
+# No centres.
+_NONE = np.empty(0, dtype=np.int64)
 
-Groups = Sequence[int | None]
-"""Numbers of groups of rows; None is the group of all."""
+Group = int | None
+"""The number of a group of rows; None is the group of all."""
 
 
 class _Moments:
-    """Number of rows, Σ x and Σ ‖x‖² of each group of rows."""
+    """Number of rows, Σ ‖x‖² and Σ x of each group of rows."""
 
-    def __init__(self, block: Block, groups: Groups):
-        self.of = {group: _moments(_group(block, group)[0].rows) for group in groups}
+    def __init__(self, block: Block, groups: Sequence[Group]):
+        self.of = {group: _moments(_group(block, group)[0]) for group in groups}
 
     def merge(self, other: "_Moments") -> None:
         """Add those of other rows."""
@@ -816,274 +667,229 @@ class _Moments:
 
 def _moments(rows: Array) -> np.ndarray:
     xp = array_namespace(rows)
-    wide = rows if is_sparse(rows) else astype(rows, "float64")
-    total = rows.sum(axis=0) if is_sparse(rows) else xp.sum(wide, axis=0)
+    wide = {} if is_sparse(rows) else {"dtype": xp.float64}
+    total = rows.sum(axis=0) if is_sparse(rows) else xp.sum(rows, axis=0, **wide)
     squares = float(xp.sum(squared_norms(rows))) if rows.shape[0] else 0.0
     return np.concatenate([[rows.shape[0], squares], np.ravel(to_numpy(total))])
 
 
-def spreads(X: RowSource, groups: Sequence[int] | None) -> dict[int | None, float]:
-    """Return the mean squared distance of the rows of each group from their mean.
-
-    ``groups`` are numbers of groups, of a source :func:`with_groups`; None: all rows
-    are one group, whose key is None.
-    """
-    asked: Groups = [None] if groups is None else groups
-    found = X.reduce(_Moments, asked, label="measure-rows").of
-    return {group: _spread_of_moments(moments) for group, moments in found.items()}
+def spreads(X: Rows, groups: Sequence[Group]) -> dict[Group, float]:
+    """Return the mean squared distance of the rows of each group from their mean."""
+    found = X.reduce(_Moments, groups, label="measure-rows").of
+    return {
+        group: float(squares / n - np.sum((np.asarray(total) / n) ** 2))
+        for group, (n, squares, *total) in found.items()
+    }
 
 
-def _spread_of_moments(moments: np.ndarray) -> float:
-    n, squares, total = moments[0], moments[1], moments[2:]
-    return float(squares / n - np.sum((total / n) ** 2))
-
-
-def with_groups(
-    X: RowSource, groups: np.ndarray | None, weight: np.ndarray | None
-) -> RowSource:
-    """Return the rows with the numbers of their groups and their weights beside them.
-
-    Rows of a negative number are in no group; None: all are in one, of weight one.
-    """
-    return X.holding(groups, weight)
-
-
-class PartAssignment:
+class ClusterTotals:
     """Sums over the rows that were assigned to each of k centres."""
 
-    def __init__(self, n_clusters: int, like: np.ndarray):
+    def __init__(self, n_clusters: int, like: Array):
+        xp = array_namespace(like)
+        nothing = xp.zeros(n_clusters, dtype=xp.float64, device=device_of(like))
         self.sums = ClusterSums(n_clusters, like)
-        self.weights: np.ndarray = np.zeros(n_clusters)
+        self.weights: Array = nothing
         """Σ w."""
-        self.held: np.ndarray = np.zeros(n_clusters)
+        self.held: Array = nothing
         """Number of rows that could be a centre."""
-        self.norms: np.ndarray = np.zeros(n_clusters)
-        """Σ w ‖x‖ of the rows as they were given."""
+        self.norms: Array = nothing
+        """Σ w ‖x‖ of the rows as they were given ("cosine")."""
         self.inertia = 0.0
+        self.labels: list[Array] = []
+        """Of the rows in their order, where they are wanted."""
 
-    def merge(self, other: "PartAssignment") -> None:
+    def merge(self, other: "ClusterTotals") -> None:
         """Add those of other rows."""
         self.sums.merge(other.sums)
         self.weights = self.weights + other.weights
         self.held = self.held + other.held
         self.norms = self.norms + other.norms
         self.inertia += other.inertia
+        self.labels += other.labels
 
 
-class Members(NamedTuple):
-    """Sums of which new centres are made."""
+class GroupTotals:
+    """Totals of several groups of rows, each with its own centres."""
 
-    sums: ClusterSums
-    weights: Array
-    changed: Array | None
-    """Clusters of which they changed; None: maybe all."""
-    n_reseeded: int
-
-
-class JointAssignment:
-    """Assignments of several groups of rows, each to its own centres."""
-
-    def __init__(self, of: dict[int | None, PartAssignment]):
+    def __init__(self, of: dict[Group, ClusterTotals]):
         self.of = of
 
-    def merge(self, other: "JointAssignment") -> None:
+    def merge(self, other: "GroupTotals") -> None:
         """Add those of other rows."""
         for group, found in other.of.items():
             self.of[group].merge(found)
 
 
-def assign_groups(
-    X: RowSource, centers: dict[int | None, Centers], metric: str
-) -> dict[int | None, PartAssignment]:
-    """Assign the rows of each group to its centres, all groups in one pass.
+class Step(NamedTuple):
+    """The work of a pass on a group of rows."""
 
-    ``X`` is a source :func:`with_groups`; the group None is all rows.
-    """
-    return X.reduce(assign_part, centers, metric, label="assign-rows").of
+    metric: str
+    n_clusters: int
+    look: RoughLook
+    centers: Centers
+    moved: Array | None = None
+    """The centres that are not where they were in the last pass; None: all."""
 
 
-class PartAssigner:
-    """Assigns the rows of a source again and again to centres that move.
+def _group(block: Block, group: Group) -> tuple[Array, Array | None, np.ndarray | None]:
+    """Return the rows of a group, their weights, and their numbers in the block."""
+    groups, weight = block.vectors or (None, None)
+    if group is None:
+        return block.rows, weight, None
+    numbers = np.flatnonzero(to_numpy(groups) == group)
+    own = None if weight is None else weight[numbers]
+    return take_rows(block.rows, numbers), own, numbers
 
-    Parameters
-    ----------
-    X : RowSource of shape (n, d)
-        See :func:`with_groups`.
-    n_clusters : int
-    metric : {"cosine", "euclidean"}
-    weight : ndarray of shape (n,) or None
-    group : int, default=None
-        The rows of which group; None: all.
-    numbers : ndarray of shape (n_group,), default=None
-        Which rows these are.
-    """
 
-    def __init__(
-        self,
-        X: RowSource,
-        n_clusters: int,
-        metric: str,
-        weight: np.ndarray | None,
-        group: int | None = None,
-        numbers: np.ndarray | None = None,
-    ):
-        self._X, self._k, self._metric, self._weight = X, n_clusters, metric, weight
-        self._group, self._numbers = group, numbers
+class _Members:
+    """The rows of a group in a block, and what is kept of them between passes."""
 
-    def take(self, rows: np.ndarray) -> Array:
-        """Return a few rows of the group, dense, as the geometry wants them."""
-        return self._take(rows if self._numbers is None else self._numbers[rows])
-
-    def _take(self, numbers: np.ndarray) -> Array:
-        return prepare_rows(dense_rows(self._X, numbers), self._metric)
-
-    def rows_to_seed(self, weight: np.ndarray, rng) -> tuple[np.ndarray, Array]:
-        """Return numbers and rows among which k-means++ chooses: some of very many."""
-        most = self._X.budget // (_SEED_COPIES * self._X.shape[1] * itemsize(self._X))
-        part = rows_to_seed(len(weight), self._k, weight, rng, most)
-        return part, self.take(part)
-
-    def assign(self, centers: Centers, moved: Array | None = None) -> PartAssignment:
-        """Assign all rows, and sum those that go to the same centre."""
-        group = self._group
-        return assign_groups(self._X, {group: centers}, self._metric)[group]
-
-    def members(self, found: PartAssignment, centers: Centers) -> Members:
-        """Return the sums of each cluster; one without rows takes the worst of all."""
-        arguments = (self._group, centers, self._metric, 2 * self._k)
-        return fill_empty(
-            found,
-            lambda: worst_of_parts(self._X, worst_rows, *arguments),
-            self._take,
-            self._weight,
+    def __init__(self, block: Block, group: Group, step: Step):
+        rows, weight, self.numbers = _group(block, group)
+        self.n_rows, self.lasting = rows.shape[0], block.cache is not None
+        self._metric, self._k = step.metric, step.n_clusters
+        self._found: Assignment | None = None
+        self._last: ClusterSums | None = None
+        if self.n_rows == 0:
+            return
+        self._norms = squared_norms(rows)
+        self.rows = prepare_rows(rows, step.metric, self._norms)
+        self.weight = None
+        # A row without direction cannot be a centre on the sphere.
+        usable = self._norms >= 0 if step.metric == "euclidean" else self._norms > 0
+        if weight is not None:
+            self.weight = astype(as_like(weight, self._norms), "float64")
+            usable = usable & (self.weight > 0)
+        every = bool(array_namespace(usable).all(usable))
+        self.usable = None if every else usable
+        self._assigner = Assigner(
+            self.rows, self._k, block.budget, look=step.look, keeps=self.lasting
         )
 
+    @classmethod
+    def of(cls, block: Block, group: Group, step: Step) -> "_Members":
+        """Return those of a block, or those that are kept of it."""
+        if block.cache is None:
+            return cls(block, group, step)
+        if group not in block.cache:
+            block.cache[group] = cls(block, group, step)
+        return block.cache[group]
 
-def fill_empty(found: Any, worst: Callable, take: Callable, weight) -> Members:
-    """Return the sums of each cluster; one without rows takes the worst of all.
+    def assign(self, step: Step) -> tuple[Array, Centers]:
+        """Return the best centre of each row, (n,), and the centres beside the rows."""
+        centers = Centers(*(as_like(part, self._norms) for part in step.centers))
+        if self._found is None or step.moved is None or step.moved.shape[0]:
+            self._found = self._assigner.assign(centers, step.moved)
+            self._last = None if step.moved is None else self._last
+        return self._found.labels, centers
 
-    Parameters
-    ----------
-    found : accumulator
-        With ``sums``, ``weights`` and ``held`` of each cluster; not changed.
-    worst : callable
-        Returns numbers, costs and labels of the rows that cost most.
-    take : callable
-        Returns rows by their numbers as they are summed.
-    weight : ndarray of shape (n,) or None
-    """
-    empty = np.flatnonzero(found.held == 0)
-    if not len(empty):
-        return Members(found.sums, found.weights, None, 0)
-    numbers, losses, labels = worst()
-    rows = spare_rows(len(empty), found.held, labels, losses)
-    new, sums, weights = empty[: len(rows)], found.sums.moved(None), found.weights
-    if len(rows):
-        left, k = labels[rows], len(found.held)
-        w = np.ones(len(rows)) if weight is None else weight[numbers[rows]]
-        sums.add(take(numbers[rows]), new, w, left)
-        weights = weights + np.bincount(new, w, minlength=k)
-        weights = weights - np.bincount(left, w, minlength=k)
-    return Members(sums, weights, None, len(rows))
+    def costs(self, centers: Centers) -> Array:
+        """Return the cost of each row with its centre, (n,), in float64."""
+        assert self._found is not None
+        scores = self._assigner.exact_scores(self._found, centers)
+        squared = self._norms if self._metric == "euclidean" else None
+        return costs_from_scores(scores, squared)
+
+    def sums(self, labels: Array) -> ClusterSums:
+        """Return Σ w x of each cluster, from the last sums where few rows moved."""
+        old, moved = self._last, None
+        if old is not None and old.labels is labels:
+            return old
+        if old is not None and old.age < _REFRESH:
+            (moved,) = array_namespace(labels).nonzero(labels != old.labels)
+        if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
+            sums = ClusterSums(self._k, self._assigner.like, labels)
+            sums.add(self.rows, labels, self.weight)
+        else:
+            sums, weight = old.moved(labels), self.weight
+            weight = None if weight is None else take_rows(weight, moved)
+            left = take_rows(old.labels, moved)
+            rows = take_rows(self.rows, moved)
+            sums.add(rows, take_rows(labels, moved), weight, left)
+        if self.lasting:
+            self._last = sums
+        return sums
+
+    def totals(self, step: Step, measures: bool, labelled: bool) -> ClusterTotals:
+        """Return the sums over the rows that go to the same centre."""
+        like, k = step.centers.values, self._k
+        out = ClusterTotals(k, like)
+        if self.n_rows == 0:
+            return out
+        labels, centers = self.assign(step)
+        out.sums.values = as_like(self.sums(labels).values, like)
+        held = weights = cluster_weights(labels, self.weight, k)
+        if self.usable is not None:
+            held = count_labels(labels, k, self.usable)
+        out.weights, out.held = as_like(weights, like), as_like(held, like)
+        if labelled:
+            out.labels = [labels if self.lasting else to_numpy(labels)]
+        if measures:
+            xp, costs = array_namespace(labels), self.costs(centers)
+            out.inertia = float(xp.sum(_weighted(costs, self.weight)))
+            if self._metric == "cosine":
+                lengths = _weighted(xp.sqrt(self._norms), self.weight)
+                out.norms = as_like(cluster_weights(labels, lengths, k), like)
+        return out
+
+    def worst(self, step: Step, n_rows: int):
+        """Return numbers, costs and labels of the costliest rows, in their order."""
+        if self.n_rows == 0:
+            nothing = np.empty(0, dtype=np.int64)
+            return nothing, np.empty(0), nothing
+        labels, centers = self.assign(step)
+        losses = to_numpy(self.costs(centers))
+        if self.usable is not None:
+            losses = losses * to_numpy(self.usable)
+        worst = largest_losses(losses, n_rows)
+        of_block = worst if self.numbers is None else self.numbers[worst]
+        return of_block, losses[worst], to_numpy(labels)[worst]
 
 
-def worst_of_parts(X: RowSource, function: Callable, *arguments: Any):
-    """Return numbers, costs and labels of the rows that cost most, in their order.
-
-    ``function`` returns those of a part. Twice as many as there are clusters will do:
-    of those that are passed over, each is alone in its cluster.
-    """
-    found = X.map(function, *arguments, label="find-worst-rows")
-    starts = np.cumsum(X.sizes) - X.sizes
-    numbers = [start + part[0] for start, part in zip(starts, found, strict=True)]
-    return (
-        np.concatenate(numbers),
-        np.concatenate([part[1] for part in found]),
-        np.concatenate([part[2] for part in found]),
-    )
+def _weighted(values: Array, weight: Array | None) -> Array:
+    return values if weight is None else weight * values
 
 
-def _group(block: Block, group: int | None) -> tuple[Block, np.ndarray | None]:
-    """Return the rows of a group with their weights, and their numbers in the block."""
-    weight = block.vectors[1] if block.vectors else None
-    if group is None:
-        return block._replace(vectors=(weight,)), None
-    numbers = np.flatnonzero(block.vectors[0] == group)
-    own = None if weight is None else weight[numbers]
-    rows = take_rows(block.rows, numbers)
-    return block._replace(rows=rows, vectors=(own,)), numbers
-
-
-class _Assigned(NamedTuple):
-    """A part whose rows were assigned."""
-
-    rows: Array
-    """As the geometry wants them."""
-    weight: np.ndarray | None
-    norms: np.ndarray
-    labels: Array
-    costs: np.ndarray
-    usable: np.ndarray
-    """Which rows could be a centre."""
-
-
-def assign_part(
-    block: Block, centers: dict[int | None, Centers], metric: str
-) -> JointAssignment:
-    """Return the sums over the rows of a part that go to the same centre, by groups."""
-    return JointAssignment(
+def assign_block(
+    block: Block, steps: dict[Group, Step], measures: bool, labelled: bool
+) -> GroupTotals:
+    """Return the sums over the rows of each group that go to the same centre."""
+    return GroupTotals(
         {
-            group: _assign_group(_group(block, group)[0], own, metric)
-            for group, own in centers.items()
+            group: _Members.of(block, group, step).totals(step, measures, labelled)
+            for group, step in steps.items()
         }
     )
 
 
-def _assign_group(block: Block, centers: Centers, metric: str) -> PartAssignment:
-    k = centers.values.shape[0]
-    out = PartAssignment(k, centers.values)
-    if block.rows.shape[0] == 0:
-        return out
-    part = _assign(block, centers, metric)
-    weight, labels = part.weight, to_numpy(part.labels)
-    sums = ClusterSums(k, as_like(centers.values, part.rows))
-    on_device = None if weight is None else as_like(weight, part.labels)
-    sums.add(part.rows, part.labels, on_device)
-    out.sums.values = to_numpy(sums.values)
-    w = np.ones(len(labels)) if weight is None else weight
-    out.weights = np.bincount(labels, w, minlength=k)
-    out.held = np.bincount(labels, part.usable, minlength=k)
-    out.norms = np.bincount(labels, w * part.norms, minlength=k)
-    out.inertia = float(w @ part.costs)
-    return out
+def worst_of_block(block: Block, group: Group, step: Step, n_rows: int):
+    """Return the rows of a block, and numbers, costs and labels of the worst."""
+    members = _Members.of(block, group, step)
+    return block.rows.shape[0], members.worst(step, n_rows)
 
 
-def part_labels(X: RowSource, centers: Array, metric: str) -> np.ndarray:
-    """Return the number of the best centre of each row, (n,)."""
-    made = make_centers(centers, metric)
-    return np.concatenate(X.map(labels_of_part, made, metric, label="label-rows"))
+def seeds_of_block(block: Block, group: Group, step: Step, weight: np.ndarray, rng):
+    """Return the numbers of the rows of a block that k-means++ chooses."""
+    rows = _Members.of(block, group, step).rows
+    return kmeans_plus_plus(
+        rows, step.n_clusters, metric=step.metric, weight=weight, rng=rng
+    )
 
 
-def labels_of_part(block: Block, centers: Centers, metric: str) -> np.ndarray:
-    """Return the same of the rows of a part."""
-    if block.rows.shape[0] == 0:
-        return np.empty(0, dtype=np.int64)
-    return to_numpy(_assign(_group(block, None)[0], centers, metric).labels)
+def worst_rows(X: Rows, function: Callable, *arguments: Any):
+    """Return numbers, costs and labels of the rows that cost most, in their order.
 
-
-def worst_rows(
-    block: Block, group: int | None, centers: Centers, metric: str, n_rows: int
-):
-    """Return numbers, costs and labels of the rows that cost most, in their order."""
-    block, numbers = _group(block, group)
-    if block.rows.shape[0] == 0:
-        nothing = np.empty(0, dtype=np.int64)
-        return nothing, np.empty(0), nothing
-    part = _assign(block, centers, metric)
-    losses = part.costs * part.usable
-    worst = largest_losses(losses, n_rows)
-    of_block = worst if numbers is None else numbers[worst]
-    return of_block, losses[worst], to_numpy(part.labels)[worst]
+    ``function`` returns the number of rows of a block, and those of it. Twice as many
+    as there are clusters will do: of those passed over, each is alone in its cluster.
+    """
+    found = X.map(function, *arguments, label="find-worst-rows")
+    starts = np.cumsum([0, *(n for n, _ in found[:-1])])
+    of_blocks = [
+        (start + numbers, losses, labels)
+        for start, (_, (numbers, losses, labels)) in zip(starts, found, strict=True)
+    ]
+    return tuple(map(np.concatenate, zip(*of_blocks, strict=True)))
 
 
 def largest_losses(losses: np.ndarray, n_rows: int) -> np.ndarray:
@@ -1091,19 +897,41 @@ def largest_losses(losses: np.ndarray, n_rows: int) -> np.ndarray:
     return np.sort(np.argsort(-losses, kind="stable")[:n_rows])
 
 
-def _assign(block: Block, centers: Centers, metric: str) -> _Assigned:
-    (weight,), squared = block.vectors, squared_norms(block.rows)
-    rows = prepare_rows(block.rows, metric, squared)
-    here = Centers(*(as_like(part, rows) for part in centers))
-    assigner = Assigner(rows, centers.values.shape[0], block.budget, n_rows=0)
-    found = assigner.assign(here)
-    scores = to_numpy(assigner.exact_scores(found, here))
-    squared = to_numpy(squared)
-    # A row without direction cannot be a centre on the sphere.
-    usable = squared >= 0 if metric == "euclidean" else squared > 0
-    usable = usable if weight is None else usable & (weight > 0)
-    costs = costs_from_scores(scores, squared if metric == "euclidean" else None)
-    return _Assigned(rows, weight, np.sqrt(squared), found.labels, costs, usable)
+def fill_empty(
+    totals: Any, worst: Callable, take: Callable, weight: np.ndarray | None
+) -> int:
+    """Give each cluster without rows the worst represented row that can be spared.
+
+    Changes ``sums``, ``weights`` and ``held`` of the totals; ``worst()`` returns
+    numbers, costs and labels of rows, ``take(numbers)`` rows as they are summed.
+    Returns the number of clusters that were filled.
+    """
+    held = to_numpy(totals.held)
+    empty = np.flatnonzero(held == 0)
+    if not len(empty):
+        return 0
+    numbers, losses, labels = worst()
+    rows = spare_rows(len(empty), held, labels, losses)
+    if len(rows):
+        totals.sums = totals.sums.moved(None)  # those of a block that lasts stay
+        like, k = totals.sums.values, len(held)
+        left, new = labels[rows], empty[: len(rows)]
+        w = np.ones(len(rows)) if weight is None else weight[numbers[rows]]
+        totals.sums.add(
+            take(numbers[rows]), *(as_like(v, like) for v in (new, w, left))
+        )
+        gain = np.bincount(new, w, minlength=k) - np.bincount(left, w, minlength=k)
+        totals.weights = totals.weights + as_like(gain, totals.weights)
+    return len(rows)
+
+
+def part_labels(X: Rows, centers: Array, metric: str) -> np.ndarray:
+    """Return the number of the best centre of each row, (n,)."""
+    made = make_centers(centers, metric)
+    step = Step(metric, centers.shape[0], RoughLook(centers, 0), made)
+    arguments = (assign_block, {None: step}, False, True)
+    found = X.attached().map(*arguments, label="label-rows")
+    return np.concatenate([to_numpy(v) for part in found for v in part.of[None].labels])
 
 
 # ----------------------------------------------------------------------------------
@@ -1128,7 +956,7 @@ class KMeansResult(NamedTuple):
     centers: Array
     """(k, d), of unit norm in the cosine geometry."""
     labels: Array | None
-    """Which of these centres is best for each row, (n,); None for a row source."""
+    """Which of these centres is best for each row, (n,); None for rows in parts."""
     inertia: float
     """Σ w (1 − ⟨x, c⟩) or Σ w ‖x − c‖²."""
     n_iter: int
@@ -1142,28 +970,14 @@ class KMeansResult(NamedTuple):
     the euclidean geometry."""
 
 
-class KMeansProblem(NamedTuple):
-    """What does not change from step to step."""
+class KMeansOptions(NamedTuple):
+    """How rows are clustered, see :func:`kmeans`."""
 
-    n_clusters: int
-    weight: Array | None
-    """None: every row counts as one."""
-    metric: str
-    squared: Array | None
-    """‖x‖² in the euclidean geometry."""
-    can_seed: Array | None
-    """Rows that may become a centre; None: all."""
-    scale: float
-    assigner: Assigner | StreamedAssigner | PartAssigner
-
-
-class _State(NamedTuple):
-    """Between two steps: where the centres are, and whose rows they have."""
-
-    centers: Centers
-    assignment: Assignment | PartAssignment
-    sums: ClusterSums | None = None
-    """Of which the centres are the means; None: of no rows."""
+    metric: str = "euclidean"
+    init: str | Array = "random"
+    n_init: int = 1
+    max_iter: int = 300
+    tol: float = 1e-6
 
 
 def kmeans(
@@ -1180,62 +994,68 @@ def kmeans(
     memory_budget: int | str | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> KMeansResult:
-    """Find ``n_clusters`` centres that stand for the rows of ``X``.
+    """Find ``n_clusters`` centres that stand for the rows of ``X``, (n, d).
 
-    Parameters
-    ----------
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-        Rows of the host go to their device once in every step, those of a source are
-        read once; ``"k-means++"`` chooses first centres among a random part of either
-        where there are very many.
-    n_clusters : int
-        At most n.
-    metric : {"cosine", "euclidean"}, default="cosine"
-        With "cosine" the rows are scaled to unit norm first.
-    init : {"k-means++", "random"} or array of shape (k, d), default="k-means++"
-    n_init : int, default=1
-        Starts, of which the one of least inertia is kept.
-    max_iter : int, default=300
-    tol : float, default=1e-6
-        Stop when the centres deviate from the last ones by no more (see
-        :func:`deviation`).
-    sample_weight : array of shape (n,), default=None
-    rng : numpy.random.Generator
-    memory_budget : int, str or None, default=None
-        Scores are kept between steps where n k of them fit into it.
-    callback : callable, default=None
-        ``callback(step, deviation)`` after each step; a true result ends the start.
-
-    Returns
-    -------
-    KMeansResult
-
-    Notes
-    -----
-    At most n k d multiplications a step; fewer as centres come to rest.
+    With "cosine" the rows are scaled to unit norm first. ``init`` is "k-means++",
+    "random" or an array (k, d); of ``n_init`` starts the one of least inertia is kept.
+    A start ends when the centres deviate by no more than ``tol`` (:func:`deviation`),
+    or where ``callback(step, deviation)`` returns true. Scores of rows in memory are
+    kept between steps where n k of them fit into the budget. At most n k d
+    multiplications a step, fewer as centres come to rest.
     """
-    counted = np.arange(X.shape[0])
-    if sample_weight is not None:
-        counted = np.flatnonzero(to_numpy(sample_weight) > 0)
-    shift = common_shift(X, metric, counted)
-    X = shifted(X, shift)
+    options = KMeansOptions(metric, init, n_init, max_iter, tol)
+    k: dict[Group, int] = {None: n_clusters}
+    rows = as_rows(X, memory_budget)
+    return kmeans_of_groups(rows, k, None, options, sample_weight, [rng], callback)[0]
+
+
+def kmeans_of_groups(
+    X: Rows,
+    n_clusters: Mapping[Group, int],
+    groups: np.ndarray | None,
+    options: KMeansOptions,
+    sample_weight: Array | None,
+    rngs: Sequence[np.random.Generator],
+    callback: Callable[[int, float], object] | None = None,
+    ended: Callable[[int], object] | None = None,
+) -> list[KMeansResult]:
+    """Cluster each group of rows by itself, all in the same passes over them.
+
+    ``groups`` has the number of each row's group, (n,), negative for none; None: all
+    rows are one group. ``ended(n)`` is called when so many groups have come to rest.
+    """
+    if not n_clusters:
+        return []
+    weight = None if sample_weight is None else astype(sample_weight, "float64")
+    host = None if weight is None else to_numpy(weight)
+    counted = np.arange(X.shape[0]) if groups is None else np.flatnonzero(groups >= 0)
+    if host is not None:
+        counted = counted[host[counted] > 0]
+    shift, init = common_shift(X, options.metric, counted), options.init
     if not isinstance(init, str):
-        init = shifted(as_like(init, X), shift)
-    problem, norms = _pose(X, n_clusters, metric, sample_weight, memory_budget)
-
-    def start(start_rng: np.random.Generator) -> KMeansResult:
-        first = first_centers(problem, init, X.shape[0], X, start_rng)
-        steps = lloyd_steps(problem, first, max_iter, tol, norms, callback)
-        return run_steps(steps, problem.assigner.assign)
-
-    return _at_home(best_of_starts(start, rng.spawn(n_init)), shift)
+        init = as_like(init, X)
+    if shift is not None:
+        X = X.mapped(functools.partial(less, shift))
+        init = init if isinstance(init, str) else less(shift, init)
+    options = options._replace(init=init)
+    lloyd = _Lloyd(X.attached(groups, weight), n_clusters, groups, options, host)
+    best: dict[Group, KMeansResult] = {}
+    starts = [rng.spawn(options.n_init) for rng in rngs]
+    for start in range(options.n_init):
+        own = [generators[start] for generators in starts]
+        last = ended if start == options.n_init - 1 else None
+        for group, new in lloyd.run(own, callback, last).items():
+            old = best.get(group)
+            if old is None or clearly_less(new.inertia, old.inertia):
+                best[group] = new
+    return [_at_home(best[group], shift) for group in n_clusters]
 
 
 def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
     """Return a result of shifted rows for the rows as they were given."""
     if shift is None:
         return result
-    return result._replace(centers=shifted(result.centers, -shift))
+    return result._replace(centers=less(-shift, result.centers))
 
 
 def best_of_starts(
@@ -1250,316 +1070,148 @@ def best_of_starts(
     return best
 
 
-def _pose(X, n_clusters: int, metric: str, sample_weight, memory_budget):
-    """Return the problem, and ‖x‖² of the rows as they were given."""
-    weight = None if sample_weight is None else astype(sample_weight, "float64")
-    budget = resolve_budget(memory_budget, X)
-    if isinstance(X, RowSource):
-        weight = None if weight is None else to_numpy(weight)
-        assigner = PartAssigner(
-            with_groups(X, None, weight), n_clusters, metric, weight
-        )
-        scale = 1.0 if metric == "cosine" else spreads(X, None)[None]
-        problem = KMeansProblem(n_clusters, weight, metric, None, None, scale, assigner)
-        return problem, None
-    if isinstance(X, HostRows):
-        weight = None if weight is None else to_numpy(weight)
-        assigner = StreamedAssigner(X, n_clusters, budget, metric, weight)
-        norms, scale = assigner.norms_and_spread()
-    else:
-        norms = squared_norms(X)
-        rows = prepare_rows(X, metric, norms)
-        assigner = Assigner(rows, n_clusters, budget, weight=weight)
-        scale = 1.0 if metric == "cosine" else _spread(rows, norms)
-    squared = norms if metric == "euclidean" else None
-    # A row without direction cannot be a centre on the sphere.
-    can_seed = norms >= 0 if metric == "euclidean" else norms > 0
-    if weight is not None:
-        can_seed = can_seed & (weight > 0)
-    can_seed = None if bool(array_namespace(norms).all(can_seed)) else can_seed
-    problem = KMeansProblem(
-        n_clusters, weight, metric, squared, can_seed, scale, assigner
-    )
-    return problem, norms
+class _Run:
+    """A group between two passes: its centres, and how it came to them."""
+
+    def __init__(self, centers: Centers):
+        self.centers = centers
+        self.moved: Array | None = None
+        self.n_iter, self.n_reseeded, self.deviation = 0, 0, np.inf
 
 
-def first_centers(problem: KMeansProblem, init, n: int, like: Array, rng) -> Centers:
-    """Return where to begin, of n rows: given centres, or some of the rows."""
-    assigner, metric, k = problem.assigner, problem.metric, problem.n_clusters
-    if not isinstance(init, str):
-        return make_centers(prepare_rows(as_like(init, like), metric), metric)
-    weight = np.ones(n) if problem.weight is None else to_numpy(problem.weight)
-    if init == "random":
-        return make_centers(assigner.take(random_seeds(n, k, weight, rng)), metric)
-    part, rows = assigner.rows_to_seed(weight, rng)
-    some = kmeans_plus_plus(rows, k, metric=metric, weight=weight[part], rng=rng)
-    return make_centers(assigner.take(part[some]), metric)
+class _Lloyd:
+    """Lloyd's steps of groups of rows, from several starts."""
 
-
-Steps = Generator[tuple[Centers, Array | None], Any, KMeansResult]
-"""Yields centres, and which of them moved (None: all); is sent the assignment of the
-rows to them; returns the result."""
-
-
-def run_steps(steps: Steps, assign: Callable[..., Any]) -> KMeansResult:
-    """Return the result of steps whose rows are assigned by a function."""
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send(assign(*request))
-    except StopIteration as end:
-        return end.value
-
-
-def lloyd_steps(
-    problem: KMeansProblem, centers: Centers, max_iter: int, tol: float, norms, callback
-) -> Steps:
-    """Iterate from given centres."""
-    state = _State(centers, (yield centers, None))
-    n_iter, n_reseeded, converged = 0, 0, False
-    while n_iter < max_iter and not converged:
-        new = _moved_centers(problem, state)
-        assignment = yield new.centers, new.moved
-        state = _State(new.centers, assignment, new.sums)
-        n_iter, n_reseeded = n_iter + 1, n_reseeded + new.n_reseeded
-        converged = new.deviation <= tol
-        if callback is not None and callback(n_iter, new.deviation):
-            break
-    return KMeansResult(
-        state.centers.values,
-        n_iter=n_iter,
-        converged=converged,
-        n_reseeded=n_reseeded,
-        **_outcome(problem, state, norms),
-    )
-
-
-def _outcome(
-    problem: KMeansProblem, state: _State, norms: Array | None
-) -> dict[str, Any]:
-    """Return labels, inertia, weights and mean norms of the clusters."""
-    found, k = state.assignment, problem.n_clusters
-    if isinstance(found, PartAssignment):
-        labels, inertia, weights = None, found.inertia, found.weights
-        norm_sums = found.norms
-    else:
-        labels, costs = found.labels, _costs(problem, state)
-        weighted = costs if problem.weight is None else problem.weight * costs
-        inertia = float(array_namespace(costs).sum(weighted))
-        weights = to_numpy(cluster_weights(labels, problem.weight, k))
-        norm_sums = None
-        if problem.metric == "cosine":
-            lengths = array_namespace(norms).sqrt(norms)
-            weight = lengths if problem.weight is None else problem.weight * lengths
-            norm_sums = to_numpy(cluster_weights(labels, weight, k))
-    means = None
-    if problem.metric == "cosine":
-        means = norm_sums / np.where(weights > 0, weights, 1.0)
-    return {
-        "labels": labels,
-        "inertia": inertia,
-        "weights": weights,
-        "mean_norms": means,
-    }
-
-
-def _costs(problem: KMeansProblem, state: _State) -> Array:
-    """Return what each row costs, (n,), in float64."""
-    assert not isinstance(problem.assigner, PartAssigner)
-    assert isinstance(state.assignment, Assignment)
-    scores = problem.assigner.exact_scores(state.assignment, state.centers)
-    return costs_from_scores(scores, problem.squared)
-
-
-class _Moved(NamedTuple):
-    """Centres after a step."""
-
-    centers: Centers
-    moved: Array
-    """The numbers of those that are not where they were."""
-    sums: ClusterSums
-    n_reseeded: int
-    deviation: float
-
-
-def _moved_centers(problem: KMeansProblem, state: _State) -> _Moved:
-    """Move the centres to the means of their rows."""
-    k = state.centers.values.shape[0]
-    sums, weights, changed, n_reseeded = _members(problem, state)
-    weights = as_like(weights, sums.values)
-    old = state.centers if changed is None else some_centers(state.centers, changed)
-    new = _means(sums.values, weights, old, changed, problem.metric)
-    n_new = new.values.shape[0]  # the others did not move
-    deviated = n_new and n_new / k * deviation(
-        new.values, old.values, problem.metric, problem.scale
-    )
-    centers, moved = _replace_centers(state.centers, old, new, changed, problem.metric)
-    return _Moved(centers, moved, sums, n_reseeded, deviated)
-
-
-def _members(problem: KMeansProblem, state: _State) -> Members:
-    """Return the sums of each cluster; one without rows takes the worst of all."""
-    assigner, found = problem.assigner, state.assignment
-    if isinstance(assigner, PartAssigner):
-        assert isinstance(found, PartAssignment)
-        return assigner.members(found, state.centers)
-    assert isinstance(found, Assignment)
-    k, labels, n_reseeded = problem.n_clusters, found.labels, 0
-    weights = cluster_weights(labels, problem.weight, k)
-    can_seed = problem.can_seed
-    held = weights if can_seed is None else count_labels(labels, k, can_seed)
-    if bool(array_namespace(held).any(held == 0)):
-        costs = _costs(problem, state)
-        labels, n_reseeded = reseed_empty(labels, costs, can_seed, k)
-        weights = cluster_weights(labels, problem.weight, k)
-    sums, changed = assigner.sum_again(labels, state.sums)
-    return Members(sums, weights, changed, n_reseeded)
-
-
-def _means(sums: Array, weights: Array, old: Centers, changed, metric) -> Centers:
-    """Return the means of the changed clusters; without rows, where they were."""
-    if changed is not None:
-        sums, weights = take_rows(sums, changed), take_rows(weights, changed)
-    return centers_from_sums(sums, weights, old, metric)
-
-
-def _replace_centers(
-    centers: Centers, old: Centers, new: Centers, changed, metric: str
-) -> tuple[Centers, Array]:
-    """Return all centres, with the new ones put in, and the numbers of those moved."""
-    xp = array_namespace(new.values)
-    if changed is None:
-        (moved,) = xp.nonzero(xp.any(new.values != old.values, axis=1))
-        return new, moved
-    values = xp.asarray(centers.values, copy=True)
-    set_columns(values.T, changed, new.values.T)
-    return make_centers(values, metric), changed
-
-
-def _spread(rows: Array, squared: Array) -> float:
-    """Return the mean squared distance of the rows from their mean (euclidean)."""
-    xp = array_namespace(squared)
-    mean = rows.mean(axis=0) if is_sparse(rows) else xp.mean(rows, axis=0)
-    mean = astype(xp.reshape(xp.asarray(mean), (-1,)), "float64")
-    return float(xp.mean(squared)) - float(xp.sum(mean**2))
-
-
-# ----------------------------------------------------------------------------------
-# k-means of several groups of rows that are read part by part, all in step.
-#
-# Each group is clustered by itself, as :func:`kmeans` would; but one pass over the rows
-# assigns those of all groups.
-# ----------------------------------------------------------------------------------
-
-
-def kmeans_of_groups(
-    X: RowSource,
-    groups: Sequence[np.ndarray],
-    n_clusters: Sequence[int],
-    *,
-    metric: str,
-    init: str,
-    n_init: int,
-    max_iter: int,
-    tol: float,
-    sample_weight: np.ndarray | None,
-    rngs: Sequence[np.random.Generator],
-    callback: Callable[[int], object] | None = None,
-) -> list[KMeansResult]:
-    """Cluster each group of rows by itself.
-
-    Parameters
-    ----------
-    X : RowSource of shape (n, d)
-    groups : sequence of integer arrays
-        The numbers of the rows of each group.
-    n_clusters : sequence of int
-        Of each group, less than it has rows.
-    metric, init, n_init, max_iter, tol
-        As in :func:`kmeans`.
-    sample_weight : array of shape (n,) or None
-    rngs : sequence of numpy.random.Generator
-        One for each group.
-    callback : callable, default=None
-        ``callback(n_done)`` when groups have ended.
-    """
-    if not groups:
-        return []
-    shift = common_shift(X, metric, np.sort(np.concatenate(groups)))
-    X = shifted(X, shift)
-    number = np.full(X.shape[0], -1, dtype=np.int16 if len(groups) < 2**15 else int)
-    for group, rows in enumerate(groups):
-        number[rows] = group
-    rows_of = with_groups(X, number, sample_weight)
-    every = range(len(groups))
-    scales = dict.fromkeys(every, 1.0)
-    if metric == "euclidean":
-        scales = spreads(rows_of, list(every))
-    problems = [
-        KMeansProblem(
-            n_clusters[g],
-            None if sample_weight is None else sample_weight[groups[g]],
-            metric,
-            None,
-            None,
-            scales[g],
-            PartAssigner(rows_of, n_clusters[g], metric, sample_weight, g, groups[g]),
-        )
-        for g in every
-    ]
-    starts = [rng.spawn(n_init) for rng in rngs]
-    best: list[KMeansResult] = []
-    for start in range(n_init):
-        own_rngs = [generators[start] for generators in starts]
-        firsts = _first_centers(X, groups, problems, init, own_rngs)
-        steps: dict[int | None, Steps] = {
-            g: lloyd_steps(problems[g], firsts[g], max_iter, tol, None, None)
-            for g in every
+    def __init__(
+        self,
+        X: Rows,
+        n_clusters: Mapping[Group, int],
+        groups: np.ndarray | None,
+        options: KMeansOptions,
+        weight: np.ndarray | None,
+    ):
+        self._X, self._k, self._options, self._weight = X, n_clusters, options, weight
+        every = np.arange(X.shape[0])
+        self._numbers = {
+            g: every if groups is None else np.flatnonzero(groups == g)
+            for g in n_clusters
         }
-        tell = callback if start == n_init - 1 else None
-        found = _in_step(rows_of, steps, metric, tell)
-        best = [
-            new if old is None or clearly_less(new.inertia, old.inertia) else old
-            for old, new in zip(best or [None] * len(found), found, strict=True)
+        self._looks = {g: RoughLook(X.like, X.shape[0] * k) for g, k in self._k.items()}
+        self._scales = dict.fromkeys(n_clusters, 1.0)
+        if options.metric == "euclidean":
+            self._scales = spreads(X, list(n_clusters))
+
+    def run(self, rngs, callback, ended) -> dict[Group, KMeansResult]:
+        """Return the results of a start."""
+        options, results = self._options, {}
+        runs = dict(zip(self._k, map(_Run, self._first_centers(rngs)), strict=True))
+        while runs:
+            found = self._assigned(runs, measures=not self._X.lasting)
+            for group, totals in found.items():
+                run = runs[group]
+                converged = run.deviation <= options.tol
+                stops = callback and run.n_iter and callback(run.n_iter, run.deviation)
+                if converged or stops or run.n_iter >= options.max_iter:
+                    results[group] = self._result(group, run, totals, converged)
+                    del runs[group]
+                    if ended is not None:
+                        ended(len(results))
+                else:
+                    self._move(group, run, totals)
+        return results
+
+    def _step(self, group: Group, centers: Centers, moved: Array | None = None) -> Step:
+        moved = moved if self._X.lasting else None
+        metric, k = self._options.metric, self._k[group]
+        return Step(metric, k, self._looks[group], centers, moved)
+
+    def _assigned(self, runs: dict[Group, _Run], measures: bool):
+        """Assign the rows of some groups in one pass; return their totals."""
+        steps = {g: self._step(g, run.centers, run.moved) for g, run in runs.items()}
+        options = (steps, measures, self._X.local)
+        return self._X.reduce(assign_block, *options, label="assign-rows").of
+
+    def _move(self, group: Group, run: _Run, totals: ClusterTotals) -> None:
+        """Move the centres to the means of their rows."""
+        metric, old = self._options.metric, run.centers
+        arguments = (group, self._step(group, old, _NONE), 2 * self._k[group])
+        run.n_reseeded += fill_empty(
+            totals,
+            lambda: worst_rows(self._X, worst_of_block, *arguments),
+            self._take,
+            self._weight,
+        )
+        run.centers = centers_from_sums(totals.sums.values, totals.weights, old, metric)
+        new, xp = run.centers.values, array_namespace(old.values)
+        (moved,) = xp.nonzero(xp.any(new != old.values, axis=1))
+        run.moved, run.deviation, run.n_iter = moved, 0.0, run.n_iter + 1
+        if moved.shape[0]:
+            pair = take_rows(new, moved), take_rows(old.values, moved)
+            share = moved.shape[0] / new.shape[0]
+            run.deviation = share * deviation(*pair, metric, self._scales[group])
+
+    def _result(self, group: Group, run: _Run, totals: ClusterTotals, converged: bool):
+        if self._X.lasting:  # costs are not summed in every step
+            run.moved = _NONE
+            totals = self._assigned({group: run}, measures=True)[group]
+        weights, means = to_numpy(totals.weights), None
+        if self._options.metric == "cosine":
+            means = to_numpy(totals.norms) / np.where(weights > 0, weights, 1.0)
+        labels = totals.labels
+        if len(labels) != 1:
+            labels = [np.concatenate(labels)] if labels else [None]
+        return KMeansResult(
+            run.centers.values,
+            labels[0],
+            totals.inertia,
+            run.n_iter,
+            converged,
+            run.n_reseeded,
+            weights,
+            means,
+        )
+
+    # ---- where to begin --------------------------------------------------------------
+
+    def _take(self, numbers: np.ndarray) -> Array:
+        """Return rows by their numbers, dense, as the geometry wants them."""
+        return prepare_rows(dense_rows(self._X, numbers), self._options.metric)
+
+    def _first_centers(self, rngs) -> list[Centers]:
+        """Return the first centres of each group: given ones, or some of its rows."""
+        init, metric = self._options.init, self._options.metric
+        if not isinstance(init, str):
+            return [make_centers(prepare_rows(init, metric), metric)]
+        choose = self._random_rows if init == "random" else self._far_rows
+        chosen = [choose(group, rng) for group, rng in zip(self._k, rngs, strict=True)]
+        rows = self._take(np.concatenate(chosen))  # of all groups, read at once
+        stops = np.cumsum([len(some) for some in chosen])
+        return [
+            make_centers(rows[stop - len(some) : stop, :], metric)
+            for stop, some in zip(stops.tolist(), chosen, strict=True)
         ]
-    return [_at_home(result, shift) for result in best]
 
+    def _weights(self, group: Group) -> np.ndarray | None:
+        weight = self._weight
+        return None if weight is None else weight[self._numbers[group]]
 
-def _first_centers(
-    X: RowSource, groups, problems: list[KMeansProblem], init: str, rngs
-) -> list[Centers]:
-    """Return where each group begins; random rows of all groups are read at once."""
-    each = list(zip(problems, groups, rngs, strict=True))
-    if init != "random":
-        return [first_centers(p, init, len(own), X, rng) for p, own, rng in each]
-    chosen = [own[_random_rows(p, len(own), rng)] for p, own, rng in each]
-    metric, edges = problems[0].metric, np.cumsum([len(some) for some in chosen])
-    rows = prepare_rows(dense_rows(X, np.concatenate(chosen)), metric)
-    return [make_centers(own, metric) for own in np.split(rows, edges[:-1])]
+    def _random_rows(self, group: Group, rng) -> np.ndarray:
+        numbers, k = self._numbers[group], self._k[group]
+        return numbers[random_seeds(len(numbers), k, self._weights(group), rng)]
 
-
-def _random_rows(problem: KMeansProblem, n: int, rng) -> np.ndarray:
-    """Return the numbers of random rows, of n, one for each centre."""
-    weight = None if problem.weight is None else to_numpy(problem.weight)
-    return random_seeds(n, problem.n_clusters, weight, rng)
-
-
-def _in_step(
-    X: RowSource, steps: dict[int | None, Steps], metric: str, callback
-) -> list[KMeansResult]:
-    """Run the steps of all groups: each pass takes all that are still moving."""
-    asked: dict[int | None, Centers] = {g: next(own)[0] for g, own in steps.items()}
-    results: dict[int | None, KMeansResult] = {}
-    while asked:
-        for group, found in assign_groups(X, asked, metric).items():
-            try:
-                asked[group] = steps[group].send(found)[0]
-            except StopIteration as end:
-                results[group] = end.value
-                del asked[group]
-        if callback is not None:
-            callback(len(results))
-    return [results[group] for group in steps]
+    def _far_rows(self, group: Group, rng) -> np.ndarray:
+        """Return the rows that k-means++ chooses, of very many among some."""
+        numbers, k, X = self._numbers[group], self._k[group], self._X
+        weight, metric = self._weights(group), self._options.metric
+        weight = np.ones(len(numbers)) if weight is None else weight
+        if X.lasting:
+            step = self._step(group, Centers(X.like, None))
+            return X.map(seeds_of_block, group, step, weight, rng, label="seeds")[0]
+        most = None if X.local else X.rows_at_once(_SEED_COPIES)
+        part = rows_to_seed(len(numbers), k, weight, rng, most)
+        some = self._take(numbers[part])
+        far = kmeans_plus_plus(some, k, metric=metric, weight=weight[part], rng=rng)
+        return numbers[part[far]]
 
 
 # ----------------------------------------------------------------------------------
@@ -1593,29 +1245,11 @@ class Representatives(NamedTuple):
     converged: bool
 
 
-class _OneClass(NamedTuple):
-    points: Array
-    weights: np.ndarray
-    n_iter: int = 0
-    n_reseeded: int = 0
-    converged: bool = True
-
-
 class _Job(NamedTuple):
     """The rows of one class, and how many are to stand for them."""
 
     rows: np.ndarray
     n_representatives: int
-
-
-class KMeansOptions(NamedTuple):
-    """How each class is clustered, as :func:`kmeans` takes it."""
-
-    metric: str = "euclidean"
-    init: str = "random"
-    n_init: int = 1
-    max_iter: int = 300
-    tol: float = 1e-6
 
 
 def represent_classes(
@@ -1629,46 +1263,32 @@ def represent_classes(
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> Representatives:
-    """Choose representatives of every class.
+    """Choose at most so many representatives of every class of the rows of ``X``.
 
-    Parameters
-    ----------
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-        Of rows of the host each class goes to the device as a whole, or block by block
-        in every step where it does not fit there. A source is read once in every step,
-        for all classes.
-    labels : integer array of shape (n,)
-        The number of each row's class.
-    n_representatives : sequence of int
-        How many each class is to have at most.
-    options : KMeansOptions
-    sample_weight : array of shape (n,), default=None
-        Rows of weight zero are passed over.
-    rng : numpy.random.Generator
-    memory_budget : int, str or None, default=None
-    callback : callable, default=None
-        ``callback(n_done, n_classes)`` after each class.
+    ``labels``, (n,), are the numbers of the rows' classes; rows of weight zero are
+    passed over. ``callback(n_done, n_classes)`` is called after each class. Of rows of
+    the host each class goes to the device as a whole, or block by block in every step
+    where it does not fit there; of rows in parts all classes are clustered in the same
+    passes.
 
-    Notes
-    -----
-    Classes are clustered in parallel where none of them is more than a thread's share
-    of the work; else one by one, with all threads on each. The result is the same.
-    Ctrl-C is raised after the current step: centres alone are no model.
+    Classes in memory are clustered in parallel where none of them is more than a
+    thread's share of the work; else one by one, with all threads on each. The result is
+    the same. Ctrl-C is raised after the current step: centres alone are no model.
     """
-    budget = resolve_budget(memory_budget, X)
+    budget, rows = resolve_budget(memory_budget, X), as_rows(X, memory_budget)
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight
     jobs = [
         _Job(np.flatnonzero((labels == c) & (weight > 0)), k)
         for c, k in enumerate(n_representatives)
     ]
     rngs = rng.spawn(len(jobs))
-    if isinstance(X, RowSource):
-        return _join(_represent_parts(X, jobs, sample_weight, options, rngs, callback))
+    if not rows.local:
+        return _join(_represent_together(rows, jobs, weight, options, rngs, callback))
     copies, workers = 0, 1
-    if not isinstance(X, HostRows):
+    if rows.lasting:
         counted = np.flatnonzero(weight > 0)
         twice = options.metric == "cosine" or (
-            common_shift(X, options.metric, counted) is not None
+            common_shift(rows, options.metric, counted) is not None
         )
         copies = _bytes_of_copies(jobs, X, twice)
         _check_memory(copies, budget)
@@ -1677,26 +1297,66 @@ def represent_classes(
             workers = 1
     stop, n_done = threading.Event(), 0
 
-    def represent(c: int) -> _OneClass:
+    def leave_if_stopped(step: int, moved: float) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt  # which came in another thread
+
+    def represent(c: int) -> Representatives:
         nonlocal n_done
-        rows = jobs[c].rows
-        result = _represent(
-            on_device_if_it_fits(rows_in_order(X, rows), budget),
-            weight[rows],
-            jobs[c].n_representatives,
-            options=options,
-            rng=rngs[c],
-            budget=max(budget // workers - copies, 1),
-            stop=stop,
+        numbers, k = jobs[c]
+        own, w = (
+            on_device_if_it_fits(rows_in_order(X, numbers), budget),
+            weight[numbers],
         )
+        if len(numbers) <= k:
+            found = _rows_of_class(c, own, w)
+        else:
+            found = _centers_of_class(
+                c,
+                kmeans(
+                    own,
+                    k,
+                    **options._asdict(),
+                    # Rows that all count as one are counted, not weighed.
+                    sample_weight=None if np.all(w == 1) else as_like(w, own),
+                    rng=rngs[c],
+                    memory_budget=max(budget // workers - copies, 1),
+                    callback=leave_if_stopped,
+                ),
+            )
         n_done += 1
         if callback is not None:
             callback(n_done, len(jobs))
-        return result
+        return found
 
     if workers > 1:
         return _join(_in_threads(represent, len(jobs), workers, stop))
     return _join([represent(c) for c in range(len(jobs))])
+
+
+def _represent_together(
+    rows: Rows, jobs: list[_Job], weight, options: KMeansOptions, rngs, callback
+) -> list[Representatives]:
+    """Return representatives of the classes of rows in parts, from the same passes."""
+    many = [c for c, job in enumerate(jobs) if len(job.rows) > job.n_representatives]
+    n_few = len(jobs) - len(many)
+    groups = np.full(len(weight), -1, np.int16 if len(jobs) < 2**15 else np.int64)
+    for c in many:
+        groups[jobs[c].rows] = c
+    results = kmeans_of_groups(
+        rows,
+        {c: jobs[c].n_representatives for c in many},
+        groups,
+        options,
+        None if np.all(weight == 1) else weight,
+        [rngs[c] for c in many],
+        ended=callback and (lambda n_done: callback(n_few + n_done, len(jobs))),
+    )
+    found = dict(zip(many, map(_centers_of_class, many, results), strict=True))
+    for c, job in enumerate(jobs):
+        if c not in found:
+            found[c] = _rows_of_class(c, rows.take(job.rows), weight[job.rows])
+    return [found[c] for c in range(len(jobs))]
 
 
 def with_rows(
@@ -1753,77 +1413,26 @@ def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
             raise
 
 
-def _represent(
-    rows: Array,
-    weight: np.ndarray,
-    k: int,
-    *,
-    options: KMeansOptions,
-    rng: np.random.Generator,
-    budget: int,
-    stop: threading.Event,
-) -> _OneClass:
-    """Return at most k points for rows."""
-    n = rows.shape[0]
-    if n <= k:
-        every = np.arange(n)
-        streamed = is_sparse(rows) or isinstance(rows, HostRows)
-        return _OneClass(dense_rows(rows, every) if streamed else rows, weight)
-    like = dense_rows(rows, np.arange(1))
-
-    def leave_if_stopped(step: int, moved: float) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt  # which came in another thread
-
-    result = kmeans(
-        rows,
-        k,
-        metric=options.metric,
-        init=options.init,
-        n_init=options.n_init,
-        max_iter=options.max_iter,
-        tol=options.tol,
-        # Rows that all count as one are counted, not weighed.
-        sample_weight=None if np.all(weight == 1) else as_like(weight, like),
-        rng=rng,
-        memory_budget=budget,
-        callback=leave_if_stopped,
+def _rows_of_class(c: int, rows: Array, weights: np.ndarray) -> Representatives:
+    """Return rows that stand for themselves."""
+    n = len(weights)
+    points = (
+        dense_rows(rows, np.arange(n)) if is_sparse(rows) or are_rows(rows) else rows
     )
+    return Representatives(points, np.full(n, c), weights, 0, 0, True)
+
+
+def _centers_of_class(c: int, result: KMeansResult) -> Representatives:
+    """Return the centres of a class that have rows."""
     points, weights = _with_norms(result)
-    return _OneClass(
+    return Representatives(
         points,
+        np.full(len(weights), c),
         weights,
         result.n_iter,
         result.n_reseeded,
         result.converged,
     )
-
-
-def _represent_parts(
-    X: RowSource, jobs: list[_Job], weight, options: KMeansOptions, rngs, callback
-) -> list[_OneClass]:
-    """Return points for the classes of rows that are read part by part."""
-    unit = weight is None or bool(np.all(weight == 1))
-    many = [c for c, job in enumerate(jobs) if len(job.rows) > job.n_representatives]
-    n_few = len(jobs) - len(many)
-    results = kmeans_of_groups(
-        X,
-        [jobs[c].rows for c in many],
-        [jobs[c].n_representatives for c in many],
-        **options._asdict(),
-        sample_weight=None if unit else weight,
-        rngs=[rngs[c] for c in many],
-        callback=callback and (lambda n_done: callback(n_few + n_done, len(jobs))),
-    )
-    found = {
-        c: _OneClass(*_with_norms(r), r.n_iter, r.n_reseeded, r.converged)
-        for c, r in zip(many, results, strict=True)
-    }
-    for c in sorted(set(range(len(jobs))) - set(many)):
-        rows = jobs[c].rows
-        own = np.ones(len(rows)) if weight is None else weight[rows]
-        found[c] = _OneClass(dense_rows(X, rows), own)
-    return [found[c] for c in range(len(jobs))]
 
 
 def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:
@@ -1839,12 +1448,11 @@ def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:
     return take_rows(points, alive), result.weights[alive]
 
 
-def _join(parts: list[_OneClass]) -> Representatives:
+def _join(parts: list[Representatives]) -> Representatives:
     xp = array_namespace(*(part.points for part in parts))
-    sizes = [part.points.shape[0] for part in parts]
     return Representatives(
         xp.concat([part.points for part in parts], axis=0),
-        np.repeat(np.arange(len(parts)), sizes),
+        np.concatenate([part.labels for part in parts]),
         np.concatenate([part.weights for part in parts]),
         max(part.n_iter for part in parts),
         sum(part.n_reseeded for part in parts),

@@ -23,6 +23,7 @@ import numpy as np
 from kaucus._array.linalg import add_to_diagonal, cholesky_with_jitter, solve_triangular
 from kaucus._array.namespace import (
     Array,
+    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -30,11 +31,9 @@ from kaucus._array.namespace import (
     dtype_name,
     epsilon,
     is_sparse,
-    itemsize,
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import HostRows, RowSource
 from kaucus._array.segments import random_rows
 from kaucus.clustering._kmeans import kmeans
 from kaucus.kernels._kernel import Kernel, Precomputed
@@ -62,7 +61,7 @@ def choose_landmarks(
     Parameters
     ----------
     kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+    X : array, CSR matrix or Rows of shape (n, d)
         Of rows of the host, no more are looked at than fit on their device; of a
         source, than fit into the memory for work on one part.
     n_landmarks : int
@@ -76,10 +75,11 @@ def choose_landmarks(
     array or CSR matrix of shape (m, d)
         m ≤ n_landmarks: fewer where K has a smaller numerical rank ("rpcholesky").
     """
-    like = np.empty(0) if is_sparse(X) or isinstance(X, RowSource) else X
+    like = np.empty(0) if is_sparse(X) else X
     size = n_landmarks
     if method != "uniform":
-        size = max(size, min(_ROWS_EACH * size, _rows_that_fit(X)))
+        fit = X.rows_at_once(_COPIES) if are_rows(X) else X.shape[0]
+        size = max(size, min(_ROWS_EACH * size, fit))
     drawn = random_rows(rng, X.shape[0], min(size, X.shape[0]), like)
     sample = take_rows(X, drawn)
     if method == "uniform":
@@ -97,14 +97,6 @@ def choose_landmarks(
         block_size=max(1, n_landmarks // _BLOCKS),
     )
     return take_rows(sample, as_like(factor.pivots, like))
-
-
-def _rows_that_fit(X: Array) -> int:
-    """Return how many rows may be looked at together: all, or those that fit."""
-    row_bytes = itemsize(X) * X.shape[1]
-    if isinstance(X, HostRows):
-        return X.buffer_bytes // row_bytes
-    return X.budget // (_COPIES * row_bytes) if isinstance(X, RowSource) else X.shape[0]
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:

@@ -16,8 +16,14 @@ from dask.sizeof import sizeof
 
 from kaucus._array.blocks import format_bytes
 from kaucus._array.namespace import is_sparse, to_device, warn_user
-from kaucus._array.rows import Handling, Held, RowSource
-from kaucus._array.streaming import Look, as_matrix, check_looks, longest_rows, look_at
+from kaucus._array.rows import (
+    Handling,
+    Look,
+    RowSource,
+    as_matrix,
+    look_at,
+    sizes_and_longest,
+)
 from kaucus.distributed.tasks import (
     Workforce,
     alone_on_its_core,
@@ -138,8 +144,6 @@ class DaskRows(RowSource):
     homes: Sequence[str] | None = None
     _given: Sequence[Delayed] | None = field(default=None, repr=False)
     """The partitions before some were copied to their homes; None: none was."""
-    _beside: Sequence[Delayed] | None = field(default=None, repr=False)
-    """What is held beside each partition, sent there once."""
 
     def shared_out(
         self, places: Sequence[str], threads: Mapping[str, int]
@@ -148,7 +152,7 @@ class DaskRows(RowSource):
 
         ``places`` are the workers that have the partitions; a few are copied to others.
         """
-        homes = even_homes(places, self.sizes.tolist(), threads)
+        homes = even_homes(places, self.sizes, threads)
         copied = at_home(self.partitions, places, homes)
         return replace(self, partitions=copied, homes=homes, _given=self.partitions)
 
@@ -157,14 +161,13 @@ class DaskRows(RowSource):
         given = self.partitions if self._given is None else self._given
         return replace(self, partitions=given, homes=None, _given=None)
 
-    def with_held(self, held: Sequence[Held]) -> "DaskRows":
-        """Return the rows with something else beside them, which goes to the workers.
+    def _with_vectors(self, vectors: Sequence[tuple]) -> "DaskRows":
+        """Send the vectors of each partition to its worker, once.
 
-        It stays part of Dask's graph: what a lost worker had is made again.
+        They stay part of Dask's graph: those of a lost worker are sent again.
         """
-        given = [(own.n_rows, *own.vectors) for own in held]
-        nodes = tasks(_hold, "rows-to-use", given, self.homes)
-        return replace(self, held=held, _beside=persist(nodes, wait=False))
+        nodes = tasks(_together, "rows-to-use", vectors, self.homes)
+        return replace(self, vectors=persist(nodes, wait=False))
 
     def each(
         self,
@@ -182,7 +185,7 @@ class DaskRows(RowSource):
         self, function: Callable, *common: Any, label: str, n_bytes: int = 0
     ) -> Any:
         """Return the merged accumulators of all partitions."""
-        parts = range(len(self.held))
+        parts = range(len(self.sizes))
         leaves = self._tasks(function, [common], parts, label, shared=True)
         return reduce_tree(leaves, label, n_bytes=n_bytes, force=self.force)
 
@@ -190,12 +193,12 @@ class DaskRows(RowSource):
         common = arguments[0] if shared else None
         work = shared_argument(_Work(function, self.handling, common), label)
         own = [None] * len(parts) if shared else arguments
-        beside = [None] * len(self.held) if self._beside is None else self._beside
+        vectors = [()] * len(self.sizes) if self.vectors is None else self.vectors
         return tasks(
             _on_partition,
             label,
             [
-                (work, self.partitions[p], beside[p], argument)
+                (work, self.partitions[p], vectors[p], argument)
                 for p, argument in zip(parts, own, strict=True)
             ],
             None if self.homes is None else [self.homes[p] for p in parts],
@@ -211,18 +214,17 @@ class _Work(NamedTuple):
     """Arguments of every call; None: each has its own."""
 
 
-def _hold(n_rows: int, *vectors: Any) -> Held:
-    return Held(n_rows, vectors)
+def _together(*vectors: Any) -> tuple:
+    return vectors
 
 
-def _on_partition(work: _Work, partition: Any, held: Held | None, argument: Any) -> Any:
+def _on_partition(work: _Work, partition: Any, vectors: tuple, argument: Any) -> Any:
     """Return a function of a partition's rows: the task."""
     function, handling, common = work
     shared = common is not None
     with alone_on_its_core():
         rows, given = as_matrix(partition), common if shared else argument
-        held = Held(rows.shape[0]) if held is None else held
-        return handling.call(function, rows, held, given, shared=shared)
+        return handling.call(function, rows, vectors, given, shared=shared)
 
 
 # ----------------------------------------------------------------------------------
@@ -290,20 +292,18 @@ def rows_of(
     given = partitions_of(X)
     seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
     looks, places = [look for look, _ in seen], [place for _, place in seen]
-    check_looks(looks, "partition", list(getattr(X, "columns", range(d))), name)
-    sizes = [look.n_rows for look in looks]
+    like, columns = np.zeros((1, d), dtype), list(getattr(X, "columns", range(d)))
+    known = sizes_and_longest(looks, like, "partition", columns, name)
+    sizes = known["sizes"]
     _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
     in_memory = reads_often and _is_in_memory(X)
     if reads_often and not in_memory:
         _warn_of_reading_again(sum(sizes) * d * dtype.itemsize, force.memory)
-    like = np.zeros((1, d), dtype)
     place = None
     if device not in (None, "cpu"):
         place = functools.partial(to_device, device=device)
     rows = DaskRows(
-        like=like,
-        held=[Held(n) for n in sizes],
-        longest=longest_rows(looks, like),
+        **known,
         budget=force.task_bytes,
         place=place,
         partitions=given,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import (
+    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -26,7 +27,6 @@ from kaucus._array.namespace import (
     warn_user,
     working_types,
 )
-from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
 from kaucus._base import (
     FollowsX,
@@ -484,7 +484,7 @@ default="k-means++"
         self.kernel_ = self._resolve_kernel(X, weight)
         warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        if isinstance(X, RowSource):
+        if are_rows(X):
             return self._fit_parts(X, given, options)
         return self._fit_rows(X, options)
 

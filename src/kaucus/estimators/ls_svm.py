@@ -23,8 +23,8 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
+from kaucus._array.rows import budget_without_buffers
 from kaucus._array.segments import generator_from
-from kaucus._array.streaming import budget_without_buffers
 from kaucus._base import FollowsX, on_host, to_onnx
 from kaucus._parameters import (
     BOOLEAN,

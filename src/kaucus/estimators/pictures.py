@@ -27,8 +27,8 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
+from kaucus._array.rows import rows_for_device
 from kaucus._array.segments import generator_from
-from kaucus._array.streaming import rows_for_device
 from kaucus._base import FollowsX, on_host, rowwise, score, validate_data
 from kaucus._parameters import (
     BOOLEAN,

@@ -48,8 +48,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, HostRows, RowSource
-from kaucus._array.streaming import stream_blocks
+from kaucus._array.rows import Block, HostRows, RowSource, stream_blocks
 
 # ----------------------------------------------------------------------------------
 # The rows and columns of a kernel's tiles: in memory, or streamed from the host.
@@ -1026,7 +1025,7 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     """
     if isinstance(X, RowSource):
         shift = float(dense_rows(X, np.arange(1))[0, 0])
-        held = X if sample_weight is None else X.holding(to_numpy(sample_weight))
+        held = X if sample_weight is None else X.attached(to_numpy(sample_weight))
         return held.reduce(_PartSums, shift, label="measure-rows").variance()
     sums, squares = _row_sums(X, None)
     xp = array_namespace(sums, sample_weight)

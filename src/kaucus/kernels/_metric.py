@@ -13,12 +13,13 @@ import scipy.sparse
 
 from kaucus._array.namespace import (
     Array,
+    are_rows,
     array_namespace,
     as_like,
     dtype_name,
     is_sparse,
 )
-from kaucus._array.rows import HostRows, RowSource
+from kaucus._array.rows import HostRows
 from kaucus.kernels._kernel import Kernel, RowPairs, Rows
 
 # Back from z to x, a scaled column is kept within so much of its bound.
@@ -86,9 +87,7 @@ class RowMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the mapped rows, in the library, device and precision of ``X``."""
-        if isinstance(X, RowSource):
-            return X.mapped(self)
-        if isinstance(X, HostRows):
+        if are_rows(X):
             return X.mapped(self, self.n_components)
         if is_sparse(X):
             return self._sparse(X)

@@ -27,6 +27,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
+from kaucus._array.rows import stream_blocks
 from kaucus._array.segments import (
     box_means,
     convolve,
@@ -34,7 +35,6 @@ from kaucus._array.segments import (
     patch_rows,
     window_means,
 )
-from kaucus._array.streaming import stream_blocks
 from kaucus.kernels._kernel import Rows, UnitDiagonalKernel
 
 # ----------------------------------------------------------------------------------

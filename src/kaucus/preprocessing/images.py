@@ -27,8 +27,8 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
+from kaucus._array.rows import rows_for_device, stream_blocks
 from kaucus._array.segments import generator_from
-from kaucus._array.streaming import rows_for_device, stream_blocks
 from kaucus._base import to_onnx
 from kaucus.kernels._patches import (
     PRECISIONS,

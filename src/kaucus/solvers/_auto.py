@@ -28,8 +28,7 @@ from kaucus._array.namespace import (
     rows_in_order,
     take_rows,
 )
-from kaucus._array.rows import HostRows
-from kaucus._array.streaming import budget_without_buffers, copy_buffer_bytes
+from kaucus._array.rows import HostRows, budget_without_buffers, copy_buffer_bytes
 from kaucus.clustering._landmarks import pivoted_factor
 from kaucus.kernels._kernel import Kernel, kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator

@@ -26,7 +26,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.streaming import budget_without_buffers
+from kaucus._array.rows import budget_without_buffers
 from kaucus.kernels._cells import matrices_of
 from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._direct import solve_ls_svm

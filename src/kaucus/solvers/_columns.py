@@ -1,7 +1,7 @@
 """Least squares on the kernel columns of representatives."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -45,9 +45,8 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, RowSource
+from kaucus._array.rows import Block, Rows, as_rows
 from kaucus._array.segments import draw_some
-from kaucus._array.streaming import stream_blocks
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.solvers._system import LSSVMSolution, SolveInfo
@@ -361,139 +360,172 @@ def leave_one_out(
 
 
 # ----------------------------------------------------------------------------------
-# Normal equations of rows that are read part by part: m × m sums of each are merged.
+# One pass over the rows, wherever they are: blocks of kernel columns are summed.
 #
-# The functions of a part are those of one machine, on the rows of that part; targets
-# and weights are beside the rows (``RowSource.holding``).
+# With columns [K₁, K₂] of old and new representatives and row weights S,
+#
+#     [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ]:
+#
+# new columns add the second row, and the sums of k and of k y over the rows; G₁₁ stays.
+# K₁ is kept where the budget has room for it, else computed again, block by block.
 # ----------------------------------------------------------------------------------
 
 # Blocks of K_nm within a part: of one size, so that sums do not depend on the memory.
 _PART_BLOCK_BYTES = 64 * 2**20
 
 
-class BorderedEquations:
+class ColumnSums:
     """Normal equations of new columns, and their products with the old ones."""
 
-    def __init__(self, m_old: int, m_new: int, Y: Array):
-        self.new = NormalEquations.zeros(m_new, Y)
-        self.border = as_like(np.zeros((m_old, m_new)), Y)
-        """K₁ᵀ S K₂."""
+    def __init__(self, widths: Sequence[int], m: int, Y: Array):
+        self.new = NormalEquations.zeros(m, Y)
+        xp, place = array_namespace(Y), {"device": device_of(Y)}
+        self.border = [xp.zeros((k, m), dtype=xp.float64, **place) for k in widths]
+        """K₁ᵀ S K₂, by parts of the old columns."""
 
-    def merge(self, other: "BorderedEquations") -> None:
+    def merge(self, other: "ColumnSums") -> None:
         """Add the sums over other rows."""
         self.new.merge(other.new)
-        self.border = self.border + other.border
+        pairs = zip(self.border, other.border, strict=True)
+        self.border = [mine + others for mine, others in pairs]
+
+    def on_host(self) -> "ColumnSums":
+        """Return the sums as NumPy arrays."""
+        out = copy.copy(self)
+        out.new, out.border = self.new.on_host(), [to_numpy(B) for B in self.border]
+        return out
 
 
-def _with_targets(data: RowData) -> RowSource:
-    """Return the rows with targets and weights beside them."""
-    weight = data.sample_weight
-    return data.X.holding(
-        to_numpy(data.Y), None if weight is None else to_numpy(weight)
-    )
+class Tally:
+    """Sums, columns and progress that blocks of rows in this process share.
+
+    ``earlier`` are the kept columns of old representatives, block by block.
+    """
+
+    def __init__(self, n_rows: int, tell, total=None, earlier=(), keeps: bool = False):
+        self._n_rows, self._done, self._tell = n_rows, 0, tell
+        self.total: NormalEquations | None = total
+        self.sums: ColumnSums | None = None
+        self.earlier, self.kept, self.keeps = iter(earlier), [], keeps
+
+    def advance(self, n_rows: int) -> None:
+        """Count rows that are done."""
+        self._done += n_rows
+        if self._tell is not None:
+            self._tell(self._done, self._n_rows)
 
 
-def _check_memory(rows: RowSource, m: int, Z: Array) -> None:
+def sum_columns(
+    data: RowData,
+    Z: Array,
+    shift: Array,
+    height: int,
+    tell: Callable[[int, int], object] | None,
+    *,
+    old: Sequence[Array] = (),
+    total: NormalEquations | None = None,
+    earlier: Sequence[list[Array]] = (),
+    keeps: bool = False,
+) -> tuple[ColumnSums, list[list[Array]]]:
+    """Return the sums of all rows on the columns of ``Z``, and columns to be kept.
+
+    ``shift`` is their k₀; ``old`` are the old representatives and their k₀. ``height``
+    is the number of rows of a block; ``tell(n_rows_done, n)`` is called after each.
+    ``total`` are the equations of earlier rows, to which these are added.
+    """
+    rows = as_rows(data.X).attached(data.Y, data.sample_weight)
+    n, m = rows.shape[0], Z.shape[0] + sum(points.shape[0] for points in old[:1])
+    tally = Tally(n, tell, total, earlier, keeps) if rows.local else None
+    if not rows.local:
+        _check_memory(rows.budget, m, Z)
+        most = min(_PART_BLOCK_BYTES, max(rows.budget // 2, 1))
+        height = max(most // bytes_per_row(m, Z), 1)
+    arguments = (data.kernel, height, tally, Z, shift, *old)
+    label = "add-columns" if old else "add-normal-equations"
+    n_bytes = 8 * Z.shape[0] * m
+    sums = rows.reduce(add_block, *arguments, label=label, n_bytes=n_bytes)
+    if tally is not None:
+        return sums, tally.kept
+    sums.new = sums.new.copy(data.Y)
+    sums.border = [as_like(B, data.Y) for B in sums.border]
+    if total is not None:
+        total.merge(sums.new)
+        sums.new = total
+    if tell is not None:
+        tell(n, n)
+    return sums, []
+
+
+def _check_memory(budget: int, m: int, Z: Array) -> None:
     """Raise where work on one part has no room for m representatives."""
     needed = gram_bytes(m, Z) + 3 * 8 * m * m + bytes_per_row(m, Z)
-    if needed > rows.budget:
+    if needed > budget:
         raise MemoryError(
             f"{m} representatives need {format_bytes(needed)} for the least squares of "
-            f"each part of the rows, and there are {format_bytes(rows.budget)}; use "
+            f"each part of the rows, and there are {format_bytes(budget)}; use "
             "fewer representatives, a larger memory_budget, or workers with fewer "
             "threads or more memory."
         )
 
 
-def sum_parts(data: RowData, Z: Array, shift: Array) -> NormalEquations:
-    """Return the normal equations of all rows on the columns of ``Z``."""
-    _check_memory(data.X, Z.shape[0], Z)
-    total = _with_targets(data).reduce(
-        add_part,
-        data.kernel,
-        Z,
-        shift,
-        label="add-normal-equations",
-        n_bytes=8 * Z.shape[0] ** 2,
-    )
-    return total.copy(data.Y)
+def add_block(
+    block: Block, kernel: Kernel, height: int, tally: Tally | None, *points: Array
+) -> ColumnSums:
+    """Return the sums of the rows of a block; on the host, without a tally.
+
+    ``points`` are new representatives and their k₀, and, perhaps, old ones and theirs.
+    """
+    (Y, weight), X = block.vectors, block.rows
+    data = RowData(kernel, X, as_like(Y, X), as_like(weight, X))
+    Z, shift, *old = (as_like(array, X) for array in points)
+    own = Tally(X.shape[0], None) if tally is None else tally
+    # Columns that are not kept are written to the same memory again.
+    scratch = None if own.keeps or old else Scratch()
+    for rows in row_blocks(X.shape[0], 1, height):
+        K = data.columns(X[rows, :], rows, Z, shift, scratch)
+        before = next(own.earlier, None)
+        if before is None:
+            before = [data.columns(X[rows, :], rows, *old)] if old else []
+        if own.sums is None:
+            own.sums = ColumnSums([E.shape[1] for E in before], Z.shape[0], data.Y)
+            own.sums.new = own.sums.new if own.total is None else own.total
+        sums = own.sums
+        sums.new.add(K, data.targets(rows))
+        pairs = zip(sums.border, before, strict=True)
+        sums.border = [add_cross_gram(B, E, K) for B, E in pairs]
+        if own.keeps:
+            own.kept.append([*before, K])
+        own.advance(rows.stop - rows.start)
+    if own.sums is None:
+        widths = [points.shape[0] for points in old[:1]]
+        own.sums = ColumnSums(widths, Z.shape[0], data.Y)
+    return own.sums if tally is not None else own.sums.on_host()
 
 
-def add_part(block: Block, kernel: Kernel, Z: Array, shift: Array) -> NormalEquations:
-    """Return the normal equations of the rows of a part."""
-    data, (Z, shift) = _part_data(block, kernel, Z, shift)
-    total = NormalEquations.zeros(Z.shape[0], data.Y)
-    scratch = Scratch()
-    for rows in _blocks(block, Z.shape[0], Z):
-        K = data.columns(data.X[rows, :], rows, Z, shift, scratch)
-        total.add(K, data.targets(rows))
-    return total.on_host()
+def sum_equations(
+    data: RowData, Z: Array, shift: Array, height: int, tell=None, total=None
+) -> NormalEquations:
+    """Return the normal equations of all rows, see :func:`sum_columns`."""
+    return sum_columns(data, Z, shift, height, tell, total=total)[0].new
 
 
-def border_parts(
-    data: RowData, old: Array, Z: Array, shift: Array
-) -> tuple[NormalEquations, Array]:
-    """Return the equations of new columns, and K₁ᵀ S K₂ with those of ``old``."""
-    m = old.shape[0] + Z.shape[0]
-    _check_memory(data.X, m, Z)
-    total = _with_targets(data).reduce(
-        border_part,
-        data.kernel,
-        old,
-        Z,
-        shift,
-        label="add-columns",
-        n_bytes=8 * Z.shape[0] * m,
-    )
-    return total.new.copy(data.Y), as_like(total.border, data.Y)
+def row_values(
+    X: Rows, kernel: Kernel, Z: Array, coef: Array, intercept: Array
+) -> np.ndarray:
+    """Return the decision values of all rows, (n, t), float64."""
+    arguments = (kernel, Z, coef, intercept)
+    return np.concatenate(X.map(values_of_block, *arguments, label="predict-rows"))
 
 
-def border_part(
-    block: Block, kernel: Kernel, old: Array, Z: Array, shift: Array
-) -> BorderedEquations:
-    """Return the same of the rows of a part."""
-    data, (old, Z, shift) = _part_data(block, kernel, old, Z, shift)
-    before = old.shape[0]
-    total = BorderedEquations(before, Z.shape[0], data.Y)
-    for rows in _blocks(block, before + Z.shape[0], Z):
-        X = data.X[rows, :]
-        K = data.columns(X, rows, Z, shift[before:])
-        earlier = data.columns(X, rows, old, shift[:before])
-        total.new.add(K, data.targets(rows))
-        total.border = add_cross_gram(total.border, earlier, K)
-    total.new, total.border = total.new.on_host(), to_numpy(total.border)
-    return total
-
-
-def part_values(
-    X: RowSource, kernel: Kernel, Z: Array, coef: Array, intercept: Array
-) -> list[np.ndarray]:
-    """Return the decision values of the rows of each part, (b, t), float64."""
-    return X.map(values_of_part, kernel, Z, coef, intercept, label="predict-rows")
-
-
-def values_of_part(
+def values_of_block(
     block: Block, kernel: Kernel, Z: Array, coef: Array, intercept: Array
 ) -> np.ndarray:
-    """Return the decision values of the rows of a part."""
+    """Return the decision values of the rows of a block."""
     if block.rows.shape[0] == 0:
         return np.empty((0, coef.shape[1]))
     Z, coef = as_like(Z, block.rows), as_like(coef, block.rows)
     sums = kernel_expansion(kernel, block.rows, Z, coef, memory_budget=block.budget)
     return to_numpy(astype(sums, "float64")) + to_numpy(intercept)
-
-
-def _part_data(block: Block, kernel: Kernel, *arrays: Array):
-    """Return the data of a part, and arrays, where its rows are."""
-    (Y, weight), rows = block.vectors, block.rows
-    Y, weight = as_like(astype(Y, "float64"), rows), as_like(weight, rows)
-    data = RowData(kernel, rows, Y, weight)
-    return data, [as_like(array, rows) for array in arrays]
-
-
-def _blocks(block: Block, m: int, Z: Array):
-    n_bytes = min(_PART_BLOCK_BYTES, max(block.budget // 2, 1))
-    return row_blocks(block.rows.shape[0], bytes_per_row(m, Z), n_bytes)
 
 
 # ----------------------------------------------------------------------------------
@@ -558,31 +590,25 @@ def solve_on_representatives(
     -----
     n m d + n m²/2 multiplications, and m³/6 for the solution.
     """
-    budget = resolve_budget(memory_budget, Y)
-    # The targets of a row source are beside its rows.
-    blocks = plan_rows(Y[:0] if isinstance(X, RowSource) else Y, budget, Z)
-    data = RowData(kernel, X, Y, sample_weight)
+    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
+    height = block_height(data, resolve_budget(memory_budget, Y), Z)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(astype(Z, "float64"))
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        equations = sum_equations(data, Z, shift, blocks, callback)
+        equations = sum_equations(data, Z, shift, height, callback)
         return solve_equations(data, Columns(Z, K_mm, shift, equations), C, loo_rows)
 
 
-def plan_rows(
-    Y: Array, budget: int, Z: Array, *, more_matrices: int = 0
-) -> list[slice]:
-    """Return the blocks of rows in which K_nm is made, see :func:`block_bytes`."""
-    n_bytes = block_bytes(Y, budget, Z, more_matrices=more_matrices)
-    return list(row_blocks(Y.shape[0], bytes_per_row(Z.shape[0], Z), n_bytes))
+def block_height(
+    data: RowData, budget: int, Z: Array, *, more_matrices: int = 0
+) -> int:
+    """Return the rows of a block of K_nm, or raise where there is no room for one.
 
-
-def block_bytes(Y: Array, budget: int, Z: Array, *, more_matrices: int = 0) -> int:
-    """Return the bytes for a block of K_nm, or raise where there is no room for one.
-
-    Beside matrices of m × m: three and the kernel's, and as many more as told.
+    Beside matrices of m × m: three and the kernel's, and as many more as told. Targets
+    of rows in parts are with the rows.
     """
-    (n, t), m, row = Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
+    (n, t), m, row = data.Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
+    n = n if getattr(data.X, "local", True) else 0
     needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
     rest = budget - needed - _TARGETS * 8 * n * (t + 1)
     if rest < row:
@@ -591,52 +617,7 @@ def block_bytes(Y: Array, budget: int, Z: Array, *, more_matrices: int = 0) -> i
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, or a larger memory_budget."
         )
-    return min(_BLOCK_BYTES, rest)
-
-
-def sum_equations(
-    data: RowData,
-    Z: Array,
-    shift: Array,
-    blocks: list[slice],
-    callback: Callable[[int, int], object] | None,
-    total: NormalEquations | None = None,
-    kept: list[Array] | None = None,
-) -> NormalEquations:
-    """Sum the normal equations over blocks of rows.
-
-    Parameters
-    ----------
-    data, Z, shift
-        Rows, representatives, and k₀ of their columns.
-    blocks : list of slice
-        Not used for a row source, which has parts of its own.
-    callback : callable or None
-        ``callback(n_rows_done, n)`` after each block.
-    total : NormalEquations, default=None
-        Those of earlier rows, to which these are added; None: there are none.
-    kept : list, default=None
-        To which the columns of each block are added.
-    """
-    n = data.X.shape[0]
-    if isinstance(data.X, RowSource):
-        parts = sum_parts(data, Z, shift)
-        if total is not None:
-            total.merge(parts)
-        if callback is not None:
-            callback(n, n)
-        return parts if total is None else total
-    total = NormalEquations.zeros(Z.shape[0], data.Y) if total is None else total
-    rows_of = stream_blocks(data.X, blocks)
-    scratch = Scratch() if kept is None else None
-    for rows in blocks:
-        K = data.columns(next(rows_of), rows, Z, shift, scratch)
-        total.add(K, data.targets(rows))
-        if kept is not None:
-            kept.append(K)
-        if callback is not None:
-            callback(rows.stop, n)
-    return total
+    return max(min(_BLOCK_BYTES, rest) // row, 1)
 
 
 # ---- rows that come in parts ---------------------------------------------------------
@@ -695,7 +676,7 @@ def add_rows(
     """
     m = Z.shape[0]
     budget = resolve_budget(memory_budget, Z)
-    blocks = plan_rows(data.Y, budget, Z, more_matrices=_MORE_MATRICES)
+    height = block_height(data, budget, Z, more_matrices=_MORE_MATRICES)
     with few_threads_for(max(data.X.shape[0], m)):
         if before is None:
             K_mm = data.kernel(astype(Z, "float64"))
@@ -703,7 +684,7 @@ def add_rows(
             del K_mm
         else:
             shift, total = before.copied(data.Y)
-        equations = sum_equations(data, Z, shift, blocks, callback, total)
+        equations = sum_equations(data, Z, shift, height, callback, total)
     return RunningSums(shift, equations)
 
 
@@ -813,26 +794,14 @@ def solve_for_each_C(
 
 # ----------------------------------------------------------------------------------
 # Kernel columns of representatives, and their equations, that grow by more columns.
-#
-# With columns [K₁, K₂] of old and new representatives and row weights S,
-#
-#     [K₁ K₂]ᵀ S [K₁ K₂] = [ G₁₁  · ; K₂ᵀ S K₁  K₂ᵀ S K₂ ]:
-#
-# new columns add the second row, and the sums of k and of k y over the rows; G₁₁ stays.
-# K₁ is kept where the budget has room for it, else computed again, block by block.
 # ----------------------------------------------------------------------------------
-
-# Blocks of K_nm, as in _low_rank.
-_GROWN_BLOCK_BYTES = 1024 * 2**20
 
 
 class BlockPlan(NamedTuple):
-    """In what blocks of rows to work, and whether to keep them."""
+    """Rows of a block, and whether the columns of all blocks are kept."""
 
-    blocks: list[slice]
-    keep: bool
     height: int
-    """Rows of a block of other rows."""
+    keep: bool
 
 
 class GrownColumns(NamedTuple):
@@ -871,93 +840,63 @@ def plan_blocks(
             f"all rows, memory_budget allows {format_bytes(budget)}; use fewer "
             "representatives, add fewer rows, or pass a larger memory_budget."
         )
-    block = min(_GROWN_BLOCK_BYTES, rest)
+    block = min(_BLOCK_BYTES, rest)
     whole = n * m * itemsize(Z)
     keep = may_keep and whole < rest and whole + min(block, n * row) // 2 <= rest
     if keep:
         block = min(block, rest - whole)
-    return BlockPlan(list(row_blocks(n, row, block)), keep, max(block // row, 1))
+    return BlockPlan(max(block // row, 1), keep)
 
 
 def first_columns(data: RowData, Z: Array, plan: BlockPlan, tell) -> GrownColumns:
     """Return the columns of Z; ``tell(n_rows_done, n)`` is called after each block."""
     K_mm = data.kernel(astype(Z, "float64"))
     shift = array_namespace(K_mm).mean(K_mm, axis=0)
-    kept: list[Array] | None = [] if plan.keep else None
-    sums = sum_equations(data, Z, shift, plan.blocks, tell, kept=kept)
-    columns = Columns(Z, K_mm, shift, sums)
-    return GrownColumns(columns, [[K] for K in kept or []])
+    sums, kept = sum_columns(data, Z, shift, plan.height, tell, keeps=plan.keep)
+    return GrownColumns(Columns(Z, K_mm, shift, sums.new), kept)
 
 
 def more_columns(
     data: RowData, old: GrownColumns, Z: Array, plan: BlockPlan, tell
 ) -> GrownColumns:
     """Return the old columns and those of Z; the old ones stay as they are."""
-    K_mm, shift = _bordered(data.kernel, old.columns, Z)
-    n, before, m = data.X.shape[0], old.columns.Z.shape[0], Z.shape[0]
-    if isinstance(data.X, RowSource):
-        sums, border = border_parts(data, old.columns.Z, Z, shift)
-        tell(n, n)
-        return _joined(old, Z, K_mm, shift, sums, [border], [])
-    widths = [part.shape[1] for part in old.kept[0]] if plan.keep else [before]
-    xp = array_namespace(K_mm)
-    place = {"dtype": xp.float64, "device": device_of(K_mm)}
-    border = [xp.zeros((k, m), **place) for k in widths]  # K₁ᵀ S K₂, by parts
-    sums, kept = NormalEquations.zeros(m, data.Y), []
-    blocks = stream_blocks(data.X, plan.blocks)
-    for b, (rows, X) in enumerate(zip(plan.blocks, blocks, strict=True)):
-        K = data.columns(X, rows, Z, shift[before:])
-        earlier = _known_columns(data, old, plan, b, X)
-        sums.add(K, data.targets(rows))
-        border = [add_cross_gram(*of, K) for of in zip(border, earlier, strict=True)]
-        if plan.keep:
-            kept.append([*earlier, K])
-        tell(rows.stop, n)
-    return _joined(old, Z, K_mm, shift, sums, border, kept)
-
-
-def _joined(old: GrownColumns, Z, K_mm, shift, sums, border, kept) -> GrownColumns:
-    """Return the old columns and those of Z, from sums over the rows."""
-    equations = old.columns.equations.bordered(sums, border)
-    Z = concat_rows(old.columns.Z, Z)
-    return GrownColumns(Columns(Z, K_mm, shift, equations), kept)
+    before = old.columns
+    K_mm, shift = _bordered(data.kernel, before, Z)
+    sums, kept = sum_columns(
+        data,
+        Z,
+        shift[before.Z.shape[0] :],
+        plan.height,
+        tell,
+        old=(before.Z, before.shift),
+        earlier=old.kept,
+        keeps=plan.keep,
+    )
+    equations = before.equations.bordered(sums.new, sums.border)
+    points = concat_rows(before.Z, Z)
+    return GrownColumns(Columns(points, K_mm, shift, equations), kept)
 
 
 def decision_values(
-    data: RowData, grown: GrownColumns, fit: LSSVMSolution, plan: BlockPlan
-) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of rows and their decision values, (rows, t), float64."""
-    coef = fit.dual_coef
-    if isinstance(data.X, RowSource):
-        Z = grown.columns.Z
-        values = part_values(data.X, data.kernel, Z, coef, fit.intercept)
-        edges = np.cumsum([0, *data.X.sizes]).tolist()
-        slices = [slice(*edge) for edge in itertools.pairwise(edges)]
-        yield from zip(slices, (as_like(v, coef) for v in values), strict=True)
-        return
-    offset = (fit.intercept + grown.columns.shift @ coef)[None, :]
-    blocks = [None] * len(plan.blocks) if plan.keep else None
-    blocks = stream_blocks(data.X, plan.blocks) if blocks is None else blocks
-    for b, (rows, X) in enumerate(zip(plan.blocks, blocks, strict=True)):
-        sums, start = 0.0, 0
-        for K in _known_columns(data, grown, plan, b, X):
-            stop = start + K.shape[1]
-            part = K @ astype(coef[start:stop, :], dtype_name(K))
-            sums, start = sums + astype(part, "float64"), stop
+    data: RowData, grown: GrownColumns, fit: LSSVMSolution
+) -> np.ndarray:
+    """Return the decision values of all rows, (n, t), float64."""
+    coef, (Z, _, shift, _) = fit.dual_coef, grown.columns
+    if not grown.kept:
+        return row_values(data.X, data.kernel, Z, coef, fit.intercept)
+    offset, values, stop = (fit.intercept + shift @ coef)[None, :], [], 0
+    for parts in grown.kept:
+        rows, sums, edge = slice(stop, stop + parts[0].shape[0]), 0.0, 0
+        for K in parts:
+            own = coef[edge : edge + K.shape[1], :]
+            sums = sums + astype(K @ astype(own, dtype_name(K)), "float64")
+            edge += K.shape[1]
         if data.sample_weight is not None:
             xp, roots = array_namespace(coef), data.roots(rows)
             sums = sums / xp.where(roots > 0, roots, xp.ones_like(roots))
-        yield rows, sums + offset
-
-
-def _known_columns(
-    data: RowData, grown: GrownColumns, plan: BlockPlan, b: int, X: Array
-) -> list[Array]:
-    """Return S^½ (K − k₀) of a block of rows ``X``, kept or computed again."""
-    if plan.keep:
-        return grown.kept[b]
-    columns = grown.columns
-    return [data.columns(X, plan.blocks[b], columns.Z, columns.shift)]
+        values.append(to_numpy(sums + offset))
+        stop = rows.stop
+    return np.concatenate(values)
 
 
 def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
@@ -1106,11 +1045,10 @@ def solve_with_hard_rows(
     n m d + n m²/2 multiplications for m representatives in the end, as if they had been
     known from the start, and m³/6 in every round.
     """
-    data = RowData(kernel, X, Y, sample_weight)
-    m = Z.shape[0] + sum(additions)
-    # The columns of a row source are not kept: its rows are in no one place.
-    budget, may_keep = resolve_budget(memory_budget, Y), not isinstance(X, RowSource)
-    plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=may_keep)
+    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
+    m, budget = Z.shape[0] + sum(additions), resolve_budget(memory_budget, Y)
+    # The columns of rows in parts are not kept: they are in no one place.
+    plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=data.X.local)
     progress = _progress([Z.shape[0], *additions], callback)
     with few_threads_for(max(X.shape[0], m)):
         grown = first_columns(data, Z, plan, progress(0))
@@ -1192,12 +1130,8 @@ class _Growth:
     ) -> np.ndarray:
         """Return the numbers of at most ``n_new`` rows, the hardest first."""
         data, grown = self._data, self.grown
-        hard = np.concatenate(
-            [
-                to_numpy(hardness(values, astype(data.Y[rows, :], "float64")))
-                for rows, values in decision_values(data, grown, fit, self._plan)
-            ]
-        )
+        values = decision_values(data, grown, fit)
+        hard = to_numpy(hardness(values, to_numpy(data.Y).astype(np.float64)))
         if data.sample_weight is not None:
             hard[to_numpy(data.sample_weight) == 0] = -np.inf
         hard[self.taken] = -np.inf
@@ -1222,9 +1156,8 @@ class _Growth:
         if self._judge is None:
             return
         held = RowData(self._data.kernel, *self._judge[:3])
-        blocks = list(row_blocks(held.X.shape[0], 1, self._plan.height))
-        Z, _, shift, equations = self.grown.columns
-        sum_equations(held, Z, shift, blocks, None, equations)
+        columns, height = self.grown.columns, self._plan.height
+        sum_equations(held, columns.Z, columns.shift, height, None, columns.equations)
 
 
 def _gains(scores: list[float], least: float) -> bool:
@@ -1289,8 +1222,6 @@ def _near(K: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 # One row in so many is to be near the boundary.
 _NEAR = 3
-# Rows that are looked at in one go: on a device, so much of them is there.
-_BOUNDARY_BLOCK_BYTES = 512 * 2**20
 
 
 class NearBoundary(NamedTuple):
@@ -1360,7 +1291,8 @@ def rows_near_boundary(
         sample_weight=weight,
         memory_budget=memory_budget,
     )
-    doubt = undecided(_values(kernel, X, Z, rough, memory_budget))
+    rows = as_rows(X, memory_budget)
+    doubt = undecided(row_values(rows, kernel, Z, rough.dual_coef, rough.intercept))
     order = present[np.argsort(-doubt[present], kind="stable")]
     n_near = -(-n_rows // _NEAR)
     others = rng.permutation(order[n_near:])[: n_rows - n_near]
@@ -1381,24 +1313,6 @@ def undecided(values: np.ndarray) -> np.ndarray:
         return -2 * np.abs(values[:, 0])
     largest = np.partition(values, -2, axis=1)[:, -2:]
     return largest[:, 0] - largest[:, 1]
-
-
-def _values(
-    kernel: Kernel, X: Array, Z: Array, fit: LSSVMSolution, memory_budget
-) -> np.ndarray:
-    """Return the decision values of all rows, (n, t)."""
-    if isinstance(X, RowSource):
-        values = part_values(X, kernel, Z, fit.dual_coef, fit.intercept)
-        return np.concatenate(values)
-    n, d = X.shape
-    block = min(_BOUNDARY_BLOCK_BYTES, resolve_budget(memory_budget, Z) // 4)
-    parts = []
-    for rows in stream_blocks(X, list(row_blocks(n, d * itemsize(Z), block))):
-        sums = kernel_expansion(
-            kernel, rows, Z, fit.dual_coef, memory_budget=memory_budget
-        )
-        parts.append(to_numpy(sums + fit.intercept[None, :]))
-    return np.concatenate(parts)
 
 
 # ----------------------------------------------------------------------------------

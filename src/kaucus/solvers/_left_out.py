@@ -33,13 +33,12 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import HostRows, RowSource
+from kaucus._array.rows import HostRows, as_rows, stream_blocks
 from kaucus._array.segments import draw_some
-from kaucus._array.streaming import stream_blocks
 from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._columns import (
     RowData,
-    block_bytes,
+    block_height,
     bytes_per_row,
     factor_equations,
     sum_equations,
@@ -346,19 +345,17 @@ def leave_out_on_representatives(
     """
     Z = astype(Z, "float64")
     budget = resolve_budget(memory_budget, Y)
-    # The targets of a row source are beside its rows.
-    targets = Y[:0] if isinstance(X, RowSource) else Y
-    step = block_bytes(targets, budget, Z, more_matrices=2)
-    blocks = _row_slices(targets, Z, step)
-    data = RowData(kernel, X, Y, sample_weight)
+    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
+    height = block_height(data, budget, Z, more_matrices=2)
+    row = bytes_per_row(Z.shape[0], Z)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(Z)
         shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
-        sums = sum_equations(data, Z, shift, blocks, None)
+        sums = sum_equations(data, Z, shift, height)
         factor, _, coef, mean = factor_equations(sums, K_mm, C, epsilon(Z))
         mean = mean + shift
         solution = (coef, sums.target_sum / sums.weight - mean @ coef)
-        X, Y, weight, numbers = _rows_to_leave_out(data, rng)
+        X, Y, weight, numbers = _rows_to_leave_out(X, data, rng)
         models = RepresentedLeftOut(
             kernel=kernel,
             X=X,
@@ -369,27 +366,27 @@ def leave_out_on_representatives(
             weight=weight,
             total=sums.weight,
             C=C,
-            block_bytes=min(step // _BLOCK_COPIES, _BLOCK_BYTES),
+            block_bytes=min(height * row // _BLOCK_COPIES, _BLOCK_BYTES),
             scale=sums.target_sum,  # until the residuals are known, as the targets
             left_out=LeftOutRows(Y, Y, numbers),
         )
         return _with_residuals(models, solution, (dual_coef, intercept))
 
 
-def _rows_to_leave_out(data: RowData, rng):
+def _rows_to_leave_out(X: Array, data: RowData, rng):
     """Return rows that have a weight, targets and weights, float64, and numbers."""
     numbers = rows_with_weight(data.sample_weight)
-    from_source = isinstance(data.X, RowSource)
-    if from_source:
-        present = data.X.shape[0] if numbers is None else numbers
+    in_parts = not data.X.local
+    if in_parts:
+        present = X.shape[0] if numbers is None else numbers
         numbers = np.sort(draw_some(rng, present, _SOURCE_ROWS))
     Y, weight = (
         None if part is None else take_optional(astype(part, "float64"), numbers)
         for part in data[2:]
     )
-    if from_source:
-        return as_like(take_rows(data.X, numbers), Y), Y, weight, numbers
-    X = data.X if numbers is None else rows_in_order(data.X, numbers)
+    if in_parts:
+        return as_like(take_rows(X, numbers), Y), Y, weight, numbers
+    X = X if numbers is None else rows_in_order(X, numbers)
     return X, Y, weight, numbers
 
 
