@@ -149,7 +149,7 @@ def test_where_all_rows_are_representatives_nothing_is_to_be_shared_out(monkeypa
     X, y = unequal_blobs()
     m = KMeansKernelClassifier(**FIXED)
     with monkeypatch.context() as patch:
-        patch.setattr(growth, "search_on_representatives", lambda *a, **k: 1 / 0)
+        patch.setattr(growth, "LeftOutColumns", lambda *a, **k: 1 / 0)
         m.fit(X, y)
     assert len(m.representatives_) == len(y)
 
@@ -165,7 +165,7 @@ def test_classes_of_about_equal_size_need_no_trial(monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("a trial was made")
 
-    monkeypatch.setattr(growth, "search_on_representatives", reached)
+    monkeypatch.setattr(growth, "LeftOutColumns", reached)
     assert share(DIGITS[:500], LABELS[:500]) == "equal"
 
 

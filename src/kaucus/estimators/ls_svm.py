@@ -67,7 +67,9 @@ from kaucus.fitting._problem import (
 )
 from kaucus.fitting._search import (
     AUTO_KERNELS,
+    LOOSearch,
     enough_rows,
+    search_by_leave_one_out,
     search_metric,
     search_table,
     warn_at_edge,
@@ -83,7 +85,6 @@ from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
-from kaucus.solvers._choice import LOOSearch, search_by_leave_one_out
 from kaucus.solvers._system import (
     Callback,
     Interrupted,
@@ -1334,5 +1335,5 @@ def _number_losses(targets: NumberTargets, weight, scoring: str, values, rows):
     """Return the loss of each row and model by a score of numbers, (r, c)."""
     if scoring == "neg_mean_squared_error":
         return targets.losses(values, weight, rows)
-    Y, _ = targets.search(weight)
+    Y = targets.scaled(weight)
     return np.mean(np.abs(values - Y[rows][:, None, :]), axis=2)

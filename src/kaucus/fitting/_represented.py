@@ -44,11 +44,15 @@ from kaucus.fitting._problem import (
     unseen_values,
     values_of,
 )
-from kaucus.fitting._search import Tuning, choose_kernel
+from kaucus.fitting._search import (
+    Choice,
+    LeftOutColumns,
+    affordable_search,
+    choose_kernel,
+)
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import fit_ls_svm
-from kaucus.solvers._choice import affordable_search, search_on_representatives
 from kaucus.solvers._columns import (
     GrownSolution,
     Judge,
@@ -269,16 +273,15 @@ def choose_allocation(
             [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
         )
         Z = dense_rows(rows, columns)
-        found = search_on_representatives(
+        judge = LeftOutColumns(
             [kernel],
             part,
             as_like(Y[some], Z),
             Z,
-            [C],
             sample_weight=None if weight is None else as_like(weight[some], Z),
             memory_budget=memory_budget,
         )
-        losses.append(found.losses[0, 0])
+        losses.append(judge.trial((kernel, [C])).loss)
     return ALLOCATIONS[int(np.argmin(losses))]
 
 
@@ -381,7 +384,7 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
     return model._replace(kernel=tuning.kernel, representatives=chosen)
 
 
-def _fit_tuned(problem: Problem, plan: Plan, tuning: Tuning, rng) -> Model:
+def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     """Fit with a known kernel and C."""
     groups = problem.targets.clusters(problem.weight)
     growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
@@ -443,7 +446,7 @@ class _Fit(NamedTuple):
 
     problem: Problem
     plan: Plan
-    tuning: Tuning
+    tuning: Choice
     rng: np.random.Generator
 
     def targets_of_points(self, chosen: Representatives, groups) -> Targets | None:
@@ -458,7 +461,8 @@ class _Fit(NamedTuple):
 
     def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
         """Return a model without rows among its representatives."""
-        return Model(*self.tuning, chosen, solution)
+        kernel, C, results = self.tuning.kernel, self.tuning.C, self.tuning.results
+        return Model(kernel, C, results, chosen, solution)
 
     def least_squares(
         self, chosen: Representatives, groups, growth: Growth, held: np.ndarray
@@ -563,7 +567,7 @@ class _Fit(NamedTuple):
         """Choose the rows near the boundary; None where all are to be fitted."""
         if self.plan.fit_on != "boundary":
             return None
-        problem, (kernel, C, _) = self.problem, self.tuning
+        problem, kernel, C = self.problem, self.tuning.kernel, self.tuning.C
         first = chosen.points.shape[0]
         n_representatives = first + sum(growth.additions)
         n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
@@ -594,21 +598,21 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
 
     Where they are most of the rows, leave-one-out values of them are ``unseen``.
     """
-    problem, plan, (kernel, C, _), rng = fit
+    problem, plan, tuning = fit.problem, fit.plan, fit.tuning
     points, weight = chosen.points, targets.fit_weights(None)
     speak_for_others = problem.n >= 2 * points.shape[0]
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
     fitted = fit_ls_svm(
-        kernel,
+        tuning.kernel,
         points,
         as_like(targets.columns(), points),
-        C=C,
+        C=tuning.C,
         sample_weight=as_like(weight, points),
         memory_budget=plan.memory_budget,
         leave_one_out=wants,
         # What the rounding of the rows themselves comes to.
         refine_tol=epsilon(points),
-        rng=rng,
+        rng=fit.rng,
     )
     model = fit.model(chosen, fitted.solution)
     if not wants:
