@@ -48,11 +48,12 @@ from kaucus.fitting._search import (
     Choice,
     LeftOutColumns,
     affordable_search,
+    better_C,
     choose_kernel,
 )
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._metric import MappedKernel
-from kaucus.solvers._auto import fit_ls_svm
+from kaucus.solvers._auto import FitResult, fit_ls_svm
 from kaucus.solvers._columns import (
     GrownSolution,
     Judge,
@@ -364,6 +365,8 @@ def _rounded(given, shares, full, rest: int) -> np.ndarray:
 
 # Rows that fit_on="boundary" is a fit of: for each representative, and at least.
 _ROWS_EACH, _LEAST_ROWS = 5, 10_000
+# C is chosen again for a system of more columns than so many times those that chose it.
+_MORE = 2
 # More on the diagonal than this, relative to its mean, is more than rounding needs.
 USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -602,19 +605,33 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
     points, weight = chosen.points, targets.fit_weights(None)
     speak_for_others = problem.n >= 2 * points.shape[0]
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
-    fitted = fit_ls_svm(
-        tuning.kernel,
-        points,
-        as_like(targets.columns(), points),
-        C=tuning.C,
-        sample_weight=as_like(weight, points),
-        memory_budget=plan.memory_budget,
-        leave_one_out=wants,
-        # What the rounding of the rows themselves comes to.
-        refine_tol=epsilon(points),
-        rng=fit.rng,
-    )
-    model = fit.model(chosen, fitted.solution)
+
+    def solved(C: float, leave_one_out: bool, rng) -> FitResult:
+        return fit_ls_svm(
+            tuning.kernel,
+            points,
+            as_like(targets.columns(), points),
+            C=C,
+            sample_weight=as_like(weight, points),
+            memory_budget=plan.memory_budget,
+            leave_one_out=leave_one_out,
+            # What the rounding of the rows themselves comes to.
+            refine_tol=epsilon(points),
+            rng=rng,
+        )
+
+    def judged(C: float) -> tuple[FitResult, float]:
+        found = solved(C, True, np.random.default_rng(seed))  # the same rows for each C
+        values = to_numpy(found.solution.loo_decision)
+        return found, -targets.score(values, weight, found.loo_rows)
+
+    if points.shape[0] == problem.n > _MORE * tuning.n_columns:
+        seed = int(fit.rng.integers(2**32))
+        best = better_C(tuning.C, judged)
+        fitted, C = best.model, best.C
+    else:
+        fitted, C = solved(tuning.C, wants, fit.rng), tuning.C
+    model = fit.model(chosen, fitted.solution)._replace(C=C)
     if not wants:
         return model
     values = to_numpy(fitted.solution.loo_decision)

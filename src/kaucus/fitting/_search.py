@@ -655,6 +655,11 @@ class Fold:
         return replace(self, n_columns=min(n_columns, most))
 
     @property
+    def is_exact(self) -> bool:
+        """Whether all learning rows are columns."""
+        return self.n_columns >= self.rows.shape[0]
+
+    @property
     def columns(self) -> Array:
         """Rows whose kernel columns are fitted, (m, r): the first of them."""
         return self.rows[: min(self.n_columns, self.rows.shape[0]), :]
@@ -685,8 +690,7 @@ class Fold:
 
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
         """Return the decision values of the judging rows for each C, (r, c, t)."""
-        all_are = self.n_columns >= self.rows.shape[0]
-        models = self._exact(kernel, Cs) if all_are else self.models(kernel, Cs)
+        models = self._exact(kernel, Cs) if self.is_exact else self.models(kernel, Cs)
         return to_numpy(models.values(kernel(self.judging, self.columns)))
 
 
@@ -811,6 +815,9 @@ class Choice(NamedTuple):
     kind: str = "identity"
     power: float = 0.0
     n_steps: int = 0
+    n_columns: float = math.inf
+    """Kernel columns of the models by which C was chosen; infinity for a given C, or
+    models of all their rows."""
 
 
 class MetricSearch(RowJudge):
@@ -1120,6 +1127,7 @@ class MetricSearch(RowJudge):
             weights = composed_weights(base.weights, M, candidate.power)
             row_map = base.weighed(weights)
         unit = candidate.family.unit(row_map(rows.rows))
+        fold = candidate.folds[0]
         return Choice(
             candidate.family.at(unit, candidate.factor),
             best.C,
@@ -1129,6 +1137,7 @@ class MetricSearch(RowJudge):
             candidate.kind,
             candidate.power,
             len(candidate.path),
+            math.inf if fold.is_exact else fold.n_columns,
         )
 
 
@@ -1405,7 +1414,8 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     judge = judge_of(kernels, len(Z))
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
-    return Choice(best.candidate, best.C, as_columns(judge.table))
+    results = as_columns(judge.table)
+    return Choice(best.candidate, best.C, results, n_columns=len(Z))
 
 
 def _beyond(judge: Judge, best: Trial, paths, Cs) -> Trial:
@@ -1649,6 +1659,39 @@ def _check_memory(n: int, budget: int) -> None:
             f"{format_bytes(needed)}; memory_budget allows {format_bytes(budget)}. Set "
             f"max_samples={rows} or fewer, or a larger memory_budget."
         )
+
+
+# ----------------------------------------------------------------------------------
+# C for the system that is solved: few columns bound a function by their number, and
+# leave a C that is too large for many.
+# ----------------------------------------------------------------------------------
+
+
+class Solved(Judge):
+    """Values of C, judged by rows that the system which is solved leaves out.
+
+    ``solve(C)`` returns a model and its loss.
+    """
+
+    def __init__(self, solve: Callable[[float], tuple[Any, float]]):
+        super().__init__()
+        self.solve = solve
+
+    def trial(self, job: Job) -> Trial:
+        candidate, (C,) = job
+        model, loss = self.solve(float(C))
+        return Trial(candidate, float(C), loss, model=model)
+
+
+def better_C(C: float, solve: Callable[[float], tuple[Any, float]]) -> Trial:
+    """Return the trial of C, or of one further on as long as the loss clearly falls."""
+    judge, by = Solved(solve), _REFINE_C_STEP
+
+    def moves(now: Trial) -> list[Job]:
+        return [(None, [min(step, _MOST_C)]) for step in (now.C / by, now.C * by)]
+
+    start = judge.trial((None, [C]))
+    return judge.climb([start], moves, falls_by(_REFINE_LEAST_FALL))[0]
 
 
 # ----------------------------------------------------------------------------------
