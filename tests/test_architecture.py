@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import kaucus
 
 PACKAGE = Path(kaucus.__file__).parent

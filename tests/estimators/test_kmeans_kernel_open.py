@@ -17,6 +17,7 @@ from kaucus.fitting._represented import (
 )
 from kaucus.kernels import Gaussian
 from kaucus.solvers._columns import bytes_per_row, columns_bytes
+from kaucus.solvers._direct import solve_ls_svm
 from tests.arrays import assert_to_rounding
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -149,7 +150,7 @@ def test_where_all_rows_are_representatives_nothing_is_to_be_shared_out(monkeypa
     X, y = unequal_blobs()
     m = KMeansKernelClassifier(**FIXED)
     with monkeypatch.context() as patch:
-        patch.setattr(growth, "search_on_representatives", lambda *a, **k: 1 / 0)
+        patch.setattr(growth, "LeftOutColumns", lambda *a, **k: 1 / 0)
         m.fit(X, y)
     assert len(m.representatives_) == len(y)
 
@@ -165,7 +166,7 @@ def test_classes_of_about_equal_size_need_no_trial(monkeypatch):
     def reached(*args, **kwargs):
         pytest.fail("a trial was made")
 
-    monkeypatch.setattr(growth, "search_on_representatives", reached)
+    monkeypatch.setattr(growth, "LeftOutColumns", reached)
     assert share(DIGITS[:500], LABELS[:500]) == "equal"
 
 
@@ -218,3 +219,22 @@ def test_an_open_number_fits_into_the_budget(budget, size, threads):
         m = most_representatives(size, budget)
         Z = np.empty((1, 20), np.float32)
         assert columns_bytes(m, Z) + bytes_per_row(m, Z) <= budget
+
+
+@pytest.mark.parametrize("kernel", ["auto", "rbf"])
+def test_c_is_the_best_of_the_system_that_is_solved(kernel):
+    """Few columns bound a function by their number: their C is not that of all rows."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(800, 3))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 2]) + 0.3 * rng.normal(size=800)
+    m = KMeansKernelRegressor(learn_metric=False, kernel=kernel, random_state=0)
+    m.fit(X, y)
+    assert len(m.representatives_) == len(X)
+    K, Y = m.kernel_(X), y[:, None]
+
+    def loss(C):
+        left_out = solve_ls_svm(K, Y, C=C, n_leave_one_out=len(X)).loo_decision
+        return np.mean((left_out - Y) ** 2)
+
+    for step in (10**0.5, 10**-0.5):
+        assert loss(m.C_) < 1.01 * loss(step * m.C_)

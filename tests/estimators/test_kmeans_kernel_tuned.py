@@ -8,10 +8,10 @@ from sklearn.preprocessing import StandardScaler
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus.fitting import _search as tuning
-from kaucus.fitting._search import CS, GAMMA_FACTORS, _finalists
+from kaucus.fitting._problem import NumberTargets, Plan, Problem
+from kaucus.fitting._search import CS, GAMMA_FACTORS, Trial, _finalists
 from kaucus.kernels import Exponential, Gaussian
 from kaucus.kernels._kernel import resolve_gamma
-from kaucus.solvers._choice import LowRankSearch
 
 MOONS, SIDES = make_moons(900, noise=0.25, random_state=0)
 TRAIN, TEST = slice(0, 500), slice(500, None)
@@ -75,8 +75,9 @@ def test_which_gammas_are_looked_at(losses, looked_at, chosen):
     seen = []
 
     def look(kernels):
-        seen.extend(path.index(kernel) for kernel in kernels)
-        return np.asarray([losses[path.index(kernel)] for kernel in kernels])
+        numbers = [path.index(kernel) for kernel in kernels]
+        seen.extend(numbers)
+        return [Trial(path[k], 1.0, losses[k]) for k in numbers]
 
     assert _finalists([path], look) == [path[k] for k in chosen]
     assert seen == looked_at
@@ -92,24 +93,24 @@ def test_finalists_are_the_best_of_all_and_of_each_path(losses, chosen):
     ]
     kernels = [*paths[0], *paths[1]]
     of = dict(zip(kernels, losses, strict=True))
-    found = _finalists(paths, lambda some: np.asarray([of[k] for k in some]))
+    found = _finalists(paths, lambda some: [Trial(k, 1.0, of[k]) for k in some])
     assert found == [kernels[k] for k in chosen]
 
 
 def test_a_gaussian_must_be_better_by_its_handicap(monkeypatch):
     paths = [[Exponential(gamma=1.0)], [Gaussian(gamma=1.0)]]
-    losses = np.asarray([[2.0, 1.0], [0.985, 3.0]])
-    monkeypatch.setattr(
-        tuning,
-        "search_on_representatives",
-        lambda kernels, *args, **options: LowRankSearch(losses, 0, 0.0),
-    )
-    options = {"loss": None, "weight": None}
+    errors = {Exponential: {5.0: 2.0, 7.0: 1.0}, Gaussian: {5.0: 0.985, 7.0: 3.0}}
+
+    def values(self, kernel, Cs, n_threads):
+        of_each = [np.sqrt(errors[type(kernel)].get(C, 9.0)) for C in Cs]
+        yield np.tile(np.asarray(of_each)[:, None], (len(self.Y), 1, 1))
+
+    monkeypatch.setattr(tuning.LeftOutColumns, "values", values)
+    plan = Plan(paths, [5.0, 7.0], 1, None)
     for n, kernel, C in ((1000, Gaussian, 5.0), (4000, Exponential, 7.0)):
-        rng = np.random.default_rng(0)
-        found = tuning.tune(
-            paths, [5.0, 7.0], np.zeros((n, 2)), np.zeros((n, 1)), rng=rng, **options
-        )
+        targets = NumberTargets(np.zeros((n, 1)), 1)
+        problem = Problem.of(np.zeros((n, 2)), targets, None)
+        found = tuning.tune(problem, plan, np.random.default_rng(0))
         assert (type(found.kernel), found.C) == (kernel, C)
 
 

@@ -181,12 +181,12 @@ def test_several_outputs_share_one_choice(waves):
 
 
 def test_of_many_rows_few_pairs_are_judged_exactly(monkeypatch):
-    from kaucus.solvers import _choice
+    from kaucus.fitting import _search
 
     X, y = make_moons(240, noise=0.2, random_state=0)
     every = LSSVMClassifier("auto", gamma="tune").fit(X, y)
-    monkeypatch.setattr(_choice, "_FEW_ROWS", 100)
-    monkeypatch.setattr(_choice, "_LEAST_COLUMNS", 60)
+    monkeypatch.setattr(_search, "_FEW_EXACT_ROWS", 100)
+    monkeypatch.setattr(_search, "_LEAST_COLUMNS", 60)
     model = LSSVMClassifier("auto", gamma="tune").fit(X, y)
     exact = model.search_results_["n_columns"] == 240
     assert 3 <= exact.sum() < 20
@@ -199,11 +199,11 @@ def test_of_many_rows_few_pairs_are_judged_exactly(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["float32", "csr", "precomputed"])
 def test_of_many_rows_of_every_kind(kind, monkeypatch):
-    from kaucus.solvers import _choice
+    from kaucus.fitting import _search
 
     X, y = make_moons(240, noise=0.2, random_state=0)
     weight = np.arange(240) % 3
-    monkeypatch.setattr(_choice, "_FEW_ROWS", 100)
+    monkeypatch.setattr(_search, "_FEW_EXACT_ROWS", 100)
     Cs = 10.0 ** np.arange(-3, 3)  # beyond, float32 rows have other values
     plain = LSSVMClassifier(Cs, gamma=2.0).fit(X, y, weight)
     model = LSSVMClassifier(Cs, gamma=2.0)

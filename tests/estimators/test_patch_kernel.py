@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from kaucus import PatchKernelClassifier, PatchKernelRegressor
 from kaucus.fitting import _pictures
 from kaucus.fitting._problem import NumberTargets, Problem, one_vs_rest_targets
-from kaucus.fitting._search import gains
+from kaucus.fitting._search import Trial, paired_gain
 from kaucus.preprocessing import PatchDictionary
 from tests.arrays import array, assert_close
 
@@ -166,9 +166,10 @@ def test_auto_tries_more_than_one_value(digits, name):
 def test_the_first_gives_way_only_to_what_is_clearly_better(rng):
     noise = rng.normal(0, 0.2, size=400)  # a standard error of 0.01
     noise -= noise.mean()
-    assert not gains(0.015 - noise, None, 2.0)
-    assert gains(0.03 - noise, None, 2.0)
-    assert not gains(np.zeros(400), None, 2.0)
+    gains, old = paired_gain(2.0, None), Trial(None, 1.0, None, np.ones(400))
+    assert not gains(old._replace(losses=0.985 + noise), old)
+    assert gains(old._replace(losses=0.97 + noise), old)
+    assert not gains(old, old)
 
 
 def test_losses_of_rows_have_the_mean_that_targets_are_scored_by(digits, rng):

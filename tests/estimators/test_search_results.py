@@ -66,14 +66,15 @@ def test_what_is_given_is_not_searched(model, rows):
 def test_a_search_goes_on_beyond_the_end_of_its_grid():
     """The loss is least at gamma = 100 and C = 1000, beyond both grids."""
 
-    def loss(kernel, C):
-        far = np.log(kernel.gamma / 100) ** 2 + np.log(C / 1000) ** 2
-        return np.full((1, 1), 1.0 + far)
+    class Bowl(tuning.Judge):
+        def trial(self, job):
+            kernel, (C,) = job
+            far = np.log(kernel.gamma / 100) ** 2 + np.log(C / 1000) ** 2
+            return tuning.Trial(kernel, C, 1.0 + far)
 
-    path = [Gaussian(g) for g in (1.0, 5.0, 25.0)]
-    first = tuning._Best(path[-1], 10.0, float(loss(path[-1], 10.0)[0, 0]))
-    found = tuning._widened(first, [path], [1.0, 10.0], loss)
-    assert found.kernel.gamma == pytest.approx(125.0)
+    path, judge = [Gaussian(g) for g in (1.0, 5.0, 25.0)], Bowl()
+    found = tuning._beyond(judge, judge.trial((path[-1], [10.0])), [path], [1.0, 10.0])
+    assert found.candidate.gamma == pytest.approx(125.0)
     assert pytest.approx(1000.0) == found.C
-    inside = tuning._Best(path[1], 1.5, 9.0)
-    assert tuning._widened(inside, [path], [1.0, 1.5, 10.0], loss) == inside
+    inside = judge.trial((path[1], [1.5]))
+    assert tuning._beyond(judge, inside, [path], [1.0, 1.5, 10.0]) == inside

@@ -9,11 +9,11 @@ from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
 from kaucus.fitting._search import (
     Candidate,
     Family,
-    Judged,
+    Judge,
     MetricOptions,
     MetricSearch,
-    _moved,
-    _worth_refining,
+    Trial,
+    falls_by,
     gradient_product,
     scale_maps,
     search_metric,
@@ -106,8 +106,9 @@ def test_no_row_judges_a_metric_that_has_seen_its_label(one_direction):
         base = search.maps["standard"]
         folded = search.folds[0].mapped(base, 100)
         # Targets are in units of their spread, which all of them give.
-        judged = Judged(0.0, np.empty(0), 1.0, 10.0, np.empty(0))
-        M = search._product(folded, search.options.families[0], judged, ["full"])
+        family = search.options.families[0]
+        fitted = Trial(Candidate(family, 1.0, "standard", []), 10.0, None)
+        M = search._product(folded, fitted, "full")
         return M / np.trace(M)
 
     assert_close(product(search), product(again), rtol=1e-9, atol=1e-12)
@@ -238,9 +239,8 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
 
 
 def candidate(name, losses, factor=1.0, C=10.0):
-    judged = Judged(float(np.mean(losses)), np.asarray(losses), factor, C, losses[:1])
-    family = Family(kernel_class(name)(), "tune")
-    return Candidate(family, "standard", "identity", 0.0, (), judged, [])
+    candidate = Candidate(Family(kernel_class(name)(), "tune"), factor, "standard", [])
+    return Trial(candidate, C, float(np.mean(losses)), np.asarray(losses))
 
 
 def test_kernels_that_more_columns_may_bring_ahead_are_refined(one_direction, rng):
@@ -253,31 +253,35 @@ def test_kernels_that_more_columns_may_bring_ahead_are_refined(one_direction, rn
     near, far = losses + noise + 0.05, losses + noise + 0.5
     best = candidate("exponential", losses)
     others = [candidate("rbf", near), candidate("laplacian", near)]
-    assert _worth_refining(search, [others[0], best, others[1]]) == [best, others[1]]
-    assert _worth_refining(search, [best, candidate("laplacian", far)]) == [best]
-    assert _worth_refining(search, [candidate("rbf", losses)])[0].judged.C == 10.0
+    few = search.worth_refining([others[0], best, others[1]])
+    assert [trial.candidate for trial in few] == [
+        trial.candidate for trial in (best, others[1])
+    ]
+    assert len(search.worth_refining([best, candidate("laplacian", far)])) == 1
+    assert search.worth_refining([candidate("rbf", losses)])[0].C == 10.0
 
 
 @pytest.mark.parametrize("least", [0.2, 1.0, 5.0])
-def test_a_width_is_moved_to_the_least_loss_and_no_further(least):
+def test_a_climb_ends_at_the_least_loss_and_no_further(least):
     tried = []
 
-    class Search:
-        options = options()
+    class Bowl(Judge):
+        def trial(self, job):
+            factor, (C,) = job
+            tried.append(factor)
+            return Trial(factor, C, 1 + np.log(factor / least) ** 2)
 
-        def judged(self, jobs):
-            jobs = list(jobs)
-            tried.extend(factor for _, factor, _ in jobs)
-            return [
-                candidate("rbf", [1 + np.log(factor / least) ** 2], factor, Cs[0])
-                for _, factor, Cs in jobs
-            ]
+        def place(self, candidate):
+            return round(candidate, 9)
 
-    start = candidate("rbf", [1 + np.log(1 / least) ** 2])
-    found = _moved(Search(), start, [(1 / 1.6, 0), (1.6, 0)])
-    assert abs(np.log(found.judged.factor / least)) <= np.log(1.6) / 2
+    def moves(now):
+        return [(now.candidate / 1.6, [now.C]), (now.candidate * 1.6, [now.C])]
+
+    start = Trial(1.0, 10.0, 1 + np.log(least) ** 2)
+    (found,) = Bowl().climb([start], moves, falls_by(0.002), 3)
+    assert abs(np.log(found.candidate / least)) <= np.log(1.6) / 2
     assert len(tried) == len(set(tried)) <= 5
-    assert found.judged.C == start.judged.C
+    assert found.C == start.C
 
 
 def test_a_step_is_judged_by_every_second_c(one_direction):
@@ -285,12 +289,12 @@ def test_a_step_is_judged_by_every_second_c(one_direction):
     many = options()._replace(Cs=10.0 ** np.arange(-2, 4.1, 0.5))
     search = MetricSearch(numbers(X, y), many, np.random.default_rng(0), None)
     for C in many.Cs:
-        Cs = search.coarse_Cs(candidate("rbf", [1.0], C=C))
+        _, Cs = search.coarse(candidate("rbf", [1.0], C=C))
         assert C in Cs
         assert_close(np.diff(np.log10(Cs)), np.ones(len(Cs) - 1))
         assert len(Cs) >= 6
     few = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
-    assert few.coarse_Cs(candidate("rbf", [1.0])) == list(CS)
+    assert few.coarse(candidate("rbf", [1.0]))[1] == list(CS)
 
 
 @pytest.mark.parametrize("names", [("rbf",), ("exponential", "laplacian")])
@@ -303,7 +307,8 @@ def test_float32_chooses_as_float64_does(one_direction, rng, monkeypatch, names)
         seed = np.random.default_rng(0)
         found.append(search_metric(numbers(X, y), options(*names), seed))
     assert found[0].kernel.name == found[1].kernel.name
-    assert found[0][4:] == found[1][4:]
+    for name in ("scale", "kind", "power", "n_steps"):
+        assert getattr(found[0], name) == getattr(found[1], name)
     assert_close(found[0].C, found[1].C)
     assert_close(found[0].kernel.gamma, found[1].kernel.gamma, rtol=1e-4)
     best = [one.results["score"].max() for one in found]
@@ -355,9 +360,9 @@ def test_no_more_fits_at_a_time_than_the_budget_holds(one_direction, monkeypatch
         return map(function, jobs)
 
     monkeypatch.setattr(_search, "map_blocks", map_blocks)
-    fold = first.folds[0]
+    fold = first.candidate.folds[0]
     one_fit = 8 * _search.COPIES * fold.rows.shape[0] * fold.columns.shape[0]
     for n_fits in (0.5, 2, 100):
         search.budget = n_fits * one_fit
-        search.judged([(first, 1.0, [1.0])] * 5)
+        search.tried([(first.candidate, [1.0])] * 5)
     assert used == [1, 2, 4]

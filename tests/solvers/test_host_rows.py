@@ -9,6 +9,7 @@ from kaucus._array.namespace import as_like, to_numpy
 from kaucus._array.rows import HostRows, copy_buffer_bytes
 from kaucus.clustering._kernel_kmeans import NystromGram, make_gram
 from kaucus.clustering._landmarks import choose_landmarks
+from kaucus.fitting._search import search_by_leave_one_out
 from kaucus.kernels import (
     CallableKernel,
     ClusterRBF,
@@ -18,7 +19,6 @@ from kaucus.kernels import (
 )
 from kaucus.solvers._auto import fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
-from kaucus.solvers._choice import search_by_leave_one_out
 from kaucus.solvers._system import Validation
 from tests.arrays import assert_close
 
@@ -209,10 +209,10 @@ def test_memory_on_the_device(solver):
 
 @pytest.mark.parametrize("few", [1000, 10])
 def test_leave_one_out_search(like, few, monkeypatch):
-    from kaucus.solvers import _choice
+    from kaucus.fitting import _search
     from kaucus.solvers._system import regression_score
 
-    monkeypatch.setattr(_choice, "_FEW_ROWS", few)
+    monkeypatch.setattr(_search, "_FEW_EXACT_ROWS", few)
     X, Y = problem(n=30)
     there, away = both(X, like)
     found = [

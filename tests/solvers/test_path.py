@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import dtype_name, to_numpy
-from kaucus.solvers._choice import decompose_ls_svm, solve_at
-from kaucus.solvers._direct import solve_ls_svm
+from kaucus.solvers._direct import decompose_ls_svm, solve_at, solve_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
 from tests.solvers.problems import problem, weights

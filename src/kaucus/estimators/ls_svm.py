@@ -69,6 +69,7 @@ from kaucus.fitting._problem import (
 from kaucus.fitting._search import (
     AUTO_KERNELS,
     enough_rows,
+    search_by_leave_one_out,
     search_metric,
     search_table,
     warn_at_edge,
@@ -83,7 +84,6 @@ from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
-from kaucus.solvers._choice import search_by_leave_one_out
 from kaucus.solvers._system import (
     Callback,
     Interrupted,
@@ -1124,7 +1124,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         targets, weight = problem.targets, problem.fit_weight
         if self.scoring == "neg_mean_squared_error":
             return targets.losses(values, weight, rows)
-        Y, _ = targets.search(weight)
+        Y = targets.scaled(weight)
         return np.mean(np.abs(values - Y[rows][:, None, :]), axis=2)
 
     def _n_columns(self, y) -> int:

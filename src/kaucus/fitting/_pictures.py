@@ -1,7 +1,7 @@
 """Fit of a patch kernel: plan, search of alternatives, solve."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from kaucus._array.blocks import (
     budget_to_have,
-    map_blocks,
     n_workers,
     release_freed_memory,
     resolve_budget,
@@ -34,7 +33,7 @@ from kaucus.fitting._problem import (
     of_rows,
     output_spread,
 )
-from kaucus.fitting._search import gains
+from kaucus.fitting._search import RowJudge, Trial, best_of, paired_gain
 from kaucus.kernels._patches import (
     FilterBank,
     FilterGroup,
@@ -145,10 +144,19 @@ _ERRORS = 2.0
 _SEARCHED_CPU, _SEARCHED_GPU = (1000, 256, 2500), (6000, 3072, 10_000)
 
 
-class PictureJudge:
-    """Leave-one-out losses of some of the pictures, and what is chosen by them."""
+class Pictured(NamedTuple):
+    """Distances of some pictures, one matrix for each part of a kernel, and a width."""
+
+    distances: list[Array]
+    gamma: float
+    chosen: dict
+
+
+class PictureJudge(RowJudge):
+    """Leave-one-out losses of some of the pictures, the first of an order."""
 
     def __init__(self, problem: Problem, plan: PicturePlan, budget: int, order):
+        super().__init__(None)
         self.X, self.targets = problem.rows, problem.targets
         self.problem, self.plan = problem, plan
         self.budget, self.order = budget, order
@@ -158,7 +166,6 @@ class PictureJudge:
         # Three matrices: distances, the kernel and its factor, in float64 at most.
         most = max(math.isqrt(budget // 48), 20)
         self.few, self.many = (min(k, most, len(order)) for k in (self.few, self.many))
-        self.results: list[dict] = []
 
     def structure(self) -> dict:
         """Choose mirror, threshold, cells and power, each in its turn."""
@@ -166,78 +173,80 @@ class PictureJudge:
         open_ones = {k: v for k, v in self.plan.choices.items() if len(v) > 1}
         if not open_ones:
             return chosen
-        tell = _counter(self.plan, "alternative", open_ones)
         gamma = _nearest(self.plan.gammas, FIRST_GAMMA)
         # At the best of three C: at a fixed one, what is smoother would look better.
         Cs = sorted({_nearest(self.plan.Cs, FIRST_C / k) for k in (1, 3, 10)})
+        self._count("alternative", open_ones.values(), len(Cs))
         rows = self.order[: self.few]
-        weight = of_rows(self.problem.fit_weight, rows)
+        self.weight = of_rows(self.problem.fit_weight, rows)
         X = take_rows(self.X, rows)
         some = slice(0, -(-self.filters // len(self.plan.banks)))
         banks = [bank.part(some) for bank in self.plan.banks]
 
-        def losses(trial: dict) -> np.ndarray:
-            how = features_for(self.plan, trial)
-            parts = make_parts(banks, trial["cells"], self.plan.combine)
-            options = {"budget": self.budget, "sample_weight": weight}
+        def tried(chosen: dict) -> Trial:
+            how = features_for(self.plan, chosen)
+            parts = make_parts(banks, chosen["cells"], self.plan.combine)
+            options = {"budget": self.budget, "sample_weight": self.weight}
             D = [learn_distances(X, how, part, **options)[0] for part in parts]
-            tell()
-            found = self._losses(D, [(gamma, C) for C in Cs], trial)
-            return min(found, key=lambda losses: np.average(losses, weights=weight))
+            candidate = Pictured(D, gamma, chosen)
+            best = best_of(self.tried((candidate, [C]) for C in Cs))
+            return best._replace(candidate=candidate._replace(distances=[]))
 
-        least = losses(chosen)
+        best, pays = tried(chosen), paired_gain(_ERRORS, self.weight)
         for name, values in open_ones.items():
             for value in values[1:]:
-                trial = {**chosen, name: value}
-                if gains(least - (found := losses(trial)), weight, _ERRORS):
-                    least, chosen = found, trial
-        return chosen
+                new = tried({**best.candidate.chosen, name: value})
+                best = new if pays(new, best) else best
+        return best.candidate.chosen
 
     def width(self, distances: list[Array]) -> tuple[float, float]:
         """Choose γ and C by distances of pictures, the first of the order."""
         gammas, Cs = self.plan.gammas, self.plan.Cs
-        gamma, C = _nearest(gammas, FIRST_GAMMA), _nearest(Cs, FIRST_C)
+        first = Pictured(distances, _nearest(gammas, FIRST_GAMMA), {})
         if len(gammas) * len(Cs) == 1:
-            return gamma, C
+            return first.gamma, _nearest(Cs, FIRST_C)
         n = min(self.many, distances[0].shape[0])
-        D = [part[:n, :n] for part in distances]
-        tell = _counter(self.plan, "pair of gamma and C", {"g": gammas, "C": Cs})
-        known: dict[tuple[float, float], float] = {}
+        first = first._replace(distances=[part[:n, :n] for part in distances])
+        self.weight = of_rows(self.problem.fit_weight, self.order[:n])
+        self._count("pair of gamma and C", (gammas, Cs))
+        best = best_of(self.tried((first, [C]) for C in Cs))
+        others = (gamma for gamma in gammas if gamma != first.gamma)
+        jobs = ((first._replace(gamma=gamma), [best.C]) for gamma in others)
+        best = best_of([best, *self.tried(jobs)])
+        return best.candidate.gamma, best.C
 
-        def best(pairs) -> tuple[float, float]:
-            new = [pair for pair in pairs if pair not in known]
-            for pair, found in zip(new, self._losses(D, new, {}), strict=True):
-                weight = of_rows(self.problem.fit_weight, self.order[:n])
-                known[pair] = float(np.average(found, weights=weight))
-                tell()
-            return min(pairs, key=lambda pair: known[pair])
-
-        _, C = best([(gamma, c) for c in Cs])
-        return best([(g, C) for g in gammas])
-
-    def _losses(self, D: list[Array], pairs, chosen: dict) -> Iterator[np.ndarray]:
-        """Yield the leave-one-out losses of the first pictures, for each γ and C."""
-        xp, rows = array_namespace(D[0]), self.order[: D[0].shape[0]]
-        columns, fit_weight = self.targets.columns()[rows], self.problem.fit_weight
-        weight = of_rows(fit_weight, rows)
-
-        def left_out(pair: tuple[float, float]) -> np.ndarray:
-            K, (gamma, C) = None, pair
+    def losses(self, candidate: Pictured, Cs: Sequence[float]) -> np.ndarray:
+        D, found = candidate.distances, []
+        rows, xp = self.order[: D[0].shape[0]], array_namespace(D[0])
+        for C in Cs:
+            K = None
             for part in D:
-                K = add_gaussian(K, xp.asarray(part, copy=True), gamma, len(D))
-            Y, n = as_like(columns, K), len(rows)
-            options = {"n_leave_one_out": n, "overwrite_K": True}
-            found = solve_ls_svm(K, Y, C=C, sample_weight=as_like(weight, K), **options)
-            return to_numpy(found.loo_decision)
+                part = xp.asarray(part, copy=True)
+                K = add_gaussian(K, part, candidate.gamma, len(D))
+            fitted = solve_ls_svm(
+                K,
+                as_like(self.targets.columns()[rows], K),
+                C=C,
+                sample_weight=as_like(self.weight, K),
+                n_leave_one_out=len(rows),
+                overwrite_K=True,
+            )
+            values = to_numpy(fitted.loo_decision)
+            weight = self.problem.fit_weight
+            found.append(_row_losses(self.targets, values, rows, weight))
+        return np.stack(found, axis=1)
 
+    def described(self, candidate: Pictured) -> dict:
+        return {**candidate.chosen, "gamma": candidate.gamma}
+
+    def at_once(self, jobs) -> int:
         # A thread for each: BLAS's own threads wait for each other by spinning.
-        workers = min(n_workers(D[0]), len(pairs))
-        found = map_blocks(left_out, pairs, workers=workers)
-        for (gamma, C), values in zip(pairs, found, strict=True):
-            losses = _row_losses(self.targets, values, rows, fit_weight)
-            loss = float(np.average(losses, weights=weight))
-            self.results.append({**chosen, "gamma": gamma, "C": C, "loss": loss})
-            yield losses
+        return min(n_workers(jobs[0][0].distances[0]), len(jobs))
+
+    def _count(self, what: str, choices: Iterable[Sequence], each: int = 1) -> None:
+        """Count the trials of a stage from here on."""
+        self.callback, self.n_done = self.plan.progress(what), 0
+        self.n_all = each * (1 + sum(len(values) - 1 for values in choices))
 
 
 def _row_losses(
@@ -261,19 +270,6 @@ def _row_losses(
 
 def _nearest(values: Sequence[float], wanted: float) -> float:
     return min(values, key=lambda value: abs(math.log(value / wanted)))
-
-
-def _counter(plan: PicturePlan, what: str, choices: dict) -> Callable[[], None]:
-    """Return a function that counts one trial of a stage."""
-    report, done = plan.progress(what), [0]
-    total = 1 + sum(len(values) - 1 for values in choices.values())
-
-    def tell() -> None:
-        done[0] += 1
-        if report is not None:
-            report(min(done[0], total), total)
-
-    return tell
 
 
 # ----------------------------------------------------------------------------------
@@ -318,7 +314,9 @@ def fit_pictures(
     # Columns of all pictures are the exact solution.
     wanted = plan.n_representatives is None or plan.n_representatives >= X.shape[0]
     fit = _fit_exactly if wanted and _fits(X, budget) else fit_on_columns
-    return fit(kernel, judge)._replace(chosen=chosen, results=judge.results)
+    model = fit(kernel, judge)
+    results = [{**row, "loss": -row["score"]} for row in judge.table]
+    return model._replace(chosen=chosen, results=results)
 
 
 def _fits(X: Array, budget: int) -> bool:

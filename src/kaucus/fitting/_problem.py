@@ -36,7 +36,6 @@ from kaucus.solvers._system import (
     LSSVMSolution,
     classification_score,
     fit_shift,
-    log_losses,
     log_losses_of_rows,
     regression_score,
     two_columns,
@@ -52,9 +51,6 @@ if TYPE_CHECKING:
 # columns the least squares are of, which rows are clustered together, how good decision
 # values are, and which rows are hard.
 # ----------------------------------------------------------------------------------
-
-SearchLoss = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""(leave-one-out values (r, c, t), numbers of the r rows) to the losses of c models."""
 
 
 class TargetUnit(NamedTuple):
@@ -152,13 +148,9 @@ class ClassTargets(NamedTuple):
         """Return the weights of the rows in the least squares, (n,)."""
         return self.weigh(weight, self.values)
 
-    def search(self, weight: np.ndarray | None) -> tuple[np.ndarray, SearchLoss]:
-        """Return columns and the loss by which kernels and C are compared."""
-
-        def loss(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return log_losses(values, self.values[rows], of_rows(weight, rows))
-
-        return self.columns(), loss
+    def scaled(self, weight: np.ndarray | None) -> np.ndarray:
+        """Return the columns by whose losses candidates are compared, (n, t)."""
+        return self.columns()
 
     def losses(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
@@ -226,9 +218,9 @@ class NumberTargets(NamedTuple):
         """Return the weights of the rows in the least squares, (n,)."""
         return weight
 
-    def search(self, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """Return columns by whose squared errors kernels and C are compared."""
-        return self.values / output_spread(self.values, weight), None
+    def scaled(self, weight: np.ndarray | None) -> np.ndarray:
+        """Return the columns by whose losses candidates are compared, (n, t)."""
+        return self.values / output_spread(self.values, weight)
 
     def losses(
         self, values: np.ndarray, weight: np.ndarray | None, rows: np.ndarray
@@ -237,7 +229,7 @@ class NumberTargets(NamedTuple):
 
         ``values`` and targets are in units of each output's spread.
         """
-        targets = self.values[rows] / output_spread(self.values, weight)
+        targets = self.scaled(weight)[rows]
         return np.mean((values - targets[:, None, :]) ** 2, axis=2)
 
     def score(

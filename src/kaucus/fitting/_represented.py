@@ -44,11 +44,16 @@ from kaucus.fitting._problem import (
     unseen_values,
     values_of,
 )
-from kaucus.fitting._search import Tuning, choose_kernel
+from kaucus.fitting._search import (
+    Choice,
+    LeftOutColumns,
+    affordable_search,
+    better_C,
+    choose_kernel,
+)
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._metric import MappedKernel
-from kaucus.solvers._auto import fit_ls_svm
-from kaucus.solvers._choice import affordable_search, search_on_representatives
+from kaucus.solvers._auto import FitResult, fit_ls_svm
 from kaucus.solvers._columns import (
     GrownSolution,
     Judge,
@@ -269,16 +274,15 @@ def choose_allocation(
             [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
         )
         Z = dense_rows(rows, columns)
-        found = search_on_representatives(
+        judge = LeftOutColumns(
             [kernel],
             part,
             as_like(Y[some], Z),
             Z,
-            [C],
             sample_weight=None if weight is None else as_like(weight[some], Z),
             memory_budget=memory_budget,
         )
-        losses.append(found.losses[0, 0])
+        losses.append(judge.trial((kernel, [C])).loss)
     return ALLOCATIONS[int(np.argmin(losses))]
 
 
@@ -361,6 +365,8 @@ def _rounded(given, shares, full, rest: int) -> np.ndarray:
 
 # Rows that fit_on="boundary" is a fit of: for each representative, and at least.
 _ROWS_EACH, _LEAST_ROWS = 5, 10_000
+# C is chosen again for a system of more columns than so many times those that chose it.
+_MORE = 2
 # More on the diagonal than this, relative to its mean, is more than rounding needs.
 USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -381,7 +387,7 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
     return model._replace(kernel=tuning.kernel, representatives=chosen)
 
 
-def _fit_tuned(problem: Problem, plan: Plan, tuning: Tuning, rng) -> Model:
+def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     """Fit with a known kernel and C."""
     groups = problem.targets.clusters(problem.weight)
     growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
@@ -443,7 +449,7 @@ class _Fit(NamedTuple):
 
     problem: Problem
     plan: Plan
-    tuning: Tuning
+    tuning: Choice
     rng: np.random.Generator
 
     def targets_of_points(self, chosen: Representatives, groups) -> Targets | None:
@@ -458,7 +464,8 @@ class _Fit(NamedTuple):
 
     def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
         """Return a model without rows among its representatives."""
-        return Model(*self.tuning, chosen, solution)
+        kernel, C, results = self.tuning.kernel, self.tuning.C, self.tuning.results
+        return Model(kernel, C, results, chosen, solution)
 
     def least_squares(
         self, chosen: Representatives, groups, growth: Growth, held: np.ndarray
@@ -563,7 +570,7 @@ class _Fit(NamedTuple):
         """Choose the rows near the boundary; None where all are to be fitted."""
         if self.plan.fit_on != "boundary":
             return None
-        problem, (kernel, C, _) = self.problem, self.tuning
+        problem, kernel, C = self.problem, self.tuning.kernel, self.tuning.C
         first = chosen.points.shape[0]
         n_representatives = first + sum(growth.additions)
         n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
@@ -594,23 +601,37 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
 
     Where they are most of the rows, leave-one-out values of them are ``unseen``.
     """
-    problem, plan, (kernel, C, _), rng = fit
+    problem, plan, tuning = fit.problem, fit.plan, fit.tuning
     points, weight = chosen.points, targets.fit_weights(None)
     speak_for_others = problem.n >= 2 * points.shape[0]
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
-    fitted = fit_ls_svm(
-        kernel,
-        points,
-        as_like(targets.columns(), points),
-        C=C,
-        sample_weight=as_like(weight, points),
-        memory_budget=plan.memory_budget,
-        leave_one_out=wants,
-        # What the rounding of the rows themselves comes to.
-        refine_tol=epsilon(points),
-        rng=rng,
-    )
-    model = fit.model(chosen, fitted.solution)
+
+    def solved(C: float, leave_one_out: bool, rng) -> FitResult:
+        return fit_ls_svm(
+            tuning.kernel,
+            points,
+            as_like(targets.columns(), points),
+            C=C,
+            sample_weight=as_like(weight, points),
+            memory_budget=plan.memory_budget,
+            leave_one_out=leave_one_out,
+            # What the rounding of the rows themselves comes to.
+            refine_tol=epsilon(points),
+            rng=rng,
+        )
+
+    def judged(C: float) -> tuple[FitResult, float]:
+        found = solved(C, True, np.random.default_rng(seed))  # the same rows for each C
+        values = to_numpy(found.solution.loo_decision)
+        return found, -targets.score(values, weight, found.loo_rows)
+
+    if points.shape[0] == problem.n > _MORE * tuning.n_columns:
+        seed = int(fit.rng.integers(2**32))
+        best = better_C(tuning.C, judged)
+        fitted, C = best.model, best.C
+    else:
+        fitted, C = solved(tuning.C, wants, fit.rng), tuning.C
+    model = fit.model(chosen, fitted.solution)._replace(C=C)
     if not wants:
         return model
     values = to_numpy(fitted.solution.loo_decision)

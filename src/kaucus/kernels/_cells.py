@@ -916,7 +916,9 @@ def matrices_of(
     [1.     0.3679]
     """
     plain = [kernel for kernel in kernels if _is_of_plain_distances(kernel)]
-    shared = gamma_path(plain[0], X, Y).distances if plain else None
+    # Rows of the host for a device are copied for each tile, of each kernel.
+    are_there = plain and isinstance(plain[0].pairs(X, Y), PreparedPairs)
+    shared = gamma_path(plain[0], X, Y).distances if are_there else None
 
     def matrix(kernel: Kernel) -> Array:
         if shared is None or not _is_of_plain_distances(kernel):

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 import scipy.special
 
+from kaucus.fitting import _search
+from kaucus.fitting._search import LeftOutColumns, best_of
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
-from kaucus.solvers import _choice, _system
-from kaucus.solvers._choice import (
-    decompose_low_rank,
-    leave_one_out_errors,
-    mean_squares,
-    search_on_representatives,
-)
+from kaucus.solvers import _system
+from kaucus.solvers._direct import decompose_low_rank, leave_one_out_errors
 from kaucus.solvers._system import LogLosses, log_losses, log_losses_of_rows
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
@@ -48,9 +45,20 @@ def test_rows_of_weight_zero_change_nothing():
     expected = leave_one_out_errors(alone, CS)
     assert_close(got[:20], expected, rtol=1e-8)
     assert np.isfinite(got).all()
-    assert_close(
-        mean_squares(got, weight), mean_squares(expected, weight[:20]), rtol=1e-8
-    )
+    data = (p.X, p.Y, p.X[:4])
+    few = (p.X[:20], p.Y[:20], p.X[:4])
+    judges = [
+        LeftOutColumns([KERNEL], *rows, sample_weight=s)
+        for rows, s in ((data, weight), (few, weight[:20]))
+    ]
+    means = [judge.trial((KERNEL, CS)).means for judge in judges]
+    assert_close(means[0], means[1], rtol=1e-8)
+
+
+def losses_of(kernels, *data, Cs=CS, **options):
+    """Return the mean loss of each kernel and C."""
+    judge = LeftOutColumns(kernels, *data, **options)
+    return np.stack([t.means for t in judge.tried((k, Cs) for k in kernels)])
 
 
 def search_problem():
@@ -61,22 +69,28 @@ def search_problem():
 
 def test_the_best_of_all_kernels_and_Cs_is_found():
     kernels, X, y, Z = search_problem()
-    found = search_on_representatives(kernels, X, y, Z, CS)
-    assert found.losses.shape == (4, 3)
-    i, j = np.unravel_index(found.losses.argmin(), found.losses.shape)
-    assert (i, CS[j]) == (found.best_kernel, found.best_C) == (3, found.best_C)
-    refitted = reference.leave_one_out(KERNEL(X, Z), KERNEL(Z), y, found.best_C)
-    assert found.losses[i, j] == pytest.approx(np.mean((refitted - y) ** 2), rel=1e-3)
+    judge = LeftOutColumns(kernels, X, y, Z)
+    found = best_of(judge.tried((kernel, CS) for kernel in kernels))
+    refitted = {
+        (k, C): reference.leave_one_out(kernel(X, Z), kernel(Z), y, C)
+        for k, kernel in enumerate(kernels)
+        for C in CS
+    }
+    losses = {pair: np.mean((values - y) ** 2) for pair, values in refitted.items()}
+    k, C = min(losses, key=losses.get)
+    assert (found.candidate, found.C) == (kernels[k], C) == (KERNEL, found.C)
+    assert found.loss == pytest.approx(losses[k, C], rel=1e-3)
+    assert len(judge.table) == 4 * 3
 
 
 def test_kernels_together_are_kernels_one_by_one():
     """Whether they share distances and threads, or have neither."""
     kernels, X, y, Z = search_problem()
     own = CallableKernel(lambda A, B: A @ B.T)
-    together = search_on_representatives([*kernels, own], X, y, Z, CS).losses
+    together = losses_of([*kernels, own], X, y, Z)
     for kernel, losses in zip([*kernels, own], together, strict=True):
         for C, loss in zip(CS, losses, strict=True):
-            alone = search_on_representatives([kernel], X, y, Z, [C]).losses
+            alone = losses_of([kernel], X, y, Z, Cs=[C])
             assert alone[0, 0] == pytest.approx(loss, rel=1e-9)
     assert_close(together[-1], together[0], rtol=1e-9)
 
@@ -84,26 +98,24 @@ def test_kernels_together_are_kernels_one_by_one():
 def test_columns_that_are_the_first_rows_are_columns_as_others(xp):
     kernels, X, y, Z = search_problem()
     X, y, Z = (array(xp, A) for A in (X, y, Z))
-    expected = search_on_representatives(kernels, X, y, Z, CS).losses
-    got = search_on_representatives(kernels, X, y, Z, CS, first_rows=True).losses
+    expected = losses_of(kernels, X, y, Z)
+    got = losses_of(kernels, X, y, Z, first_rows=True)
     assert_close(got, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("entries", [1, 170])
 def test_Cs_in_parts_are_all_Cs(monkeypatch, entries):
     kernels, X, y, Z = search_problem()
-    expected = search_on_representatives(kernels, X, y, Z, CS).losses
-    monkeypatch.setattr(_choice, "_LOW_RANK_ENTRIES", entries)
-    got = search_on_representatives(kernels, X, y, Z, CS).losses
+    expected = losses_of(kernels, X, y, Z)
+    monkeypatch.setattr(_search, "_ENTRIES", entries)
+    got = losses_of(kernels, X, y, Z)
     assert_close(got, expected, rtol=1e-9)
 
 
 def test_float32_rows_are_searched_in_float64():
     kernels, X, y, Z = search_problem()
-    wide = search_on_representatives(kernels, X, y, Z, CS).losses
-    narrow = search_on_representatives(
-        kernels, *(A.astype(np.float32) for A in (X, y, Z)), CS
-    ).losses
+    wide = losses_of(kernels, X, y, Z)
+    narrow = losses_of(kernels, *(A.astype(np.float32) for A in (X, y, Z)))
     assert narrow.dtype == np.float64
     assert_close(narrow, wide, rtol=1e-3)
 
@@ -113,11 +125,10 @@ def test_a_loss_sees_the_leave_one_out_values_of_every_C():
 
     def loss(values):
         assert values.shape == (80, len(CS), 1)
-        return np.mean((values - y[:, None, :]) ** 2, axis=(0, 2))
+        return np.mean((values - y[:, None, :]) ** 2, axis=2)
 
-    squared = search_on_representatives(kernels, X, y, Z, CS)
-    given = search_on_representatives(kernels, X, y, Z, CS, loss=loss)
-    assert_close(given.losses, squared.losses, rtol=1e-10)
+    squared = losses_of(kernels, X, y, Z)
+    assert_close(losses_of(kernels, X, y, Z, loss=loss), squared, rtol=1e-10)
 
 
 # ---- log-losses ------------------------------------------------------------------

@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
 
 from kaucus._array.namespace import to_numpy
+from kaucus.fitting import _search as loo_search
+from kaucus.fitting._search import search_by_leave_one_out
 from kaucus.kernels import Gaussian
-from kaucus.solvers import _choice as loo_search
-from kaucus.solvers._choice import decompose_ls_svm, search_by_leave_one_out, solve_at
+from kaucus.solvers._direct import decompose_ls_svm, solve_at
 from kaucus.solvers._system import (
     Score,
     classification_score,
@@ -63,7 +64,7 @@ def test_equal_scores_are_decided_by_the_tie_break(problem):
 @pytest.fixture
 def many_rows(rng, monkeypatch):
     """Rows, targets and weights for which pairs are screened, and their search."""
-    monkeypatch.setattr(loo_search, "_FEW_ROWS", 50)
+    monkeypatch.setattr(loo_search, "_FEW_EXACT_ROWS", 50)
     monkeypatch.setattr(loo_search, "_LEAST_COLUMNS", 40)
     X = rng.uniform(-3, 3, size=(160, 2))
     Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(160, 1))
@@ -116,7 +117,7 @@ def test_of_many_rows_the_best_pairs_are_judged_exactly(xp, many_rows, weighted)
 def test_of_many_rows_no_pair_beside_the_best_is_better(many_rows, monkeypatch):
     *_, search = many_rows
     found = search()
-    monkeypatch.setattr(loo_search, "_FEW_ROWS", 1000)
+    monkeypatch.setattr(loo_search, "_FEW_EXACT_ROWS", 1000)
     every = search()
     assert (every.n_columns == 160).all()
     g, c = found.best_kernel, list(MANY_CS).index(found.best_C)
