@@ -168,7 +168,7 @@ def _replaced(doc: str, title: str, entries: list[str]) -> str:
 
 
 def is_dask(values: Any) -> bool:
-    """Tell whether values are a Dask collection, without importing dask."""
+    """Return True if values are a Dask collection, without importing dask."""
     return hasattr(values, "__dask_graph__")
 
 
@@ -590,7 +590,7 @@ def read_batches(
 
 
 def is_large_map(X: Any, memory_budget: Any) -> bool:
-    """Tell whether X is a memory map that is to be read batch by batch."""
+    """Return True if X is a memory map that is to be read batch by batch."""
     if not isinstance(X, np.memmap) or X.ndim != 2 or X.dtype.kind not in "fiub":
         return False
     in_work = X.size * max(X.dtype.itemsize, 4)
@@ -757,7 +757,7 @@ def _line_for_frames(name: str) -> Iterator[None]:
 
 
 def _is_read_in_batches(estimator: Any, X: Any, reset: bool) -> bool:
-    """Tell whether rows to be fitted are a memory map that is not to be read whole."""
+    """Return True if X is a memory map of training rows to be read in batches."""
     return (
         reset
         and getattr(estimator, "_dask_fit", None) == "rows"

@@ -68,14 +68,14 @@ LARGEST_COUNT = 2**63 - 1
 
 @dataclass(frozen=True)
 class Constraint:
-    """What a parameter may be, in code and in words."""
+    """Constraint on a parameter, as a predicate and as text."""
 
     admits: Callable[[Any], bool]
     expected: str
     """Completes the sentence "must be ..."."""
     remedy: str = ""
     detail: Callable[[Any], str] = lambda value: ""
-    """What to add to ``expected`` for a value that is nearly right."""
+    """Text appended to ``expected`` for a value that is nearly right."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError with the value, what was expected, and the remedy."""
@@ -197,7 +197,7 @@ def as_float(value: Any) -> float:
 
 
 def shortened(value: Any) -> str:
-    """Return how a value is written, cut where it is long."""
+    """Return the repr of a value, shortened to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
 
@@ -309,7 +309,7 @@ def check_kernel_values(kernel: Kernel, X: Array) -> None:
 
 
 def _is_held_by(dtype: str, value: float) -> bool:
-    """Tell whether a positive number is neither infinite nor 0 in a precision."""
+    """Return True if a positive number is neither infinite nor 0 in a precision."""
     with np.errstate(over="ignore", under="ignore"):
         return 0 < np.dtype(dtype).type(value) < np.inf
 
@@ -341,7 +341,7 @@ def check_coefficients(coef: Array, kernel: object) -> None:
 
 
 def check_results(values: Array) -> Array:
-    """Return what was computed for each row of X, (n, t), if it is finite."""
+    """Return results of rows, (n, t); raise if one is not finite."""
     xp = array_namespace(values)
     if bool(xp.all(xp.isfinite(values))):
         return values

@@ -122,7 +122,7 @@ def _blas() -> threadpoolctl.ThreadpoolController:
 
 
 def n_workers(like: Array = None) -> int:
-    """Return how many threads work on blocks of arrays such as ``like``.
+    """Return the number of threads for blocks of arrays such as ``like``.
 
     As many as BLAS would use, so that ``OMP_NUM_THREADS``, ``threadpool_limits`` and
     joblib's workers limit them too; one for torch, which runs every operation,
@@ -385,7 +385,7 @@ def budget_to_have(n_bytes: float, like: Array = None) -> int:
 
 
 def _kept_by_threads(like: Array) -> int:
-    """Return what C's library keeps for the threads that work on tiles, in bytes.
+    """Return the bytes that malloc keeps for the threads that compute tiles.
 
     glibc gives each thread memory of its own, and does not give the end of it back
     (measured with two threads: 25 to 40 MiB, after tiles of 1 to 8 MiB).

@@ -191,7 +191,7 @@ def zero_gram(m: int, like: Array) -> Array:
 
 
 def gram_bytes(m: int, like: Array) -> int:
-    """Return what :func:`add_gram` takes beside the sum of m × m.
+    """Return the bytes of :func:`add_gram` without its m × m sum.
 
     For float32 rows of NumPy: the tiles that threads work on, and those to be added.
     """
@@ -400,7 +400,7 @@ class CholeskyFactor(NamedTuple):
     L: Array
     """Lower factor, (n, n). Only its lower triangle may be read."""
     jitter: float
-    """What had to be added to the diagonal; zero in all but degenerate cases."""
+    """Jitter added to the diagonal; zero in all but degenerate cases."""
 
 
 def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:

@@ -55,7 +55,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
 
 
 def are_rows(x: Any) -> bool:
-    """Tell rows of :mod:`kaucus._array.rows` from arrays and matrices."""
+    """Return True for rows of :mod:`kaucus._array.rows`, False for arrays."""
     return hasattr(x, "in_kind_of")
 
 
@@ -72,29 +72,29 @@ def device_of(x: Array) -> Any:
 
 
 def is_numpy(x: Array) -> bool:
-    """Tell whether ``x`` is a NumPy array (the SciPy doors are open to it)."""
+    """Return True if ``x`` is a NumPy array, which SciPy takes."""
     return isinstance(x, np.ndarray)
 
 
 def is_torch(x: Array) -> bool:
-    """Tell whether ``x`` is a torch tensor, without importing torch."""
+    """Return True if ``x`` is a torch tensor, without importing torch."""
     if isinstance(x, np.ndarray):
         return False
     return array_api_compat.is_torch_array(example_of(x))
 
 
 def is_cupy(x: Array) -> bool:
-    """Tell whether ``x`` is a CuPy array, without importing CuPy."""
+    """Return True if ``x`` is a CuPy array, without importing CuPy."""
     return array_api_compat.is_cupy_array(x)
 
 
 def on_gpu(x: Array) -> bool:
-    """Tell whether ``x`` lives on an accelerator."""
+    """Return True if ``x`` lives on an accelerator."""
     return x.device.type != "cpu" if is_torch(x) else is_cupy(x)
 
 
 def is_tensor(x: Array) -> bool:
-    """Tell whether ``x`` is of a library beside NumPy that the core computes with.
+    """Return True if ``x`` is of a library beside NumPy that the core computes with.
 
     torch, CuPy or array-api-strict. Libraries whose arrays cannot be written to, such
     as JAX, are not among them: their arrays are read as NumPy's.
@@ -127,7 +127,7 @@ def torch_versions() -> Any:
 
 
 def is_sparse(x: Array) -> bool:
-    """Tell whether ``x`` is a SciPy sparse matrix or array."""
+    """Return True if ``x`` is a SciPy sparse matrix or array."""
     return not isinstance(x, np.ndarray) and scipy.sparse.issparse(x)
 
 
@@ -188,7 +188,7 @@ def to_device(x: Array, device: str | None) -> Array:
 
 
 def place_of(x: Array) -> str:
-    """Return where a tensor is, in words that :func:`tensor_near` understands."""
+    """Return the library and device of a tensor, as :func:`tensor_near` takes them."""
     return f"cupy:{x.device.id}" if is_cupy(x) else str(device_of(x))
 
 
@@ -219,7 +219,7 @@ def _cupy_near(values: np.ndarray, number: int) -> Array:
 
 
 def device_is_here(device: str | None) -> bool:
-    """Tell whether this machine has the device; None is wherever the data is."""
+    """Return True if this machine has the device; None is wherever the data is."""
     if device is None or device == "cpu":
         return True
     try:
@@ -236,7 +236,7 @@ def synchronize(like: Array) -> None:
 
 
 def device_name(device: str | None) -> str | None:
-    """Return what the maker calls an accelerator; None for the host."""
+    """Return the product name of an accelerator; None for the host."""
     if device is None or device == "cpu":
         return None
     return _torch_module(device).device_name(device)
@@ -339,7 +339,7 @@ def owned(X: Array) -> Array:
 
 
 def _is_mapped(X: Any) -> bool:
-    """Return whether an array is a memory map, or a view of one."""
+    """Return True if an array is a memory map, or a view of one."""
     while X is not None and not isinstance(X, mmap.mmap):
         X = getattr(X, "base", None)
     return X is not None
@@ -486,7 +486,7 @@ def add_product(out: Array, X: Array, Y: Array) -> Array:
 
 
 def _switched_for(X: Array) -> contextlib.AbstractContextManager[None]:
-    """Return what holds torch's switch as products of ``X`` should be."""
+    """Return a context manager that sets torch's tf32 mode for products with ``X``."""
     if not _is_rough(X):
         return contextlib.nullcontext()
     return torch_versions().tf32_products()

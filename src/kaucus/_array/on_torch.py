@@ -75,7 +75,7 @@ def synchronize(x) -> None:
 
 
 def is_here(device: str) -> bool:
-    """Tell whether this machine has a device; what is not CUDA's is not asked for."""
+    """Return True if this machine has a device; True for all but CUDA's."""
     target = torch.device(device)
     if target.type != "cuda":
         return True
@@ -83,7 +83,7 @@ def is_here(device: str) -> bool:
 
 
 def device_name(device: str) -> str:
-    """Return what the maker calls the device."""
+    """Return the product name of the device."""
     target = known_device(device)
     return torch.cuda.get_device_name(target) if target.type == "cuda" else device
 
@@ -251,7 +251,7 @@ def best_two(scores):
 
 
 def prefers_products(filters) -> bool:
-    """Tell whether responses are found by a product with all patches.
+    """Return True if responses are found by a product with all patches.
 
     On CUDA: a product does not care that pictures have one channel or three, and needs
     no second pass to scale the responses. 256 pictures, 2,048 filters, float16, one
@@ -297,7 +297,7 @@ def free_memory(x) -> int | None:
 
 
 def has_tf32(x) -> bool:
-    """Tell whether products of such tensors can be in tf32."""
+    """Return True if products of such tensors can be in tf32."""
     return x.device.type == "cuda" and x.dtype == torch.float32
 
 
@@ -348,7 +348,7 @@ class Lane:
         return self.rows[: self.n]
 
     def release(self) -> None:
-        """Say that no more work on the block will be launched."""
+        """Mark the block as done: no more work on it will be launched."""
 
     def close(self) -> None:
         """Let nothing be under way when the room is given back."""

@@ -460,7 +460,7 @@ _SEED_ROWS, _LEAST_SEED_ROWS = 20, 20_000
 
 
 def clearly_less(inertia: float, best: float) -> bool:
-    """Tell whether an inertia is less than the best so far by more than rounding.
+    """Return True if an inertia is less than the best so far by more than rounding.
 
     So the first of equal starts is kept on every machine.
 

@@ -206,7 +206,7 @@ class DaskRows(RowSource):
 
 
 class _Work(NamedTuple):
-    """What all tasks of a pass have in common."""
+    """Arguments that all tasks of a pass share."""
 
     function: Callable
     handling: Handling
@@ -323,7 +323,7 @@ def values_of(y: Any) -> np.ndarray:
 
 
 def _look_at_partition(partition: Any) -> tuple[Look, str | None]:
-    """Return what is to be known of a partition, and the worker that has it."""
+    """Return the summary of a partition, and the worker that holds it."""
     return look_at(as_matrix(partition)), here()
 
 
@@ -405,7 +405,7 @@ def _warn_of_reading_again(n_bytes: int, memory: int) -> None:
 
 
 def _is_in_memory(X: Any) -> bool:
-    """Tell whether all that X is made of is where the tasks will run.
+    """Return True if all that X is made of is where the tasks will run.
 
     What is computed from persisted data, such as a choice of columns or what a fitted
     model makes of it, counts as that.
@@ -421,7 +421,7 @@ def _is_in_memory(X: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Tell whether a value in Dask's graph is a model or small, and no rows."""
+    """Return True if a value in Dask's graph is a model or small, and no rows."""
     if hasattr(value, "get_params"):
         return True
     plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"

@@ -65,7 +65,7 @@ def current_client() -> Any:
 
 
 def workforce(memory_budget: int | str | None) -> Workforce:
-    """Return who runs the tasks, where each worker may take ``memory_budget`` bytes."""
+    """Return the workers, and the memory available to each of their tasks."""
     client = current_client()
     if client is None:
         n_threads = _local_threads()
@@ -87,7 +87,7 @@ def workforce(memory_budget: int | str | None) -> Workforce:
 
 
 def _local_threads() -> int:
-    """Return how many tasks the local scheduler runs at a time."""
+    """Return the number of tasks the local scheduler runs at a time."""
     if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
     from dask.system import CPU_COUNT

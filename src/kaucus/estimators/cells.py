@@ -969,7 +969,7 @@ def cell_kernels(
 
 
 def sees_labels(model) -> bool:
-    """Return whether the cells of a classifier are made with labels."""
+    """Return True if the cells of a classifier are made with labels."""
     if not isinstance(model, PartitionedSVC):
         raise ValueError(
             f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."

@@ -81,7 +81,7 @@ from kaucus.solvers._system import LSSVMSolution, SolveInfo
 
 
 class RepresentedModel(LSSVMBase):
-    """What a fit on representatives leaves behind, and what can be done with it.
+    """Fitted model of representatives: attributes, explanation, compression.
 
     Attributes
     ----------
@@ -433,7 +433,7 @@ class RepresentativesBase(RepresentedModel):
             raise indefinite_kernel(self.kernel, error.C or np.nan) from error
 
     def _metric_options(self, X):
-        """Return what a metric is chosen from, None where none is learned."""
+        """Return the options of the metric search; None where no metric is learned."""
         if not learns_metric(self.learn_metric, self.kernel, self.gamma):
             warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
             return None

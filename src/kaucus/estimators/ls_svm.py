@@ -181,7 +181,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         return isinstance(self.kernel_, MappedKernel)
 
     def _metric_text(self) -> str:
-        """Say in a sentence what the learned metric makes of the columns."""
+        """Return a sentence on the columns that the learned metric weighs most."""
         if not self._has_metric:
             return ""
         shares = self.kernel_.row_map.importances()
@@ -622,7 +622,7 @@ class LSSVMOfAllRows(LSSVMBase):
             self.X_fit_ = owned(X)
 
     def _block_options(self, X, Y, validation, unit: TargetUnit) -> dict:
-        """Return what the solvers take beside data whose targets are in ``unit``."""
+        """Return the solver's options; the targets of the data are in ``unit``."""
         start = self._start(X, Y)
         return {
             "block_size": self.block_size,
@@ -707,7 +707,7 @@ class LSSVMOfAllRows(LSSVMBase):
         return f"{before}solver={plan.solver!r}: {plan.reason}"
 
     def _choice_text(self) -> str:
-        """Say what was chosen, among what and by what; empty where all was given."""
+        """Return the chosen kernel, gamma and C as text; empty where all were given."""
         table = self.search_results_
         if not len(table["score"]):
             return ""
@@ -963,7 +963,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         return (1 + n_targets) * (2 if self.probability == "softmax" else 1)
 
     def _validation_error(self, y_val):
-        """Return what turns decision values into a share of wrong classes."""
+        """Return the error rate as a function of decision values."""
         y_val = np.asarray(y_val)
 
         def error(decision) -> float:

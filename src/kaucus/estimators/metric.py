@@ -79,12 +79,12 @@ _NEARLY_ALL, _VARIANCE_ROWS = 0.9, 10_000
 
 
 def is_auto(kernel: object) -> bool:
-    """Tell whether the kernel is left to be chosen."""
+    """Return True if the kernel is left to be chosen."""
     return isinstance(kernel, str) and kernel == "auto"
 
 
 def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
-    """Tell whether a metric is learned: if asked, or if all else is left open."""
+    """Return True if a metric is learned: if asked, or if all else is left open."""
     if isinstance(learn_metric, str):
         return is_auto(kernel) and isinstance(gamma, str) and gamma == "tune"
     return bool(learn_metric)
@@ -99,7 +99,7 @@ def metric_options(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> MetricOptions:
-    """Return what the search of a metric chooses from.
+    """Return the options of a metric search.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
 
 
 def _is_of_distances(kernel: object) -> bool:
-    """Tell whether a kernel, or that of a name, weighs columns by their spread."""
+    """Return True if a kernel, or that of a name, weighs columns by their spread."""
     if is_auto(kernel):
         return True
     cls = type(kernel)

@@ -318,7 +318,7 @@ def _text(value: Any) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether a cell starts like a number, or stands for a missing one."""
+    """Return True if a cell starts like a number, or stands for a missing one."""
     return text in ("", _DASH) or text.lstrip("+-−<>≈ ")[:1].isdigit()
 
 

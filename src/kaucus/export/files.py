@@ -161,7 +161,7 @@ class ModelFile(NamedTuple):
     versions: dict[str, str]
     """Versions of the other packages."""
     about: dict[str, Any]
-    """What :func:`save` was told: plain numbers and texts."""
+    """Remarks given to :func:`save`: plain numbers and texts."""
     format: int
     """Format of the file; a release reads those of its own."""
 

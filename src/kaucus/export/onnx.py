@@ -525,7 +525,7 @@ def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
 
 
 def begins_with_a_table(model) -> bool:
-    """Tell whether the first step of a pipeline takes columns of any kind."""
+    """Return True if the first step of a pipeline takes columns of any kind."""
     return type(model.steps[0][1]).__name__ == "TableVectorizer"
 
 
@@ -727,7 +727,7 @@ def _check_steps(model) -> None:
 
 
 def _has_zipmap(model) -> bool:
-    """Tell whether the last step is a classifier of scikit-learn's."""
+    """Return True if the last step is a classifier of scikit-learn's."""
     last = model.steps[-1][1]
     return hasattr(last, "classes_") and not _is_ours(last)
 

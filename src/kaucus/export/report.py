@@ -60,7 +60,7 @@ _STYLE = {
 def draw(
     function: Callable[..., object], *, width: float = 6.0, height: float = 3.4
 ) -> str:
-    """Return what a function draws on axes as SVG for the page.
+    """Return the drawing of a function of axes as SVG for the page.
 
     Parameters
     ----------

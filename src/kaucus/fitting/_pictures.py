@@ -88,7 +88,7 @@ def make_parts(banks: Sequence[FilterBank], cells, combine: str):
 
 
 def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
-    """Return how pictures become features, with what was chosen."""
+    """Return the chosen features of pictures."""
     return PictureFeatures(
         plan.shape,
         plan.pixels,
@@ -107,7 +107,7 @@ class PictureModel(NamedTuple):
     chosen: dict
     """Mirror, threshold, cells and power."""
     results: list[dict]
-    """What was tried, and its loss."""
+    """Candidates and their losses."""
     rows: np.ndarray
     """Numbers of the pictures z_q."""
     solution: LSSVMSolution
@@ -320,7 +320,7 @@ def fit_pictures(
 
 
 def _fits(X: Array, budget: int) -> bool:
-    """Tell whether the exact system of all pictures fits the budget."""
+    """Return True if the exact system of all pictures fits the budget."""
     entry = _ENTRY_GPU if on_gpu(X) else _ENTRY_CPU
     return entry * X.shape[0] ** 2 <= budget
 

@@ -402,7 +402,7 @@ class Model(NamedTuple):
     kernel: Kernel
     C: float
     search_results: dict[str, np.ndarray]
-    """What was tried for kernel and C."""
+    """Candidates for kernel and C, with their scores."""
     representatives: Representatives
     solution: LSSVMSolution
     hard_rows: np.ndarray = NO_ROWS

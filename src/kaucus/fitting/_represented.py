@@ -129,7 +129,7 @@ def plan_growth(
     groups: np.ndarray,
     rng: np.random.Generator,
 ) -> Growth:
-    """Return how many representatives of each group, and what is added to them.
+    """Return the number of representatives of each group, and how it grows.
 
     ``groups`` are those of the rows that are clustered apart; ``kernel`` and ``C`` are
     for a trial of how to share representatives out.
@@ -228,7 +228,7 @@ def most_rows(size: str, budget: int, *, factored: bool) -> int:
 
 
 def most_representatives(size: str, budget: int) -> int:
-    """Return how many representatives there may be, if that is left open."""
+    """Return the largest number of representatives that a word for a size allows."""
     most = min(SIZES[size].most, int((budget / 2 / 44) ** 0.5))
     # Several threads need more for each, and a block of rows must find room too.
     while most > 1 and columns_bytes(most, _FLOAT32) > _SHARE * budget:
@@ -251,7 +251,7 @@ def choose_allocation(
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
 ) -> str:
-    """Return how to share out representatives among classes, by leave-one-out.
+    """Return the allocation of representatives to classes that leave-one-out prefers.
 
     Each way is tried with random rows of the classes as columns, on a part of the rows.
     """
@@ -641,7 +641,7 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
 
 
 def _is_singular(found: GrownSolution | NearBoundary) -> bool:
-    """Tell whether float32 had to be helped by more than is usual."""
+    """Return True if float32 had to be helped by more than is usual."""
     if isinstance(found, NearBoundary):
         return False
     info: SolveInfo = found.solution.info

@@ -412,7 +412,7 @@ def falls_by(share: float) -> Accept:
 
 
 def falls(new: Trial, old: Trial) -> bool:
-    """Tell whether the loss falls at all."""
+    """Return True if the loss falls at all."""
     return new.loss < old.loss
 
 
@@ -1184,7 +1184,7 @@ def search_metric(
 
 
 def enough_rows(n: int, weight: np.ndarray | None) -> bool:
-    """Tell whether there are rows enough that some may judge and others learn."""
+    """Return True if there are rows enough that some may judge and others learn."""
     return (n if weight is None else np.count_nonzero(weight)) >= _LEAST_ROWS
 
 

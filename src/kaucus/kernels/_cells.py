@@ -197,7 +197,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
 
 
 def regularisation_text(epsilons: np.ndarray) -> str:
-    """Say which cells were regularised, and by how much."""
+    """Warn of cells whose covariance was regularised."""
     cells = np.flatnonzero(epsilons).tolist()
     which = "given" if len(epsilons) == 1 else f"of the cells {cells}"
     return (
@@ -930,7 +930,7 @@ def matrices_of(
 
 
 def _is_of_plain_distances(kernel: Kernel) -> bool:
-    """Tell whether a kernel is a function of the plain ‖x − y‖²."""
+    """Return True if a kernel is a function of the plain ‖x − y‖²."""
     return (
         type(kernel).prepare is DistanceKernel.prepare
         and type(kernel).tile is DistanceKernel.tile

@@ -205,7 +205,7 @@ RowPairs = PreparedPairs | StreamedPairs
 
 
 def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
-    """Tell whether tiles are written where they belong, without a copy.
+    """Return True if tiles are written where they belong, without a copy.
 
     Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
     bound by the bytes that it moves.
@@ -234,7 +234,7 @@ def bytes_for_tiles(shape: tuple[int, int], like: Array) -> int:
 
 
 def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
-    """Tell whether one tile, as :func:`tiles_of` cuts them, is the whole matrix."""
+    """Return True if one tile, as :func:`tiles_of` cuts them, is the whole matrix."""
     return shape[0] <= tile[0] and shape[1] <= tile[1]
 
 
@@ -398,7 +398,7 @@ def inner_products(X: Array, Y: Array) -> Array:
 
 
 def _dense_enough(X: Array) -> bool:
-    """Tell whether a block is dense, or a CSR block with many entries."""
+    """Return True if a block is dense, or a CSR block with many entries."""
     return not is_sparse(X) or X.nnz >= _DENSE_ENOUGH * X.shape[0] * X.shape[1]
 
 
@@ -449,7 +449,7 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
 
 
 def _entries_that_lost_digits(D: Array, share: float, x_norms: Array, y_norms: Array):
-    """Return where ‖x − y‖² ≤ share (‖x‖² + ‖y‖²): row and column numbers."""
+    """Return rows and columns of entries with ‖x − y‖² ≤ share (‖x‖² + ‖y‖²)."""
     xp = array_namespace(D)
     # One pass for the rows that have such entries, by a bound that is not exact, then
     # theirs by it, and the few that are below it, exactly.
@@ -522,7 +522,7 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str]
-    """What estimators call it, for example ``"rbf"``."""
+    """Name of the kernel in estimators, for example ``"rbf"``."""
 
     positive_semidefinite: ClassVar[bool] = True
     """Whether every Gram matrix has no negative eigenvalue."""
@@ -584,7 +584,7 @@ class Kernel(ABC):
         return sqrt(astype(squared_distances(rows, rows), "float64"))
 
     def n_workers(self, X: Array) -> int:
-        """Return how many threads compute blocks of this kernel on such arrays."""
+        """Return the number of threads for blocks of this kernel."""
         return n_workers(X) if self.thread_safe else 1
 
     def pairs(self, X: Array, Y: Array | None = None) -> RowPairs:
@@ -815,7 +815,7 @@ class Precomputed(Kernel):
         return xp.arange(n, dtype=dtype, device=device)[:, None]
 
     def has_rows(self, X: Array) -> bool:
-        """Tell whether ``X`` are the numbers of all rows, in order."""
+        """Return True if ``X`` are the numbers of all rows, in order."""
         if X.shape[0] != self.matrix.shape[0]:
             return False
         return bool(array_namespace(X).all(self.row_numbers() == X))

@@ -89,7 +89,7 @@ class KeptRows:
         return self.values.shape[0] / max(len(self._slots), 1)
 
     def find(self, rows: np.ndarray) -> np.ndarray:
-        """Return where in ``values`` each row is; -1 for rows that are not kept."""
+        """Return the place of each row in ``values``; -1 for rows not cached."""
         with self._lock:
             return self._slots[rows]
 
@@ -173,7 +173,7 @@ def _in_threads(multiply, blocks: list[slice], K: Array) -> None:
 
 
 Parts = list[tuple[slice, Array]]
-"""What a panel of tiles adds to some rows of a product."""
+"""Contribution of a panel of tiles to some rows of a product."""
 
 
 class KeptTiles:
@@ -757,7 +757,7 @@ def kernel_expansion(
 
 
 def _float32_suffices(kernel, X, Y, coef, memory_budget) -> bool:
-    """Tell whether some rows come out alike in float32 and in float64."""
+    """Return True if some rows come out alike in float32 and in float64."""
     n = X.shape[0]
     if n <= _FEW_ROWS:
         return False

@@ -106,7 +106,7 @@ class RowMap:
         return values - self._like(self.offset, X)[None, :]
 
     def beyond(self, X: Array) -> Array:
-        """Return which values of dense rows are beyond the limits, (n, d), bool."""
+        """Return a mask of the values of dense rows beyond the limits, (n, d)."""
         assert self.limits is not None
         low, high = (self._like(limit, X)[None, :] for limit in self.limits)
         return (low > X) | (high < X)

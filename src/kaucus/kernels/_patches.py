@@ -295,7 +295,7 @@ def cell_weights(positions: tuple[int, int], n_cells: int) -> np.ndarray:
 
 
 def n_positions(shape: tuple[int, int, int], size: tuple[int, int]) -> tuple[int, int]:
-    """Return how many patches there are along height and width."""
+    """Return the numbers of patches along height and width."""
     return shape[1] - size[0] + 1, shape[2] - size[1] + 1
 
 
@@ -493,7 +493,7 @@ class KeptFeatures:
         """Most pictures in a block of X for which the budget had room."""
 
     def are_with(self, X: Array) -> bool:
-        """Tell whether there are any, in the library and place of ``X``."""
+        """Return True if there are any, in the library and place of ``X``."""
         if self.parts is None:
             return False
         one = self.parts[0][0][2]

@@ -117,12 +117,12 @@ def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is an integer of Python or NumPy; a bool is not."""
+    """Return True if a value is an integer of Python or NumPy; a bool is not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Return whether a value is a finite real number; a bool is not."""
+    """Return True if a value is a finite real number; a bool is not."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
@@ -398,7 +398,7 @@ def iter_patches(
 def patch_numbers(
     n_features: int, image_shape: Sequence[int] | None, patch_size: PatchSize = None
 ) -> np.ndarray:
-    """Return which pixels the patches of an image have: a view of their numbers.
+    """Return the pixel numbers of every patch of an image, as a view.
 
     Of the shape that :func:`patch_view` gives one image.
     """
@@ -454,7 +454,7 @@ def resolve_patch_size(
 
 
 def patch_grid(image_shape: tuple[int, ...], patch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many patches there are along each spatial axis.
+    """Return the number of patches along each spatial axis.
 
     >>> patch_grid((28, 28), (25, 25))
     (4, 4)

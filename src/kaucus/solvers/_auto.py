@@ -205,7 +205,7 @@ def _cg_work(X, K_largest: float, C: float, kept: bool, n_columns: int, tol: flo
 
 
 def cg_bytes(X, n_columns: int) -> int:
-    """Return what conjugate gradients hold beside tiles of K and copies of the rows."""
+    """Return the bytes of conjugate gradients without tiles of K and copies of rows."""
     return (_CG_VECTORS + n_workers(X) + 1) * 8 * X.shape[0] * n_columns
 
 
@@ -260,7 +260,7 @@ def _block_work(
 
 
 def _compare(n: int, cg: float, blocks: float) -> str:
-    """Tell the estimates that the choice was made from."""
+    """Return the cost estimates of the choice as text."""
     return (
         f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
         f"block_descent {blocks:.0f}."
@@ -268,7 +268,7 @@ def _compare(n: int, cg: float, blocks: float) -> str:
 
 
 def matrices_held(X: Array, dtype: str) -> int:
-    """Return how many matrices as large as K a factorisation holds at least."""
+    """Return the number of n × n matrices that a factorisation holds at least."""
     if on_gpu(X) and is_torch(X):  # in place; of float32 the copy that is factored
         return 1 if dtype == "float64" else 2
     # Only NumPy's arrays are factored in place on the host, and CuPy's nowhere; a small
@@ -289,7 +289,7 @@ def _precision(n: int, dtype: str, budget: int, gpu: bool) -> str:
 
 
 def float32_is_enough(X: Array, K_largest: float, C: float) -> bool:
-    """Tell whether the rounding of a float32 kernel stays below the ridge 1/C.
+    """Return True if the rounding of a float32 kernel stays below the ridge 1/C.
 
     Rounding is a symmetric random matrix of norm about ε √n max|K|, with ε that of
     float32 or, where products are in it, of tf32; where it exceeds 1/C, H may be
@@ -440,12 +440,12 @@ def _largest_entry(K_diagonal: Array, sample_weight: Array | None) -> float:
 
 
 def _n_held_out(n: int) -> int:
-    """Return how many of n rows an iterative solver holds out: one at least."""
+    """Return the number of rows an iterative solver holds out of n, at least one."""
     return min(_HELD_OUT_ROWS, max(int(_HELD_OUT_SHARE * n), 1))
 
 
 def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, int]:
-    """Return who is told of a step, and the memory that validation leaves."""
+    """Return the history recorder of the steps, and the memory left by validation."""
     if validation is None:
         return Watch(watch, None, progress), budget
     if validation.K is not None:

@@ -980,7 +980,7 @@ class _Run:
         return "max_iter" if step >= self.max_iter else ""
 
     def _stalled(self, first: System) -> bool:
-        """Return whether a whole pass has brought no significant change."""
+        """Return True if no step of the last pass changed the weights much."""
         if not self.known:
             return max(self.changes[-self.per_pass :]) <= self.tol
         if first.may_rise:

@@ -114,7 +114,7 @@ def conjugate_gradient(
 
 
 def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
-    """Return how conjugate gradients ended; ``more`` are other fields of SolveInfo."""
+    """Return the SolveInfo of conjugate gradients; ``more`` are its other fields."""
     stop = "residual" if result.converged else "max_iter"
     if not result.converged and result.n_iter < max_iter:
         stop = "callback"

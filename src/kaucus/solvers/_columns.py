@@ -747,7 +747,7 @@ def rows_of_kept_columns(m: int, budget: int, Z: Array) -> int:
 
 
 def columns_can_be_kept(n: int, m: int, budget: int, Z: Array) -> bool:
-    """Tell whether :func:`plan_blocks` keeps the m columns of n rows."""
+    """Return True if :func:`plan_blocks` keeps the m columns of n rows."""
     return plan_blocks(n, m, budget, Z).keep
 
 
@@ -1084,7 +1084,7 @@ class _Growth:
 
 
 def _gains(scores: list[float], least: float) -> bool:
-    """Tell whether the last round lessened the loss by enough."""
+    """Return True if the last round lessened the loss by enough."""
     if len(scores) < 2:
         return True
     return scores[-1] - scores[-2] > least * abs(scores[-2])

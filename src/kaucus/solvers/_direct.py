@@ -81,10 +81,10 @@ class _Factored(NamedTuple):
     matvec: Callable[[Array], Array] | None
     precision: str
     jitter: float
-    """What was added to H itself, and is in the solution."""
+    """Jitter of H itself, part of the solution."""
     norm: float
     preconditioner_jitter: float = 0.0
-    """What was added to the factored copy only; refinement takes it out again."""
+    """Jitter of the factored copy only; refinement removes it."""
 
 
 def solve_ls_svm(
@@ -195,7 +195,7 @@ def _worst_condition(H: Array) -> float:
 
 
 def _float32_jitters(norm: float, C: float, worst: float) -> list[float]:
-    """Return what to add to the diagonal of a float32 factorisation, in turn.
+    """Return the jitters to try on the diagonal of a float32 factor, in turn.
 
     Of a matrix that is not safe without, no more than ``worst`` over C.
     """

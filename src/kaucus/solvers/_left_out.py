@@ -85,7 +85,7 @@ _MATRICES = 1.25
 
 
 class LeftOutRows(NamedTuple):
-    """What the models without a row say of that row."""
+    """Leave-one-out residuals and values of the training rows."""
 
     residuals: Array
     """e, (r, t)."""
@@ -577,7 +577,7 @@ def _widths(e: Array, levels: Sequence[float]) -> list[Array]:
 
 
 def class_scores(decision: Array, temperature: float, score: str) -> Array:
-    """Return how little each class conforms, (r, k), from decision values, (r, k).
+    """Return nonconformity scores of the classes, (r, k), from decision values, (r, k).
 
     Parameters
     ----------
@@ -607,7 +607,7 @@ def left_out_sets(
     levels: Sequence[float],
     score: Callable[[Array], Array],
 ) -> Array:
-    """Return which classes are in the sets of leave-one-out models, (b, k, n_levels).
+    """Return membership of classes in cross-conformal sets, (b, k, n_levels).
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class SolveInfo(NamedTuple):
     """How a system was solved; an estimator shows it, and warns where it must."""
 
     solver: str
-    """What ran: ``"cholesky"``, ``"cg"``, ``"eigh"``, ``"normal_equations"``
+    """Solver that ran: ``"cholesky"``, ``"cg"``, ``"eigh"``, ``"normal_equations"``
     or a randomized solver."""
     precision: str = "float64"
     """Of the factorisation: ``"float64"``, or ``"mixed"`` (float32, refined)."""
@@ -41,7 +41,7 @@ class SolveInfo(NamedTuple):
 
     NaN where it was not measured: a factorisation in float64 overwrites H."""
     jitter: float = 0.0
-    """What had to be added to the diagonal of H to factor it."""
+    """Jitter added to the diagonal of H to factor it."""
     relative_jitter: float = 0.0
     """The same over the mean of the diagonal."""
     converged: bool = True
@@ -94,7 +94,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StepState(NamedTuple):
-    """What a callback is shown after a step."""
+    """State of an iterative solver after a step, for callbacks."""
 
     step: int
     """From 1."""
@@ -407,7 +407,7 @@ def fit_temperature(
 def fit_shift(
     decision: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return what to add to the decision values of the classes, by the log-loss.
+    """Return offsets of the decision values of the classes that minimise the log-loss.
 
     Least squares put the intercept where the errors of all rows balance; where classes
     are of unequal size or spread, that is not where they meet. With β and c of the
