@@ -31,19 +31,25 @@ from kaucus._array.namespace import (
     take_rows,
     to_device,
     to_numpy,
+    warn_user,
     working_types,
 )
 from kaucus._array.rows import HostRows, RowSource, rows_for_device, stream_blocks
 from kaucus._array.segments import generator_from
 from kaucus._base import on_host, validate_data
+from kaucus.kernels._cells import MahalanobisRBF
 from kaucus.kernels._kernel import (
     CallableKernel,
+    DistanceKernel,
     Kernel,
+    Laplacian,
     Precomputed,
     kernel_class,
+    kernel_names,
     resolve_gamma,
     resolve_kernel,
 )
+from kaucus.kernels._metric import MappedKernel, RowMap
 
 # ----------------------------------------------------------------------------------
 # Parameters of estimators as tables: a constraint for each, one checker for all.
@@ -174,6 +180,7 @@ SEQUENCE = Constraint(
 NONE = Constraint(lambda value: value is None, "None")
 BOOLEAN = instance_of(bool | np.bool_, "True or False")
 PRECISION = one_of(*PRECISIONS)
+LEARN_METRIC = one_of("auto", True, False)
 MEMORY_BUDGET = Constraint(_is_size, "a number of bytes, a text such as '4GiB' or None")
 RANDOM_STATE = Constraint(_is_random_state, "a seed, a generator or None")
 
@@ -767,6 +774,95 @@ def place_support(fitted, rows, device, memory_budget):
     if is_tensor(rows) and is_numpy(fitted) and device not in (None, "cpu"):
         return rows_for_device(fitted, device, memory_budget)
     return as_like(fitted, rows)
+
+
+# ---- columns that distances hardly see, values far from all seen ---------------------
+
+# Bytes of rows that are looked at together, and columns that a warning names.
+_BLOCK_BYTES, _MOST_NAMES = 2**22, 5
+# Of all the variance, in one column, by so many rows.
+_NEARLY_ALL, _VARIANCE_ROWS = 0.9, 10_000
+
+
+def is_auto(kernel: object) -> bool:
+    """Return True if the kernel is left to be chosen."""
+    return isinstance(kernel, str) and kernel == "auto"
+
+
+def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
+    """Return True if a metric is learned: if asked, or if all else is left open."""
+    if isinstance(learn_metric, str):
+        return is_auto(kernel) and isinstance(gamma, str) and gamma == "tune"
+    return bool(learn_metric)
+
+
+def _is_of_distances(kernel: object) -> bool:
+    """Return True if a kernel, or that of a name, weighs columns by their spread."""
+    if is_auto(kernel):
+        return True
+    cls = type(kernel)
+    if isinstance(kernel, str) and kernel in kernel_names():
+        cls = kernel_class(kernel)
+    scale_free = issubclass(cls, MahalanobisRBF)
+    return issubclass(cls, DistanceKernel | Laplacian) and not scale_free
+
+
+def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
+    """Warn where one column carries nearly all the variance that distances see."""
+    if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
+        return
+    if not _is_of_distances(kernel):
+        return
+    some = X[:: max(X.shape[0] // _VARIANCE_ROWS, 1), :]
+    variances = np.var(to_numpy(some).astype(np.float64), axis=0)
+    total, c = float(np.sum(variances)), int(np.argmax(variances))
+    if total > 0 and variances[c] > _NEARLY_ALL * total:
+        name = f"Column {c}" if names is None else f"Column {names[c]!r}"
+        share = 100 * variances[c] / total
+        warn_user(
+            f"{name} carries {share:.2f} % of the variance of X, so distances hardly "
+            "see the other columns. Standardise them, for example with "
+            "make_pipeline(StandardScaler(), ...), or let LearnedMetric scale them.",
+            UserWarning,
+        )
+
+
+def warn_of_wild_rows(X: Array, row_map: RowMap, names=None) -> None:
+    """Warn of new rows with values far beyond those that a map has learned from."""
+    if row_map.limits is None or is_sparse(X):
+        return
+    n_rows, columns = 0, np.zeros(X.shape[1], dtype=bool)
+    for rows in row_blocks(X.shape[0], itemsize(X) * X.shape[1], _BLOCK_BYTES):
+        wild = row_map.beyond(X[rows, :])
+        xp = array_namespace(wild)
+        of_columns = xp.any(wild, axis=0)
+        if xp.any(of_columns):
+            columns |= to_numpy(of_columns)
+            n_rows += int(xp.count_nonzero(xp.any(wild, axis=1)))
+    if n_rows:
+        found = np.flatnonzero(columns)
+        which = [
+            int(c) if names is None else str(names[c]) for c in found[:_MOST_NAMES]
+        ]
+        more = (
+            "" if len(found) <= _MOST_NAMES else f" and {len(found) - _MOST_NAMES} more"
+        )
+        warn_user(
+            f"{n_rows} of {X.shape[0]} rows have a value beyond every training row and "
+            "more than ten spreads from the training median, in columns "
+            f"{which}{more}; their predictions are of values bounded there.",
+            UserWarning,
+        )
+
+
+def validated_new_rows(model, X):
+    """Return new rows of a fitted model, checked; warn of values far from all seen."""
+    X = model._validate(X, reset=False)
+    kernel = getattr(model, "kernel_", None)
+    if isinstance(kernel, MappedKernel):
+        names = getattr(model, "feature_names_in_", None)
+        warn_of_wild_rows(X, kernel.row_map, names)
+    return X
 
 
 # ---- a given kernel matrix -----------------------------------------------------------

@@ -37,8 +37,8 @@ from kaucus._parameters import (
     numeric_targets,
     on_device,
     one_of,
+    validated_new_rows,
 )
-from kaucus.estimators.metric import validated_new_rows
 from kaucus.fitting._problem import (
     NO_UNIT,
     Model,

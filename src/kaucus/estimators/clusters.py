@@ -59,6 +59,7 @@ from kaucus._parameters import (
     place_support,
     step_reporter,
     tell_stage,
+    warn_of_one_column,
 )
 from kaucus.clustering._kernel_kmeans import (
     KernelKMeansResult,
@@ -73,7 +74,6 @@ from kaucus.clustering._kernel_kmeans import (
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
 from kaucus.clustering._landmarks import LANDMARKS, choose_landmarks
-from kaucus.estimators.metric import warn_of_one_column
 from kaucus.kernels._kernel import inner_products, unit_rows
 from kaucus.kernels._matrix import KernelOperator
 

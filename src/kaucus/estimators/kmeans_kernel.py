@@ -23,6 +23,7 @@ from kaucus._array.namespace import (
 from kaucus._array.segments import generator_from
 from kaucus._base import fit_batches
 from kaucus._parameters import (
+    LEARN_METRIC,
     NONE,
     POSITIVE,
     Constraint,
@@ -34,22 +35,19 @@ from kaucus._parameters import (
     count,
     in_precision_of,
     instance_of,
+    learns_metric,
     mean_weight,
     on_device,
     one_of,
     relative_weights,
     share_reporter,
+    warn_of_one_column,
     weights_with_classes,
 )
 from kaucus.clustering._kmeans import KMeansOptions, Representatives
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.ls_svm import LSSVMBase, indefinite_kernel
-from kaucus.estimators.metric import (
-    LEARN_METRIC,
-    learns_metric,
-    metric_options,
-    warn_of_one_column,
-)
+from kaucus.estimators.metric import metric_options
 from kaucus.fitting._problem import (
     ClassTargets,
     Model,

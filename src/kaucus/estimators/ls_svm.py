@@ -28,6 +28,7 @@ from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, on_host, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
+    LEARN_METRIC,
     NONE,
     POSITIVE,
     SEQUENCE,
@@ -36,6 +37,8 @@ from kaucus._parameters import (
     check_coefficients,
     check_weights,
     count,
+    is_auto,
+    learns_metric,
     map_rows,
     numeric_targets,
     on_device,
@@ -45,17 +48,12 @@ from kaucus._parameters import (
     relative_weights,
     share_reporter,
     step_reporter,
+    validated_new_rows,
+    warn_of_one_column,
     weights_with_classes,
 )
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
-from kaucus.estimators.metric import (
-    LEARN_METRIC,
-    is_auto,
-    learns_metric,
-    metric_options,
-    validated_new_rows,
-    warn_of_one_column,
-)
+from kaucus.estimators.metric import metric_options
 from kaucus.fitting._problem import (
     ClassTargets,
     NumberTargets,
