@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -86,6 +87,19 @@ def test_a_wild_value_takes_no_prediction_away(model, wild, rng):
         row = np.zeros((1, 4))
         row[0, column] = wild
         found = model.predict(row)[0]
+        assert seen.min() - y.std() < found < seen.max() + y.std()
+
+
+@pytest.mark.parametrize("model", DEFAULTS[:2], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("wild", [30.0, 1e6, -1e12])
+def test_nor_does_one_in_sparse_rows(model, wild, rng):
+    X = rng.normal(size=(300, 6)) * (rng.random((300, 6)) < 0.4)
+    y = X.sum(axis=1)
+    seen = model.fit(csr_array(X), y).predict(csr_array(X))
+    for column in range(6):
+        row = np.zeros((1, 6))
+        row[0, column] = wild
+        found = model.predict(csr_array(row))[0]
         assert seen.min() - y.std() < found < seen.max() + y.std()
 
 

@@ -84,7 +84,7 @@ def scale_maps(
     """Return maps of rows: to spread 1, to bounded columns, and the identity.
 
     Of the first two the columns have mean 0, and constant ones become 0. A sparse
-    matrix keeps its zeros: its columns are divided by their root mean square.
+    matrix keeps its zeros.
 
     Parameters
     ----------
@@ -103,9 +103,7 @@ def scale_maps(
         present = np.sort(draw_some(rng, present, _ROWS))
     some = take_rows(rows, present)
     if is_sparse(some):
-        standard = _of_sparse(some)
-        given = RowMap.identity(rows.shape[1], standard.spread)
-        return {"standard": standard, "bounded": given, "given": given}
+        return _of_sparse(scipy.sparse.csr_array(some))
     X = to_numpy(some).astype(np.float64)
     low, center, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = high - low
@@ -158,11 +156,19 @@ def _of_own_scale(X, ends, limits) -> RowMap:
     )
 
 
-def _of_sparse(X) -> RowMap:
-    d = X.shape[1]
-    squares = np.asarray(scipy.sparse.csr_array(X).power(2).mean(axis=0)).ravel()
-    zeros, size = np.zeros(d), np.sqrt(squares)
-    return RowMap(zeros, np.ones(d), np.inf, zeros, _inverse(size), size)
+def _of_sparse(X) -> dict[str, RowMap]:
+    """Return the maps of sparse columns: to root mean square 1, bounded, the identity.
+
+    Values up to the largest stay as they are in both: of the few that are not zero,
+    all are far from the mean.
+    """
+    size = np.sqrt(np.asarray(X.power(2).mean(axis=0)).ravel())
+    largest, zeros = abs(X).max(axis=0).toarray().ravel(), np.zeros(X.shape[1])
+    scale = _inverse(largest)
+    bounded = RowMap(zeros, scale, _GIVEN_BOUND, zeros, largest, size * scale, free=1.0)
+    standard = bounded.weighed(largest * _inverse(size))
+    given = RowMap.identity(X.shape[1], size)
+    return {"standard": standard, "bounded": bounded, "given": given}
 
 
 def _inverse(spread: np.ndarray) -> np.ndarray:

@@ -97,13 +97,17 @@ class RowMap:
 
     def scaled(self, X: Array) -> Array:
         """Return the columns on their common scale, before T."""
-        xp = array_namespace(X)
         values = (X - self._like(self.center, X)[None, :]) * self._like(self.scale, X)
-        if np.isfinite(self.bound):
-            kept = xp.clip(values, -self.free, self.free)
-            over = xp.clip(values - kept, -_LARGEST, _LARGEST)  # squares overflow
-            values = kept + over / xp.sqrt(1 + (over / self.bound) ** 2)
-        return values - self._like(self.offset, X)[None, :]
+        return self._bounded(values) - self._like(self.offset, X)[None, :]
+
+    def _bounded(self, values: Array) -> Array:
+        """Return b(v) of scaled values."""
+        if not np.isfinite(self.bound):
+            return values
+        xp = array_namespace(values)
+        kept = xp.clip(values, -self.free, self.free)
+        over = xp.clip(values - kept, -_LARGEST, _LARGEST)  # squares overflow
+        return kept + over / xp.sqrt(1 + (over / self.bound) ** 2)
 
     def beyond(self, X: Array) -> Array:
         """Return a mask of the values of dense rows beyond the limits, (n, d)."""
@@ -158,8 +162,10 @@ class RowMap:
         """Return sparse rows, or dense ones where zeros do not stay zero."""
         if self.weights.ndim > 1 or self.center.any() or self.offset.any():
             return self(X.toarray())
-        weights = scipy.sparse.diags_array(self.scale * self.weights)
-        return scipy.sparse.csr_array(X @ weights).astype(X.dtype)
+        mapped = scipy.sparse.csr_array(X, copy=True)
+        values = self._bounded(mapped.data * self.scale[mapped.indices])
+        mapped.data = (values * self.weights[mapped.indices]).astype(X.dtype)
+        return mapped
 
     @staticmethod
     def _like(values: np.ndarray, X: Array) -> Array:
