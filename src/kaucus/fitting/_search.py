@@ -1417,7 +1417,7 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
         all_are = len(some) <= n_columns
         first = judge_of(kernels, len(some) if all_are else n_columns // 2)
         kernels = _finalists(paths, lambda some: first.tried((k, Cs) for k in some))
-    judge = judge_of(kernels, len(Z))
+    judge = judge_of(kernels, Z.shape[0])
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
     results = as_columns(judge.table)
