@@ -697,11 +697,16 @@ class Fold:
 def make_folds(
     problem: Problem, Y: np.ndarray, n_rows: int, cv: int | None, rng
 ) -> list[Fold]:
-    """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help."""
+    """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help.
+
+    Rows of unequal weights judge no better than (Σ w)² / Σ w² equal ones.
+    """
     some = draw_some(rng, problem.present(), n_rows)
+    weight = of_rows(problem.fit_weight, some)
+    n = len(some) if weight is None else weight.sum() ** 2 / (weight @ weight)
     if cv is None:
-        parts = np.array_split(some, 3 if len(some) >= _VERY_FEW else 4)
-        judges = parts[:1] if len(some) >= _FEW_ROWS else parts
+        parts = np.array_split(some, 3 if n >= _VERY_FEW else 4)
+        judges = parts[:1] if n >= _FEW_ROWS else parts
     else:
         judges = np.array_split(some, cv)
     return [
