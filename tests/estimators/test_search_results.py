@@ -78,3 +78,26 @@ def test_a_search_goes_on_beyond_the_end_of_its_grid():
     assert pytest.approx(1000.0) == found.C
     inside = judge.trial((path[1], [1.5]))
     assert tuning._beyond(judge, inside, [path], [1.0, 1.5, 10.0]) == inside
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KMeansKernelRegressor(random_state=0),
+        KMeansKernelRegressor(learn_metric=False, random_state=0),
+        KMeansKernelClassifier(learn_metric=False, random_state=0),
+        LSSVMRegressorCV(kernel="rbf"),
+        LSSVMClassifierCV(kernel="rbf"),
+    ],
+    ids=str,
+)
+def test_copies_of_rows_are_not_learned_by_heart(model):
+    """Four of each, a millionth apart: one of them would tell the others' targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + rng.normal(size=800)
+    y = y > 0 if hasattr(model, "predict_proba") else y
+    copies = np.repeat(X[:200], 4, axis=0) + 1e-6 * rng.normal(size=(800, 4))
+    alone = clone(model).fit(X[:200], y[:200])
+    many = clone(model).fit(copies, np.repeat(y[:200], 4))
+    assert many.score(X[200:], y[200:]) > alone.score(X[200:], y[200:]) - 0.05

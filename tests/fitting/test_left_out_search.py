@@ -1,4 +1,6 @@
-"""Choosing by leave-one-out: scores, ties, memory."""
+"""Choosing by leave-one-out: scores, ties, copies, memory."""
+
+import functools
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_er
 
 from kaucus._array.namespace import to_numpy
 from kaucus.fitting import _search as loo_search
-from kaucus.fitting._search import search_by_leave_one_out
+from kaucus.fitting._search import search_by_leave_one_out, weights_without_copies
 from kaucus.kernels import Gaussian
 from kaucus.solvers._direct import decompose_ls_svm, solve_at
 from kaucus.solvers._system import (
@@ -149,6 +151,48 @@ def test_of_many_rows_that_repeat_each_other_eigenvalues_help(many_rows, monkeyp
     )
     assert found.solution.info.solver == "eigh"
     assert found.solution.info.jitter == 0
+
+
+@pytest.mark.parametrize("few", [10, 1000])
+def test_copies_of_rows_are_left_out_together(xp, problem, monkeypatch, few):
+    """Scores are those of the rows alone, with the weight of their copies."""
+    monkeypatch.setattr(loo_search, "_FEW_EXACT_ROWS", few)
+    X, Y = problem
+    rng = np.random.default_rng(0)
+    order = rng.permutation(np.repeat(np.arange(30), 4))
+    near, many = X[order] + 1e-6 * rng.normal(size=(120, 2)), Y[order]
+
+    def search(X, Y, weight):
+        score = functools.partial(regression_score, scoring="neg_mean_squared_error")
+        given = None if weight is None else array(xp, weight)
+        return search_by_leave_one_out(
+            KERNELS,
+            array(xp, X),
+            array(xp, Y),
+            CS,
+            lambda values: score(values, Y),
+            sample_weight=given,
+        )
+
+    alone, found = search(X, Y, np.full(30, 4.0)), search(near, many, None)
+    assert (found.best_kernel, found.best_C) == (alone.best_kernel, alone.best_C)
+    assert found.best_score == pytest.approx(alone.best_score, rel=1e-3)
+    values = to_numpy(alone.solution.loo_decision)[order]
+    assert_allclose(to_numpy(found.solution.loo_decision), values, rtol=0, atol=1e-3)
+
+
+def test_near_rows_of_different_targets_are_rows_of_their_own(problem):
+    X, Y = problem
+    near, many = np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0)
+    weight, first = weights_without_copies(near, many, None)
+    assert_allclose(weight, np.tile([2.0, 0.0], 30))
+    assert_allclose(first, 2 * (np.arange(60) // 2))
+    given = np.where(np.arange(60) < 2, 0.0, 3.0)
+    weight, _ = weights_without_copies(near, many, given)
+    assert_allclose(weight[:4], [0.0, 0.0, 6.0, 0.0])
+    assert weights_without_copies(X, Y, None) is None
+    many[1] += 0.1
+    assert weights_without_copies(near, many, None) is None
 
 
 def test_too_little_memory_is_told_before_any_work(problem):

@@ -217,6 +217,16 @@ def test_many_rows_of_which_few_are_looked_at_judge_in_folds(rng, monkeypatch):
     assert found.row_map.importances()[0] > 0.6
 
 
+def test_every_row_judges_where_few_rows_have_most_of_the_weight(rng):
+    """One row in fifty with half of the weight: a third of them would judge alone."""
+    X, y = rng.normal(size=(2000, 3)), rng.normal(size=2000)
+    rare = np.arange(2000) % 50 == 0
+    weight = np.where(rare, 25.0, 0.5)
+    for given, n_judges in ((None, 667), (np.full(2000, 3.0), 667), (weight, 2000)):
+        folds = MetricSearch(numbers(X, y, given), options(), rng, None).folds
+        assert len(np.unique(np.concatenate([f.numbers for f in folds]))) == n_judges
+
+
 @pytest.mark.parametrize("beyond", [False, True])
 def test_c_is_one_of_those_to_choose_from_unless_it_may_leave_them(rng, beyond):
     X = rng.normal(size=(150, 2))

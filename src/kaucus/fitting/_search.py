@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.csgraph
 
 from kaucus._array.blocks import (
     few_threads_for,
@@ -30,6 +31,7 @@ from kaucus._array.namespace import (
     as_like,
     astype,
     dense_rows,
+    example_of,
     is_numpy,
     is_sparse,
     take_rows,
@@ -40,7 +42,7 @@ from kaucus._array.rows import budget_without_buffers
 from kaucus._array.segments import draw_some
 from kaucus.fitting._problem import Plan, Problem, errors_at, of_rows
 from kaucus.kernels._cells import matrices_of
-from kaucus.kernels._kernel import Kernel, resolve_gamma
+from kaucus.kernels._kernel import Kernel, Precomputed, resolve_gamma
 from kaucus.kernels._metric import MappedKernel, RowMap, metric_root
 from kaucus.solvers._direct import (
     ColumnModels,
@@ -550,6 +552,70 @@ class RowJudge(Judge):
 
 
 # ----------------------------------------------------------------------------------
+# Copies of rows, which would tell a model the targets of the rows that are left out.
+#
+# Rows nearer than any kernel can tell, with the same target, are one row of all their
+# weight: they are left out together. Where near rows have different targets, they are
+# rows of their own that happen to be near, as those of a few categories are.
+# ----------------------------------------------------------------------------------
+
+# Distance of copies, relative to the spread of the rows; difference of their targets.
+_NEAR, _SAME = 1e-4, 1e-6
+# Copies of less than this share of the rows make no difference to a choice, and fewer
+# rows of their own than this tell nothing.
+_COPIED, _FEW_OWN = 0.1, 20
+# Entries of rows that are compared, and neighbours of each, in a random direction.
+_MOST_ENTRIES, _NEIGHBOURS = 2**22, 4
+
+
+def weights_without_copies(
+    X: Array, values: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weights (n,) of which the first of some copies has all, and the firsts.
+
+    ``values`` are labels (n,) or targets (n, t). None where few rows are copies, or
+    nearly all.
+    """
+    present = np.arange(len(values)) if weight is None else np.flatnonzero(weight)
+    small = 2 <= len(present) <= _MOST_ENTRIES / max(X.shape[1], 1)
+    if not small or is_sparse(X) or example_of(X) is not X:
+        return None
+    rows = to_numpy(dense_rows(X, present)).astype(np.float64)
+    rng = np.random.default_rng(0)
+    order = np.argsort(rows @ rng.normal(size=rows.shape[1]), kind="stable")
+    largest = _NEAR**2 * float(rows.var(axis=0).sum())
+    pairs = []
+    for step in range(1, min(_NEIGHBOURS, len(order) - 1) + 1):
+        i, j = order[:-step], order[step:]
+        near = np.sum((rows[i] - rows[j]) ** 2, axis=1) <= largest
+        pairs.append(np.stack([i[near], j[near]]))
+    i, j = np.concatenate(pairs, axis=1)
+    if not len(i):
+        return None
+    links = scipy.sparse.coo_array((np.ones(len(i)), (i, j)), shape=2 * (len(present),))
+    _, groups = scipy.sparse.csgraph.connected_components(links, directed=False)
+    _, first = np.unique(groups, return_index=True)
+    if not _FEW_OWN <= len(first) <= (1 - _COPIED) * len(present):
+        return None
+    first = first[groups]
+    targets = values[present].reshape(len(present), -1).astype(np.float64)
+    if (np.abs(targets - targets[first]) > _SAME * np.ptp(targets, axis=0)).any():
+        return None
+    all_first, total = np.arange(len(values)), np.zeros(len(values))
+    all_first[present] = present[first]
+    own = np.ones(len(present)) if weight is None else weight[present]
+    np.add.at(total, all_first[present], own)
+    return total, all_first
+
+
+def without_copies(problem: Problem) -> Problem:
+    """Return the problem with all weight of copies on the first of them."""
+    values = problem.targets.values
+    found = weights_without_copies(problem.rows, values, problem.fit_weight)
+    return problem if found is None else problem._replace(fit_weight=found[0])
+
+
+# ----------------------------------------------------------------------------------
 # Rows held out: some learn, others judge.
 #
 # Every candidate, a map of the rows with a kernel and C, is fitted to the learning rows
@@ -703,11 +769,16 @@ class Fold:
 def make_folds(
     problem: Problem, Y: np.ndarray, n_rows: int, cv: int | None, rng
 ) -> list[Fold]:
-    """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help."""
+    """Split at most ``n_rows`` rows into folds; ``cv`` of them, or as many as help.
+
+    Rows of unequal weights judge no better than (Σ w)² / Σ w² equal ones.
+    """
     some = draw_some(rng, problem.present(), n_rows)
+    weight = of_rows(problem.fit_weight, some)
+    n = len(some) if weight is None else weight.sum() ** 2 / (weight @ weight)
     if cv is None:
-        parts = np.array_split(some, 3 if len(some) >= _VERY_FEW else 4)
-        judges = parts[:1] if len(some) >= _FEW_ROWS else parts
+        parts = np.array_split(some, 3 if n >= _VERY_FEW else 4)
+        judges = parts[:1] if n >= _FEW_ROWS else parts
     else:
         judges = np.array_split(some, cv)
     return [
@@ -830,7 +901,9 @@ class MetricSearch(RowJudge):
     """Candidates for a metric, judged by rows held out."""
 
     def __init__(self, problem: Problem, options: MetricOptions, rng, memory_budget):
+        given, problem = problem, without_copies(problem)
         self.problem, self.options, self.rng = problem, options, rng
+        self.has_copies = problem is not given
         self.Y = problem.targets.scaled(problem.fit_weight)
         self.budget = resolve_budget(memory_budget, problem.rows)
         n_rows = self._affordable(options.max_samples, COLUMNS)
@@ -1143,7 +1216,7 @@ class MetricSearch(RowJudge):
             candidate.kind,
             candidate.power,
             len(candidate.path),
-            math.inf if fold.is_exact else fold.n_columns,
+            math.inf if fold.is_exact or self.has_copies else fold.n_columns,
         )
 
 
@@ -1387,6 +1460,7 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
 
     Where memory is short, fewer rows and columns are looked at.
     """
+    given, problem = problem, without_copies(problem)
     paths, Cs, weight = plan.kernels, np.asarray(plan.Cs), problem.fit_weight
     Y, present = problem.targets.scaled(weight), problem.present()
     n_rows, n_columns, handicap = next(
@@ -1420,8 +1494,9 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     judge = judge_of(kernels, Z.shape[0])
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
-    results = as_columns(judge.table)
-    return Choice(best.candidate, best.C, results, n_columns=len(Z))
+    # Leave-one-out of all rows would be of rows with copies among the others.
+    n_columns = len(Z) if problem is given else math.inf
+    return Choice(best.candidate, best.C, as_columns(judge.table), n_columns=n_columns)
 
 
 def _beyond(judge: Judge, best: Trial, paths, Cs) -> Trial:
@@ -1621,12 +1696,29 @@ def search_by_leave_one_out(
     """
     n = X.shape[0]
     _check_memory(n, budget_without_buffers(X, memory_budget))
-    judge = LeftOut(kernels, X, Y, Cs, score, sample_weight, callback)
+    weight = None if sample_weight is None else to_numpy(sample_weight)
+    copies = None
+    if not any(isinstance(kernel, Precomputed) for kernel in kernels):
+        copies = weights_without_copies(X, to_numpy(Y), weight)
+    judged_by, weight = score, sample_weight
+    if copies is not None:
+        merged, first = copies
+        weight = as_like(merged, Y)
+
+        def judged_by(values: np.ndarray) -> Score:
+            return score(values[first])
+
+    judge = LeftOut(kernels, X, Y, Cs, judged_by, weight, callback)
     with few_threads_for(n):
         best = best_of(judge.every()) if n <= _FEW_EXACT_ROWS else _best_pair(judge)
-    g, c = best.candidate
-    found = (judge.scores, judge.n_columns, g, best.C, float(judge.scores[g, c]))
-    return LOOSearch(*found, best.model)
+        solution = best.model
+        if copies is not None:
+            left_out = take_rows(solution.loo_decision, as_like(first, Y))
+            solution = solve_ls_svm(
+                kernels[best.candidate[0]](X), Y, C=best.C, sample_weight=sample_weight
+            )._replace(loo_decision=left_out)
+    found = (judge.scores, judge.n_columns, best.candidate[0], best.C)
+    return LOOSearch(*found, float(judge.scores[best.candidate]), solution)
 
 
 def _best_pair(judge: LeftOut) -> Trial:
