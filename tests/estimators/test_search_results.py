@@ -86,8 +86,8 @@ def test_a_search_goes_on_beyond_the_end_of_its_grid():
         KMeansKernelRegressor(random_state=0),
         KMeansKernelRegressor(learn_metric=False, random_state=0),
         KMeansKernelClassifier(learn_metric=False, random_state=0),
-        LSSVMRegressorCV(kernel="rbf"),
-        LSSVMClassifierCV(kernel="rbf"),
+        LSSVMRegressor("auto", gamma="tune"),
+        LSSVMClassifier("auto", gamma="tune"),
     ],
     ids=str,
 )

@@ -1495,7 +1495,7 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
     # Leave-one-out of all rows would be of rows with copies among the others.
-    n_columns = len(Z) if problem is given else math.inf
+    n_columns = Z.shape[0] if problem is given else math.inf
     return Choice(best.candidate, best.C, as_columns(judge.table), n_columns=n_columns)
 
 
