@@ -130,7 +130,7 @@ def n_workers(like: Array = None) -> int:
     """
     if like is not None and not (is_numpy(like) or is_sparse(like)):
         return 1
-    return max((lib.num_threads or 1 for lib in _blas().lib_controllers), default=1)
+    return max([lib.num_threads or 1 for lib in _blas().lib_controllers], default=1)
 
 
 class SharedSwitch:

@@ -357,6 +357,9 @@ def squared_norms(X: Array) -> Array:
     def square(s: slice) -> None:
         norms[s] = xp.sum(xp.astype(X[s, :], xp.float64, copy=False) ** 2, axis=1)
 
+    if X.shape[0] * bytes_per_row <= 8 * _CHUNK:  # nearly always in a search
+        square(slice(0, X.shape[0]))
+        return norms
     strips = list(row_blocks(X.shape[0], bytes_per_row, 8 * _CHUNK))
     for_each_block(square, strips, workers=min(n_workers(X), len(strips)))
     return norms
