@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import (
-    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -486,9 +485,7 @@ default="k-means++"
         self.kernel_ = self._resolve_kernel(X, weight)
         warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        kernel, rows = self.kernel_, X
-        if not are_rows(X):
-            kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
         options["sample_weight"] = weight = as_like(weight, rows)
         if self.approximation is None:
             best = self._fit_exactly(kernel, rows, options)
@@ -506,7 +503,8 @@ default="k-means++"
         if labels is None:  # rows that are read batch by batch
             labels = labels_on_landmarks(kernel, rows, support, best)
         self.labels_ = astype(as_like(labels, X), "int32")
-        if self.approximation and not are_rows(X) and X.shape[0] <= EXACT_ROWS:
+        in_parts = best.labels is None
+        if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
             exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(
                 exact, labels, self.n_clusters, weight
