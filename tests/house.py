@@ -85,7 +85,11 @@ def named_tuples(tree):
 
 
 def asks_for_kinds_of_rows(tree):
-    """Return the number of `isinstance` calls that name a kind of rows."""
+    """Return the number of calls that ask for a kind of rows, `isinstance` or not."""
+    asked = sum(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == "are_rows"
+        for node in ast.walk(tree)
+    )
     calls = (
         {word.id for word in ast.walk(node.args[1]) if isinstance(word, ast.Name)}
         for node in ast.walk(tree)
@@ -93,7 +97,7 @@ def asks_for_kinds_of_rows(tree):
         and isinstance(node.func, ast.Name)
         and node.func.id == "isinstance"
     )
-    return sum(bool(names & KINDS_OF_ROWS) for names in calls)
+    return asked + sum(bool(names & KINDS_OF_ROWS) for names in calls)
 
 
 def longest_mro():

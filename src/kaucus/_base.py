@@ -38,13 +38,7 @@ from kaucus._array.namespace import (
     without_history,
     working_types,
 )
-from kaucus._array.rows import (
-    BatchRows,
-    RowSource,
-    as_matrix,
-    look_at,
-    sizes_and_longest,
-)
+from kaucus._array.rows import BatchRows, RowSource, as_matrix, look_at, summary_of
 
 # ----------------------------------------------------------------------------------
 # Packages that only some users need, ONNX among them: imported late, or missed.
@@ -612,7 +606,7 @@ def map_rows_of(X: np.memmap, types: tuple, memory_budget: Any, name: str) -> Ba
 def _source(read, looks, like, types, memory_budget, name: str) -> BatchRows:
     dtype = like.dtype if like.dtype in types else np.dtype(types[0])
     row = np.zeros((1, like.shape[1]), dtype)
-    seen = sizes_and_longest(looks, row, "batch", range(like.shape[1]), name)
+    seen = summary_of(looks, row, "batch", range(like.shape[1]), name)
     return BatchRows(**seen, budget=resolve_budget(memory_budget), read=read)
 
 

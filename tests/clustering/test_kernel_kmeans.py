@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kaucus._array.namespace import to_numpy
 from kaucus.clustering import _kernel_kmeans
 from kaucus.clustering._kernel_kmeans import (
-    NystromGram,
     best_start,
     kernel_kmeans,
+    kernel_kmeans_on_landmarks,
     labels_objective,
     make_gram,
     total_scatter,
@@ -336,10 +336,15 @@ def test_a_streamed_matrix_gives_the_same_as_a_stored_one(xp, dtype):
     assert_allclose(a.inertia, b.inertia, rtol=1e-12 if dtype == "float64" else 1e-6)
 
 
+def on_landmarks(kernel, X, landmarks, **options):
+    options = {"init": "random", "n_init": 3, "rng": rng_of()} | options
+    return kernel_kmeans_on_landmarks(kernel, X, landmarks, 4, **options)
+
+
 def test_all_rows_as_landmarks_are_exact(xp):
     X = array(xp, blobs())
-    nystrom = NystromGram(Gaussian(0.3), X, X, 10**8)
-    a, b = (cluster(g, 4, n_init=3) for g in (make_gram(Gaussian(0.3), X), nystrom))
+    a = cluster(make_gram(Gaussian(0.3), X), 4, n_init=3)
+    b = on_landmarks(Gaussian(0.3), X, X)
     assert_array_equal(to_numpy(a.labels), to_numpy(b.labels))
     assert_allclose(a.inertia, b.inertia, rtol=1e-6)
 
@@ -350,13 +355,13 @@ def test_an_approximate_objective_bounds_the_exact_one_from_above(method, dtype,
     kernel = Gaussian(0.2)
     landmarks = choose_landmarks(kernel, X, 30, method=method, rng=rng_of())
     assert landmarks.shape[0] <= 30
-    result = cluster(NystromGram(kernel, X, landmarks, 10**8), 4, n_init=3)
+    result = on_landmarks(kernel, X, landmarks)
     exact = labels_objective(make_gram(kernel, X), result.labels, 4)
     best = cluster(make_gram(kernel, X), 4, n_init=3)
     assert exact <= result.inertia * (1 + 1e-5)
     assert best.inertia <= exact * (1 + 1e-5)
     assert exact <= 1.02 * best.inertia
-    streamed = cluster(NystromGram(kernel, X, landmarks, 40_000), 4, n_init=3)
+    streamed = on_landmarks(kernel, X, landmarks, memory_budget=40_000)
     assert_allclose(streamed.inertia, result.inertia, rtol=1e-4)
 
 

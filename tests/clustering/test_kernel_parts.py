@@ -6,12 +6,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus.clustering._kernel_kmeans import (
-    best_start,
-    kernel_kmeans,
-    kernel_kmeans_of_parts,
-    labels_of_parts,
-    make_gram,
-    mean_shares,
+    kernel_kmeans_on_landmarks,
+    labels_on_landmarks,
 )
 from kaucus.clustering._landmarks import choose_landmarks
 from kaucus.kernels import Gaussian, Polynomial
@@ -36,16 +32,15 @@ def both(X, n_parts, kernel=KERNEL, k=K, place=None, **options):
     these do not depend on the condition of the kernel matrix.
     """
     landmarks = X[::10]
-    gram = make_gram(kernel, X, landmarks=landmarks)
-    whole = best_start(kernel_kmeans(gram, k, rng=np.random.default_rng(1), **options))
-    weight = options.get("sample_weight")
-    coef = gram.coefficients(mean_shares(whole, weight))
-    source, rng = batch_rows(X, n_parts, place=place), np.random.default_rng(1)
-    parts = kernel_kmeans_of_parts(kernel, source, landmarks, k, rng=rng, **options)
-    labels = labels_of_parts(kernel, source, landmarks, parts)
-    if weight is not None:
-        labels = np.where(weight > 0, labels, whole.labels)  # no row moves for nothing
-    values = [kernel(landmarks) @ a for a in (coef, parts.coef)]
+    source = batch_rows(X, n_parts, place=place)
+    whole, parts = (
+        kernel_kmeans_on_landmarks(
+            kernel, rows, landmarks, k, rng=np.random.default_rng(1), **options
+        )
+        for rows in (X, source)
+    )
+    labels = labels_on_landmarks(kernel, source, landmarks, parts)
+    values = [kernel(landmarks) @ found.coef for found in (whole, parts)]
     return whole._replace(coef=values[0]), parts._replace(coef=values[1]), labels
 
 
@@ -99,7 +94,7 @@ def test_a_tolerance_ends_it_where_it_ends_for_all_rows(X):
 
 def test_rows_that_are_their_own_means_cost_nothing():
     X, told = np.repeat(np.eye(4), 5, axis=0), []
-    parts = kernel_kmeans_of_parts(
+    parts = kernel_kmeans_on_landmarks(
         Gaussian(gamma=1.0),
         batch_rows(X, 3),
         np.eye(4),
@@ -154,4 +149,6 @@ def test_parts_are_worked_on_where_they_are_placed(X, rng):
 def test_too_little_memory_for_one_part_is_told_before_the_work(X):
     rows = batch_rows(X, 3, budget=2**10)
     with pytest.raises(MemoryError, match="n_landmarks"):
-        kernel_kmeans_of_parts(KERNEL, rows, X[::10], K, rng=np.random.default_rng(0))
+        kernel_kmeans_on_landmarks(
+            KERNEL, rows, X[::10], K, rng=np.random.default_rng(0)
+        )

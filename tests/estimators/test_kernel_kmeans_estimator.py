@@ -197,11 +197,14 @@ def test_more_starts_are_never_worse(X):
 def test_auto_starts(X, monkeypatch, init, approximation, expected):
     seen = []
 
+    name = "kernel_kmeans" if approximation is None else "kernel_kmeans_on_landmarks"
+    cluster = getattr(module, name)
+
     def counting(*args, n_init, **options):
         seen.append(n_init)
-        return kernel_kmeans(*args, n_init=n_init, **options)
+        return cluster(*args, n_init=n_init, **options)
 
-    monkeypatch.setattr(module, "kernel_kmeans", counting)
+    monkeypatch.setattr(module, name, counting)
     fitted(X, init=init, approximation=approximation)
     assert seen == [expected]
 
@@ -226,6 +229,13 @@ def test_landmarks_report_the_exact_objective_beside_theirs(X, landmarks):
     assert model.inertia_ <= 1.1 * exact.inertia_
     assert_array_equal(model.predict(X), model.labels_)
     assert_allclose(-model.score(X), model.inertia_, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.* stopped after .* steps")
+def test_labels_on_landmarks_are_those_of_predict_however_few_the_steps():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    model = fitted(X, init="random", approximation="nystrom", max_iter=2)
+    assert_array_equal(model.predict(X), model.labels_)
 
 
 def test_no_exact_objective_beyond_the_bound(X, monkeypatch):

@@ -38,7 +38,8 @@ FAN_IN = 8
 _BLOCK_BYTES = 256 * 2**20
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """Rows that are worked on together."""
 
     rows: Any
@@ -696,7 +697,7 @@ def _first_bad(rows: Any) -> tuple[int, int, str] | None:
     return int(i[0]), int(j[0]), "NaN" if np.isnan(values[0]) else "infinity"
 
 
-def sizes_and_longest(
+def summary_of(
     looks: Sequence[Look], like: np.ndarray, part: str, columns: Sequence, name: str
 ) -> dict[str, Any]:
     """Return rows of each part and the longest rows, as :class:`RowSource` has them.

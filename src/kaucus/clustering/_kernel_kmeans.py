@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from kaucus._array.blocks import (
     budget_to_have,
     few_threads_for,
     format_bytes,
+    map_blocks,
+    n_workers,
     resolve_budget,
     row_blocks,
 )
@@ -21,13 +24,14 @@ from kaucus._array.namespace import (
     as_like,
     astype,
     device_of,
+    dtype_name,
     epsilon,
     is_sparse,
     itemsize,
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, RowSource, budget_without_buffers
+from kaucus._array.rows import Block, Rows, as_rows, budget_without_buffers
 from kaucus._array.segments import entries_at, segment_sum
 from kaucus.clustering._kmeans import (
     ClusterSums,
@@ -38,13 +42,14 @@ from kaucus.clustering._kmeans import (
     reseed_empty,
     rows_to_seed,
     seeds_by_cost,
+    updated_sums,
     worst_rows,
 )
-from kaucus.kernels._kernel import Kernel, kernel_diagonal
-from kaucus.kernels._matrix import KernelOperator
+from kaucus.kernels._kernel import Kernel
+from kaucus.kernels._matrix import KernelOperator, stored_product
 
 # ----------------------------------------------------------------------------------
-# The kernel matrix that kernel k-means works on: exact, or of low rank by landmarks.
+# The kernel matrix that kernel k-means works on.
 #
 # Sums over rows are in float64, whatever the precision of the kernel's entries: they
 # decide which cluster a row belongs to.
@@ -57,105 +62,22 @@ _SUMS = 10
 _LEAST_WORK, _SMALL = 8 * 2**20, 2**20
 
 
-class NystromGram:
-    """K ≈ K_nm (K_mm + λI)⁻¹ K_mn: centres held to the span of m landmarks.
-
-    The diagonal and the columns are those of K itself, so that distances to such
-    centres, and the objective, are true ones: the objective is an upper bound of that
-    of the same clusters with their free centres.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-    landmarks : array or CSR matrix of shape (m, d)
-    memory_budget : int
-        Bytes; K_nm is kept where n m numbers fit, and computed again where not.
-
-    Notes
-    -----
-    A product costs 2 n m t multiplications for t columns; no n m² is paid.
-    """
-
-    def __init__(
-        self, kernel: Kernel, X: Array, landmarks: Array, memory_budget: int
-    ) -> None:
-        self.kernel, self.X, self.landmarks = kernel, X, landmarks
-        self.shape = (int(X.shape[0]), int(X.shape[0]))
-        self._K_nm = KernelOperator(
-            kernel, X, landmarks, memory_budget=memory_budget, widen=False
-        )
-        self._L = landmark_factor(kernel, landmarks, X)
-
-    @property
-    def rounding(self) -> float:
-        """Relative rounding error of products."""
-        return self._K_nm.rounding
-
-    def diagonal(self) -> Array:
-        """Return k(x, x) of every row, (n,)."""
-        return kernel_diagonal(self.kernel, self.X)
-
-    def columns(self, columns: Array) -> Array:
-        """Return the columns of K itself, (n, k)."""
-        index = columns if is_sparse(self.X) else as_like(columns, self.X)
-        return self.kernel(self.X, take_rows(self.X, index))
-
-    def matmul(self, V: Array) -> Array:
-        """Return the product with ``V``, (n, t), in float64."""
-        return self._K_nm.matmul(self.coefficients(V))
-
-    def columns_matmul(self, columns: Array, V: Array) -> Array:
-        """Return the product of some columns with ``V``, (k, t), in float64."""
-        K_km = self._K_nm.part(rows=columns)
-        return self._K_nm.matmul(cho_solve(self._L, K_km.rmatmul(V)))
-
-    def coefficients(self, V: Array) -> Array:
-        """Return the centres Σ V[i, c] φ(x_i) as sums over the landmarks, (m, t)."""
-        return cho_solve(self._L, self._K_nm.rmatmul(astype(V, "float64")))
-
-
-def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
-    """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
-    K_mm = astype(kernel(landmarks), "float64")
-    # What float32 rounds of K_nm must not be blown up by the inverse.
-    largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
-    ridge = landmarks.shape[0] * epsilon(X) * largest
-    return cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2).L
-
-
-KernelMatrix = KernelOperator | NystromGram
-"""A kernel matrix, exact or approximated by landmarks."""
-
-
 def make_gram(
     kernel: Kernel,
     X: Array,
     *,
-    landmarks: Array | None = None,
     n_clusters: int = 1,
     memory_budget: int | str | None = None,
-) -> KernelMatrix:
+) -> KernelOperator:
     """Return the kernel matrix of the rows of ``X`` for kernel k-means.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-    landmarks : array or CSR matrix of shape (m, d), default=None
-        Points for an approximation of low rank; None is exact: stored where it fits,
-        and computed again by tiles where not.
-    n_clusters : int, default=1
-    memory_budget : int, str or None, default=None
-        Bytes; None is three quarters of what is free. A quarter of it, or what the sums
-        of ``n_clusters`` take, is left to these.
+    It is stored where it fits, and computed again by tiles where not. A quarter of the
+    budget, or what the sums of ``n_clusters`` take, is left to these.
     """
     budget = budget_without_buffers(X, memory_budget)
     sums = _SUMS * 8 * X.shape[0] * n_clusters
     budget -= min(max(budget // 4, sums), budget // 2)
     _check_memory(X, budget, sums)
-    if landmarks is not None:
-        return NystromGram(kernel, X, landmarks, budget)
     return KernelOperator(kernel, X, memory_budget=budget, keep="gram")
 
 
@@ -197,7 +119,7 @@ _TIE = 8.0
 class Problem(NamedTuple):
     """A kernel matrix, weights of its rows, and a number of clusters."""
 
-    gram: KernelMatrix
+    gram: KernelOperator
     n_clusters: int
     weight: Array
     diagonal: Array
@@ -225,7 +147,7 @@ class Run(NamedTuple):
 
 
 def pose_problem(
-    gram: KernelMatrix, n_clusters: int, sample_weight: Array | None
+    gram: KernelOperator, n_clusters: int, sample_weight: Array | None
 ) -> Problem:
     """Return the problem in float64."""
     diagonal = astype(gram.diagonal(), "float64")
@@ -240,13 +162,13 @@ def pose_problem(
     return Problem(gram, n_clusters, weight, diagonal, total, tie)
 
 
-def total_scatter(gram: KernelMatrix, sample_weight: Array | None = None) -> float:
+def total_scatter(gram: KernelOperator, sample_weight: Array | None = None) -> float:
     """Return Σ w ‖φ(x) − m‖² with the mean m of all rows: the objective for k = 1."""
     return labels_objective(gram, np.zeros(gram.shape[0], np.int64), 1, sample_weight)
 
 
 def labels_objective(
-    gram: KernelMatrix,
+    gram: KernelOperator,
     labels: Array,
     n_clusters: int,
     sample_weight: Array | None = None,
@@ -333,7 +255,7 @@ class KernelKMeansResult(NamedTuple):
     """Outcome of one start of kernel k-means."""
 
     labels: Array | None
-    """The cluster of each row, (n,) integers; None for a row source."""
+    """The cluster of each row, (n,) integers; None for rows in parts."""
     weights: Array
     """Total weight of each cluster, (k,), float64."""
     center_norms: Array
@@ -348,7 +270,7 @@ class KernelKMeansResult(NamedTuple):
     rose: bool
     """Whether the last step would have raised the objective: K is indefinite."""
     coef: np.ndarray | None = None
-    """The means as sums over the landmarks, (m, k), of a row source: else
+    """The means as sums over the landmarks, (m, k); None without landmarks: then
     :func:`mean_shares` has them."""
 
 
@@ -361,7 +283,7 @@ class _Proposal(NamedTuple):
 
 
 def kernel_kmeans(
-    gram: KernelMatrix,
+    gram: KernelOperator,
     n_clusters: int,
     *,
     init: str | Array = "k-means++",
@@ -377,7 +299,7 @@ def kernel_kmeans(
 
     Parameters
     ----------
-    gram : KernelOperator or NystromGram
+    gram : KernelOperator
         The kernel matrix of n rows.
     n_clusters : int
         At most n.
@@ -583,19 +505,21 @@ def _result(run: Run) -> KernelKMeansResult:
 
 
 # ----------------------------------------------------------------------------------
-# Kernel k-means of rows that are read part by part, with means held to landmarks.
+# Kernel k-means with means held to the span of landmarks, of rows of every kind.
 #
 # With landmarks z_1 ... z_m, t(x) = (k(x, z_1), ..., k(x, z_m)) and A = K_mm + λI, the
 # mean of a cluster is Σ_q a_q φ(z_q) with a = A⁻¹ t̄, where t̄ is the mean of t over
-# its rows: the same means as those of ``NystromGram``.
+# its rows: the best one in their span. Distances to such means are true ones, so the
+# objective is an upper bound of that of the same clusters with their free means.
 #
-# Each step is one pass over the parts. Of a part, only sums come back: Σ w t and Σ w of
+# Each step is one pass over the rows. Of a block, only sums come back: Σ w t and Σ w of
 # each cluster, and Σ w k(x, x), k (m + 2) numbers however many rows there are. The
-# means, their norms and the objective of the new clusters follow from these.
+# means, their norms and the objective of the new clusters follow from these. Of rows in
+# memory t is kept, where there is room for it.
 # ----------------------------------------------------------------------------------
 
-# Blocks of t within a part: of one size, so that sums do not depend on the memory.
-_BLOCK_BYTES = 64 * 2**20
+# Pieces of t within a block: of one size, so that sums do not depend on the memory.
+_PIECE_BYTES = 16 * 2**20
 # Arrays of t at a time: as computed, in tiles, in float64, and for the sums.
 _COPIES = 4
 # Of the rows among which k-means++ chooses: as read, put together, shifted, and more.
@@ -643,9 +567,9 @@ class MeanSums:
         self.total += other.total
 
 
-def kernel_kmeans_of_parts(
+def kernel_kmeans_on_landmarks(
     kernel: Kernel,
-    X: RowSource,
+    X: Array,
     landmarks: Array,
     n_clusters: int,
     *,
@@ -653,59 +577,45 @@ def kernel_kmeans_of_parts(
     n_init: int = 1,
     max_iter: int = 300,
     tol: float = 0.0,
-    sample_weight: np.ndarray | None = None,
+    sample_weight: Array | None = None,
     rng: np.random.Generator,
+    memory_budget: int | str | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> KernelKMeansResult:
-    """Cluster rows that are read part by part, with means in the span of landmarks.
+    """Cluster the rows of ``X``, (n, d), with means in the span of landmarks, (m, d).
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : RowSource of shape (n, d)
-        Read once in every step.
-    landmarks : array or CSR matrix of shape (m, d)
-    n_clusters : int
-        At most n.
-    init : {"k-means++", "random"} or integer array of shape (n,), default="k-means++"
-        As in :func:`kernel_kmeans`; of very many rows, ``"k-means++"`` chooses among a
-        random part.
-    n_init : int, default=1
-        Starts, of which the one of least inertia is kept.
-    max_iter : int, default=300
-    tol : float, default=0.0
-        Stop when a step lowers the objective by no more than this share of it; 0: when
-        no row moves.
-    sample_weight : ndarray of shape (n,), default=None
-    rng : numpy.random.Generator
-    callback : callable, default=None
-        ``callback(step, gain)`` after each step, with the share of the objective by
-        which it fell; a true result ends the start.
-
-    Returns
-    -------
-    KernelKMeansResult
-        Without labels, see :func:`labels_of_parts`, and with ``coef``.
-
-    Notes
-    -----
-    n m (d + k) multiplications a step, and 8 k m bytes from each part.
+    Arguments as of :func:`kernel_kmeans`; of very many rows on the host or in parts,
+    "k-means++" chooses among a random part. ``callback(step, gain)`` is given the share
+    of the objective by which it fell. The result has ``coef``, and labels of rows that
+    are in this process. n m (d + k) multiplications a step.
     """
-    _check_parts_memory(X, landmarks.shape[0], n_clusters)
-    parts = _KernelParts(kernel, X, landmarks, n_clusters, sample_weight)
+    rows = as_rows(X, memory_budget)
+    _check_parts_memory(rows, landmarks.shape[0], n_clusters)
+    steps = _LandmarkSteps(kernel, rows, landmarks, n_clusters, sample_weight)
 
     def start(start_rng: np.random.Generator) -> KernelKMeansResult:
-        state = parts.first(init, start_rng)
-        return _iterate_parts(parts, state, max_iter, tol, callback)
+        return _iterate_sums(steps, init, start_rng, max_iter, tol, callback)
 
-    return best_of_starts(start, rng.spawn(n_init))
+    best = best_of_starts(start, rng.spawn(n_init))
+    if not rows.local:
+        return best
+    return best._replace(labels=steps.labels(best))
 
 
-def _check_parts_memory(X: RowSource, m: int, k: int) -> None:
+def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
+    """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
+    K_mm = astype(kernel(landmarks), "float64")
+    # What float32 rounds of K_nm must not be blown up by the inverse.
+    largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
+    ridge = landmarks.shape[0] * epsilon(X) * largest
+    return cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2).L
+
+
+def _check_parts_memory(X: Rows, m: int, k: int) -> None:
     """Raise where work on one part has no room for its sums."""
     # The sums of a part and of a block of it, the landmarks, and a few rows at work.
     needed = 8 * (3 * k * m + m * X.shape[1] + 16 * _entries_of_row(m, k))
-    if needed > X.budget:
+    if not X.local and needed > X.budget:
         raise MemoryError(
             f"n_landmarks={m} and n_clusters={k} need {format_bytes(needed)} for the "
             f"sums over each part of the rows, and there are {format_bytes(X.budget)}; "
@@ -714,13 +624,14 @@ def _check_parts_memory(X: RowSource, m: int, k: int) -> None:
         )
 
 
-def _iterate_parts(
-    parts: "_KernelParts", state: _State, max_iter: int, tol: float, callback
+def _iterate_sums(
+    steps: "_LandmarkSteps", init, rng, max_iter: int, tol: float, callback
 ) -> KernelKMeansResult:
-    """Take steps from the given clusters until the objective falls no more."""
+    """Take steps from the first clusters until the objective falls no more."""
+    state = steps.first(init, rng)
     n_iter, finished = 0, False
     while n_iter < max_iter and not finished:
-        new = parts.step(state)
+        new = steps.step(state)
         gain, size = state.objective - new.objective, abs(state.objective)
         finished = gain <= tol * size
         state = new if gain > 0 else state  # ties, at the level of rounding
@@ -742,12 +653,10 @@ def _iterate_parts(
     )
 
 
-class _KernelParts:
-    """Assigns the rows of a source again and again to means that move."""
+class _LandmarkSteps:
+    """Assigns the same rows again and again to means that move."""
 
-    def __init__(
-        self, kernel: Kernel, X: RowSource, landmarks, n_clusters: int, weight
-    ):
+    def __init__(self, kernel: Kernel, X: Rows, landmarks, n_clusters: int, weight):
         self._kernel, self._landmarks, self._k = kernel, landmarks, n_clusters
         self._weight = None if weight is None else to_numpy(weight)
         self._X = X.attached(None, self._weight)
@@ -756,12 +665,18 @@ class _KernelParts:
     def first(self, init: str | np.ndarray, rng: np.random.Generator) -> _State:
         """Return the clusters to begin with."""
         if isinstance(init, str) and init == "k-means++":
-            found = self._sums(self._X, self._seeds(rng))
-        else:
-            n = self._X.shape[0]
-            labels = rng.integers(self._k, size=n) if isinstance(init, str) else init
-            found = self._sums(self._X.attached(labels, self._weight), None)
-        return self._state(found)
+            return self._state(self._sums(self._X, self._seeds(rng)))
+        n = self._X.shape[0]
+        labels = rng.integers(self._k, size=n) if isinstance(init, str) else init
+        return self._state(self._sums(self._X.attached(labels, self._weight), None))
+
+    def labels(self, result: KernelKMeansResult) -> np.ndarray:
+        """Return the cluster of the nearest mean of each row, (n,)."""
+        assert result.coef is not None
+        norms = np.where(result.weights > 0, result.center_norms, np.inf)
+        arguments = (self._kernel, self._landmarks, Means(result.coef, norms))
+        found = self._X.map(labels_of_block, *arguments, label="label-rows")
+        return np.concatenate(found)
 
     def step(self, state: _State) -> _State:
         """Assign all rows again; return the clusters that they then form."""
@@ -770,23 +685,27 @@ class _KernelParts:
         n_reseeded = fill_empty(
             found,
             lambda: worst_rows(self._X, worst_of_block, *arguments),
-            lambda rows: _columns(
-                self._kernel, take_rows(self._X, rows), self._landmarks
-            ),
+            self._take,
             self._weight,
         )
         return self._state(found)._replace(n_reseeded=state.n_reseeded + n_reseeded)
 
-    def _sums(self, X: RowSource, means: Means | None) -> MeanSums:
+    def _take(self, numbers: np.ndarray) -> np.ndarray:
+        """Return t of rows by their numbers."""
+        rows = take_rows(self._X, numbers)
+        return to_numpy(self._kernel(rows, as_like(self._landmarks, rows)))
+
+    def _sums(self, X: Rows, means: Means | None) -> MeanSums:
         arguments = (self._kernel, self._landmarks, means, self._k)
         n_bytes = 8 * self._k * self._landmarks.shape[0]
-        return X.reduce(assign_part, *arguments, label="assign-rows", n_bytes=n_bytes)
+        return X.reduce(assign_block, *arguments, label="assign-rows", n_bytes=n_bytes)
 
     def _state(self, found: MeanSums) -> _State:
         """Return the means of the sums, and the objective."""
         weights, safe = found.weights, positive_weights(found.weights)
         sums = found.sums.values.T  # (m, k)
-        coef = cho_solve(self._L, sums) / safe
+        with few_threads_for(self._landmarks.shape[0]):
+            coef = to_numpy(cho_solve(self._L, as_like(sums, self._L))) / safe
         norms = np.sum(sums * coef, axis=0) / safe
         objective = found.total - float(weights @ norms)
         norms = np.where(weights > 0, norms, np.inf)
@@ -794,37 +713,37 @@ class _KernelParts:
 
     def _seeds(self, rng: np.random.Generator) -> Means:
         """Return rows far from each other as the first means."""
-        (n, d), weight = self._X.shape, self._weight
+        n, X, weight = self._X.shape[0], self._X, self._weight
         weight = np.ones(n) if weight is None else weight
-        most = self._X.budget // (_SEED_COPIES * d * itemsize(self._X))
-        part = rows_to_seed(n, self._k, weight, rng, most)
-        rows = take_rows(self._X, part)
-        gram = KernelOperator(
-            self._kernel, rows, memory_budget=self._X.budget, keep=None
-        )
-        problem = pose_problem(gram, self._k, weight[part])
-        seeds = far_rows(problem, rng)
-        norms = to_numpy(problem.diagonal)[seeds]
-        return Means(np.eye(self._k), norms, take_rows(rows, seeds))
+        part, some = np.arange(n), X
+        if not X.lasting:
+            most = None if X.local else X.rows_at_once(_SEED_COPIES)
+            part = rows_to_seed(n, self._k, weight, rng, most)
+            some = as_rows(take_rows(X, part), X.budget)
+        arguments = (self._kernel, self._k, weight[part], rng)
+        seeds = some.map(seeds_of_block, *arguments, label="choose-rows")[0]
+        points = take_rows(some, seeds)
+        norms = to_numpy(astype(self._kernel.diag(points), "float64"))
+        return Means(np.eye(self._k), norms, points)
 
 
-# ---- the work on one part ------------------------------------------------------------
+# ---- the work on one block -----------------------------------------------------------
 
 
-def assign_part(
+def assign_block(
     block: Block, kernel: Kernel, landmarks: Array, means: Means | None, n_clusters: int
 ) -> MeanSums:
-    """Return the sums over the rows of a part that go to the same mean.
+    """Return the sums over the rows of a block that go to the same mean.
 
-    ``means`` is None where their clusters are beside the rows.
+    ``means`` is None where their clusters are attached to the rows.
     """
     out = MeanSums(n_clusters, landmarks.shape[0])
-    for piece in _pieces(block, landmarks.shape[0], n_clusters):
-        part = _assign(piece, kernel, landmarks, means)
+    for part in _assigned(block, kernel, landmarks, means, n_clusters):
         labels = to_numpy(part.labels)
         w = np.ones(len(labels)) if part.weight is None else part.weight
-        sums = ClusterSums(n_clusters, part.columns)
-        sums.add(part.columns, part.labels, as_like(part.weight, part.labels))
+        weight, last = as_like(part.weight, part.labels), part.kept.get("sums")
+        sums = updated_sums(part.columns, part.labels, weight, n_clusters, last)
+        part.kept["sums"] = sums
         out.sums.values += to_numpy(sums.values)
         out.weights += np.bincount(labels, w, minlength=n_clusters)
         out.held += np.bincount(labels, w > 0, minlength=n_clusters)
@@ -832,13 +751,19 @@ def assign_part(
     return out
 
 
+def seeds_of_block(block: Block, kernel: Kernel, n_clusters: int, weight, rng):
+    """Return the numbers of rows of a block that are far from each other."""
+    gram = KernelOperator(kernel, block.rows, memory_budget=block.budget, keep=None)
+    weight = as_like(weight, gram.diagonal())
+    return far_rows(pose_problem(gram, n_clusters, weight), rng)
+
+
 def worst_of_block(
     block: Block, kernel: Kernel, landmarks: Array, means: Means, n_rows: int
 ):
     """Return the rows of a block, and numbers, costs and labels of the worst."""
     losses, labels = [np.empty(0)], [np.empty(0, dtype=np.int64)]
-    for piece in _pieces(block, landmarks.shape[0], means.coef.shape[1]):
-        part = _assign(piece, kernel, landmarks, means)
+    for part in _assigned(block, kernel, landmarks, means, means.coef.shape[1]):
         own = entries_at(part.scores, part.labels)
         costs = np.maximum(to_numpy(part.diagonal - own), 0)
         losses.append(costs if part.weight is None else costs * (part.weight > 0))
@@ -848,68 +773,74 @@ def worst_of_block(
     return len(found), (worst, found[worst], np.concatenate(labels)[worst])
 
 
-def labels_of_parts(
-    kernel: Kernel, X: RowSource, landmarks: Array, result: KernelKMeansResult
-) -> np.ndarray:
-    """Return the cluster of the nearest mean of each row, (n,)."""
-    assert result.coef is not None
-    norms = np.where(to_numpy(result.weights) > 0, result.center_norms, np.inf)
-    arguments = (kernel, landmarks, Means(result.coef, norms))
-    held = X.attached(None, None)
-    return np.concatenate(held.map(labels_of_part, *arguments, label="label-rows"))
-
-
-def labels_of_part(
+def labels_of_block(
     block: Block, kernel: Kernel, landmarks: Array, means: Means
 ) -> np.ndarray:
-    """Return the same of the rows of a part."""
-    pieces = _pieces(block, landmarks.shape[0], means.coef.shape[1])
-    labels = [to_numpy(_assign(p, kernel, landmarks, means).labels) for p in pieces]
-    return np.concatenate([np.empty(0, dtype=np.int64), *labels])
+    """Return the cluster of the nearest mean of each row of a block."""
+    parts = _assigned(block, kernel, landmarks, means, means.coef.shape[1])
+    nothing = np.empty(0, dtype=np.int64)
+    return np.concatenate([nothing, *(to_numpy(part.labels) for part in parts)])
 
 
-class _Assigned(NamedTuple):
+def labels_on_landmarks(
+    kernel: Kernel, X: Array, landmarks: Array, result: KernelKMeansResult
+) -> np.ndarray:
+    """Return the cluster of the nearest mean of each row, (n,)."""
+    rows, k = as_rows(X), result.weights.shape[0]
+    return _LandmarkSteps(kernel, rows, landmarks, k, None).labels(result)
+
+
+@dataclass(frozen=True)
+class _Assigned:
     """Rows with their clusters."""
 
     columns: Array
-    """t, (b, m), in float64."""
+    """t, (b, m)."""
     diagonal: Array
     """k(x, x), (b,)."""
     labels: Array
     scores: Array
     """k(x, x) − D(x, m) with each mean, (b, k); empty for given clusters."""
     weight: np.ndarray | None
+    kept: dict
+    """Results of the last pass over these rows, if they are in memory."""
 
 
-def _assign(
-    block: Block, kernel: Kernel, landmarks: Array, means: Means | None
-) -> _Assigned:
-    """Find the nearest mean of each row."""
-    rows, (given, weight) = block.rows, block.vectors
-    columns = _columns(kernel, rows, landmarks)
-    diagonal = as_like(astype(kernel.diag(rows), "float64"), columns)
-    if means is None:
-        labels = as_like(given, columns, dtype="int64")
-        return _Assigned(columns, diagonal, labels, columns[:, :0], weight)
-    near = columns
-    if means.points is not None:
-        near = _columns(kernel, rows, means.points)
-    scores = 2 * (near @ as_like(means.coef, near)) - as_like(means.norms, near)
-    labels = array_namespace(scores).argmax(scores, axis=1)
-    return _Assigned(columns, diagonal, labels, scores, weight)
+def _assigned(
+    block: Block, kernel: Kernel, landmarks: Array, means: Means | None, k: int
+) -> Iterator[_Assigned]:
+    """Yield the rows of a block with their nearest means, in pieces, in threads.
 
+    Without ``means`` their clusters are attached to the rows.
+    """
+    (n, _), m = block.rows.shape, landmarks.shape[0]
+    n_bytes = min(_PIECE_BYTES, max(block.budget // 2, 1))
+    fits = 2 * n * m * itemsize(block.rows) <= block.budget
+    cache = block.cache if fits else None
 
-def _columns(kernel: Kernel, rows: Array, points: Array) -> Array:
-    """Return k(x, z) of rows and points, where the rows are, in float64."""
-    return astype(kernel(rows, as_like(points, rows)), "float64")
+    def assign(s: slice) -> _Assigned:
+        rows, kept = block.rows[s, :], {}
+        if cache is not None:
+            kept = cache.setdefault(s.start, kept)
+        given, weight = (None if v is None else v[s] for v in block.vectors)
+        if not kept:
+            kept["columns"] = kernel(rows, as_like(landmarks, rows))
+            kept["diagonal"] = astype(kernel.diag(rows), "float64")
+        columns, diagonal = kept["columns"], as_like(kept["diagonal"], kept["columns"])
+        if means is None:
+            labels = as_like(given, columns, dtype="int64")
+            return _Assigned(columns, diagonal, labels, columns[:, :0], weight, kept)
+        near = columns
+        if means.points is not None:
+            near = kernel(rows, as_like(means.points, rows))
+        scores = stored_product(near, as_like(2 * means.coef, near), dtype_name(near))
+        scores -= as_like(means.norms, near)[None, :]
+        labels = array_namespace(scores).argmax(scores, axis=1)
+        return _Assigned(columns, diagonal, labels, scores, weight, kept)
 
-
-def _pieces(block: Block, m: int, k: int) -> Iterator[Block]:
-    """Yield a part in blocks for whose work there is room."""
-    n_bytes = min(_BLOCK_BYTES, max(block.budget // 2, 1))
-    for s in row_blocks(block.rows.shape[0], 8 * _entries_of_row(m, k), n_bytes):
-        vectors = tuple(None if v is None else v[s] for v in block.vectors)
-        yield block._replace(rows=block.rows[s, :], vectors=vectors)
+    pieces = list(row_blocks(n, 8 * _entries_of_row(m, k), n_bytes))
+    workers = min(n_workers(block.rows), len(pieces), block.budget // (2 * n_bytes))
+    return map_blocks(assign, pieces, workers=workers)
 
 
 def _entries_of_row(m: int, k: int) -> int:

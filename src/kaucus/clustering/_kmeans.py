@@ -4,6 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -274,6 +275,23 @@ class ClusterSums:
         copy = ClusterSums(self.values.shape[0], self.values, labels)
         copy.values, copy.age = self.values * 1, self.age + 1
         return copy
+
+
+def updated_sums(
+    X: Array, labels: Array, weight: Array | None, k: int, old: ClusterSums | None
+) -> ClusterSums:
+    """Return Σ w x of each cluster, from earlier sums where few rows moved."""
+    moved = None
+    if old is not None and old.age < _REFRESH:
+        (moved,) = array_namespace(labels).nonzero(labels != old.labels)
+    if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
+        sums = ClusterSums(k, X[:1].toarray() if is_sparse(X) else X, labels)
+        sums.add(X, labels, weight)
+        return sums
+    sums, left = old.moved(labels), take_rows(old.labels, moved)
+    weight = None if weight is None else take_rows(weight, moved)
+    sums.add(take_rows(X, moved), take_rows(labels, moved), weight, left)
+    return sums
 
 
 class Assigner:
@@ -721,7 +739,8 @@ class GroupTotals:
             self.of[group].merge(found)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """The work of a pass on a group of rows."""
 
     metric: str
@@ -793,23 +812,11 @@ class _Members:
 
     def sums(self, labels: Array) -> ClusterSums:
         """Return Σ w x of each cluster, from the last sums where few rows moved."""
-        old, moved = self._last, None
-        if old is not None and old.labels is labels:
-            return old
-        if old is not None and old.age < _REFRESH:
-            (moved,) = array_namespace(labels).nonzero(labels != old.labels)
-        if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
-            sums = ClusterSums(self._k, self._assigner.like, labels)
-            sums.add(self.rows, labels, self.weight)
-        else:
-            sums, weight = old.moved(labels), self.weight
-            weight = None if weight is None else take_rows(weight, moved)
-            left = take_rows(old.labels, moved)
-            rows = take_rows(self.rows, moved)
-            sums.add(rows, take_rows(labels, moved), weight, left)
-        if self.lasting:
-            self._last = sums
-        return sums
+        if self._last is None or self._last.labels is not labels:
+            sums = updated_sums(self.rows, labels, self.weight, self._k, self._last)
+            self._last = sums if self.lasting else None
+            return sums
+        return self._last
 
     def totals(self, step: Step, measures: bool, labelled: bool) -> ClusterTotals:
         """Return the sums over the rows that go to the same centre."""

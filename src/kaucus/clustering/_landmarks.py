@@ -23,7 +23,6 @@ import numpy as np
 from kaucus._array.linalg import add_to_diagonal, cholesky_with_jitter, solve_triangular
 from kaucus._array.namespace import (
     Array,
-    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -34,6 +33,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
+from kaucus._array.rows import as_rows
 from kaucus._array.segments import random_rows
 from kaucus.clustering._kmeans import kmeans
 from kaucus.kernels._kernel import Kernel, Precomputed
@@ -78,7 +78,7 @@ def choose_landmarks(
     like = np.empty(0) if is_sparse(X) else X
     size = n_landmarks
     if method != "uniform":
-        fit = X.rows_at_once(_COPIES) if are_rows(X) else X.shape[0]
+        fit = as_rows(X, 1).rows_at_once(_COPIES)
         size = max(size, min(_ROWS_EACH * size, fit))
     drawn = random_rows(rng, X.shape[0], min(size, X.shape[0]), like)
     sample = take_rows(X, drawn)

@@ -16,14 +16,7 @@ from dask.sizeof import sizeof
 
 from kaucus._array.blocks import format_bytes
 from kaucus._array.namespace import is_sparse, to_device, warn_user
-from kaucus._array.rows import (
-    Handling,
-    Look,
-    RowSource,
-    as_matrix,
-    look_at,
-    sizes_and_longest,
-)
+from kaucus._array.rows import Handling, Look, RowSource, as_matrix, look_at, summary_of
 from kaucus.distributed.tasks import (
     Workforce,
     alone_on_its_core,
@@ -293,7 +286,7 @@ def rows_of(
     seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
     looks, places = [look for look, _ in seen], [place for _, place in seen]
     like, columns = np.zeros((1, d), dtype), list(getattr(X, "columns", range(d)))
-    known = sizes_and_longest(looks, like, "partition", columns, name)
+    known = summary_of(looks, like, "partition", columns, name)
     sizes = known["sizes"]
     _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
     in_memory = reads_often and _is_in_memory(X)

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import (
-    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -66,9 +65,9 @@ from kaucus.clustering._kernel_kmeans import (
     best_start,
     distances_from_sums,
     kernel_kmeans,
-    kernel_kmeans_of_parts,
+    kernel_kmeans_on_landmarks,
     labels_objective,
-    labels_of_parts,
+    labels_on_landmarks,
     make_gram,
     mean_shares,
 )
@@ -484,62 +483,67 @@ default="k-means++"
         self.kernel_ = self._resolve_kernel(X, weight)
         warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        if are_rows(X):
-            return self._fit_parts(X, given, options)
-        return self._fit_rows(X, options)
-
-    def _fit_rows(self, X, options):
-        """Find the clusters of rows in memory."""
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        gram = self._gram(kernel, rows, options["rng"])
-        weight = as_like(options["sample_weight"], rows)
+        options["sample_weight"] = weight = as_like(weight, rows)
+        if self.approximation is None:
+            best = self._fit_exactly(kernel, rows, options)
+            coef, support = mean_shares(best, weight), X
+        else:
+            best, support = self._fit_on_landmarks(kernel, rows, options)
+            coef = best.coef
+        self._store(X, best)
+        self._store_means(X, coef, support)
+        self.exact_inertia_ = best.inertia if self.approximation is None else None
+        if is_dask(given):
+            self.labels_ = self.predict(given)
+            return self
+        labels = best.labels
+        if labels is None:  # rows that are read batch by batch
+            labels = labels_on_landmarks(kernel, rows, support, best)
+        self.labels_ = astype(as_like(labels, X), "int32")
+        in_parts = best.labels is None
+        if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
+            exact = self._matrix(kernel, rows)
+            self.exact_inertia_ = labels_objective(
+                exact, labels, self.n_clusters, weight
+            )
+        return self
+
+    def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
+        """Cluster by the kernel of every row with every other."""
         report = step_reporter(
-            self.verbose, 0.5 / X.shape[0], self.max_iter, what="share moved"
+            self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
         with products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
-                gram,
+                self._matrix(kernel, rows),
                 self.n_clusters,
-                **{**options, "sample_weight": weight},
+                **options,
                 memory_budget=self.memory_budget,
                 callback=report,
             )
-        best = best_start(results)
-        self._store(X, best)
-        self.labels_ = astype(as_like(best.labels, X), "int32")
-        coef, support = mean_shares(best, weight), X
-        if self.approximation is not None:
-            coef, support = gram.coefficients(coef), gram.landmarks
-        self._store_means(X, coef, support)
-        self.exact_inertia_ = best.inertia if self.approximation is None else None
-        if self.approximation and X.shape[0] <= EXACT_ROWS:
-            del gram  # two do not fit into the budget
-            exact = self._matrix(kernel, rows)
-            self.exact_inertia_ = labels_objective(
-                exact, best.labels, self.n_clusters, weight
-            )
-        return self
+        return best_start(results)
 
-    def _fit_parts(self, X, given, options):
-        """Find the clusters of rows that are read part by part."""
-        kernel = self.kernel_
-        landmarks = self._landmarks(kernel, X, options["rng"])
+    def _fit_on_landmarks(self, kernel, rows, options):
+        """Return the clusters with means in the span of landmarks, and these."""
+        n_landmarks = min(self.n_landmarks, rows.shape[0])
+        landmarks = choose_landmarks(
+            kernel, rows, n_landmarks, method=self.landmarks, rng=options["rng"]
+        )
         report = step_reporter(
             self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
         )
-        with self._psd_kernel_needed():
-            best = kernel_kmeans_of_parts(
-                kernel, X, landmarks, self.n_clusters, **options, callback=report
+        with self._psd_kernel_needed(), products_in(self.precision):
+            best = kernel_kmeans_on_landmarks(
+                kernel,
+                rows,
+                landmarks,
+                self.n_clusters,
+                **options,
+                memory_budget=self.memory_budget,
+                callback=report,
             )
-        self._store(X, best)
-        self._store_means(X, best.coef, landmarks)
-        self.exact_inertia_ = None
-        if is_dask(given):
-            self.labels_ = self.predict(given)
-        else:
-            labels = labels_of_parts(kernel, X, landmarks, best)
-            self.labels_ = astype(labels, "int32")
-        return self
+        return best, landmarks
 
     @property
     def _dask_fit(self) -> str | None:
@@ -585,21 +589,6 @@ default="k-means++"
             return self.init
         return check_start_labels(self.init, n_samples, self.n_clusters)
 
-    def _gram(self, kernel, rows, rng):
-        """Return the kernel matrix of the rows, or its approximation by landmarks."""
-        if self.approximation is None:
-            with products_in(self.precision):
-                return self._matrix(kernel, rows)
-        landmarks = self._landmarks(kernel, rows, rng)
-        with self._psd_kernel_needed():
-            return self._matrix(kernel, rows, landmarks)
-
-    def _landmarks(self, kernel, rows, rng):
-        n_landmarks = min(self.n_landmarks, rows.shape[0])
-        return choose_landmarks(
-            kernel, rows, n_landmarks, method=self.landmarks, rng=rng
-        )
-
     @contextlib.contextmanager
     def _psd_kernel_needed(self):
         try:
@@ -611,14 +600,9 @@ default="k-means++"
                 "all rows in memory, approximation=None."
             ) from error
 
-    def _matrix(self, kernel, rows, landmarks=None):
-        return make_gram(
-            kernel,
-            rows,
-            landmarks=landmarks,
-            n_clusters=self.n_clusters,
-            memory_budget=self.memory_budget,
-        )
+    def _matrix(self, kernel, rows):
+        budget = self.memory_budget
+        return make_gram(kernel, rows, n_clusters=self.n_clusters, memory_budget=budget)
 
     def _store(self, X, best: KernelKMeansResult) -> None:
         report_kernel_kmeans(best, self.n_clusters, self.max_iter, self.kernel)

@@ -48,7 +48,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, HostRows, RowSource, stream_blocks
+from kaucus._array.rows import Block, HostRows, as_rows, stream_blocks
 
 # ----------------------------------------------------------------------------------
 # The rows and columns of a kernel's tiles: in memory, or streamed from the host.
@@ -1026,51 +1026,41 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     From row sums of x and of (x − m)², with the first entry for m: taking off a number
     of the data's size keeps the digits, and no second copy of X is made.
     """
-    if isinstance(X, RowSource):
-        shift = float(dense_rows(X, np.arange(1))[0, 0])
-        held = X if sample_weight is None else X.attached(to_numpy(sample_weight))
-        return held.reduce(_PartSums, shift, label="measure-rows").variance()
-    sums, squares = _row_sums(X, None)
-    xp = array_namespace(sums, sample_weight)
-    weight = xp.ones_like(sums) if sample_weight is None else sample_weight
-    n_entries = float(xp.sum(weight)) * X.shape[1]
-    mean = float(xp.sum(weight * sums)) / n_entries
-    return float(xp.sum(weight * squares)) / n_entries - mean * mean
+    shift = float(dense_rows(X, np.arange(1))[0, 0])
+    rows = as_rows(X, 1).attached(sample_weight)
+    totals = rows.reduce(_EntrySums, shift, label="measure-rows").totals
+    n_entries, total, squares = (float(v) for v in totals)
+    return squares / n_entries - (total / n_entries) ** 2
 
 
-class _PartSums:
-    """Σ w, Σ w (x − m) and Σ w (x − m)² of the entries of a part of the rows."""
+class _EntrySums:
+    """Σ w, Σ w (x − m) and Σ w (x − m)² of the entries of a block of rows."""
 
     def __init__(self, block: Block, shift: float):
-        rows = block.rows
-        sums, squares = (to_numpy(v) for v in _row_sums(rows, shift))
-        weight = block.vectors[0] if block.vectors else None
-        weight = np.ones(len(sums)) if weight is None else weight
-        totals = (weight.sum() * rows.shape[1], weight @ sums, weight @ squares)
-        self.totals = np.asarray(totals, dtype=np.float64)
+        sums, squares = _row_sums(block.rows, shift)
+        xp, (weight,) = array_namespace(sums), block.vectors
+        weight = xp.ones_like(sums) if weight is None else as_like(weight, sums)
+        weight = astype(weight, "float64")
+        n_entries = float(xp.sum(weight)) * block.rows.shape[1]
+        sums, squares = (float(xp.sum(weight * v)) for v in (sums, squares))
+        self.totals = np.asarray([n_entries, sums, squares])
 
-    def merge(self, other: "_PartSums") -> None:
+    def merge(self, other: "_EntrySums") -> None:
         """Add those of other rows."""
         self.totals = self.totals + other.totals
 
-    def variance(self) -> float:
-        """Return the variance of all entries."""
-        n_entries, total, squares = (float(v) for v in self.totals)
-        return squares / n_entries - (total / n_entries) ** 2
 
-
-def _row_sums(X: Array, shift: float | None) -> tuple[Array, Array]:
+def _row_sums(X: Array, shift: float) -> tuple[Array, Array]:
     """Return Σ (x − m) and Σ (x − m)² of each row; m is 0 in a CSR matrix."""
     xp = array_namespace(X)
     if is_sparse(X):
         sums = X.sum(axis=1, dtype="float64")
         squares = X.multiply(X).sum(axis=1, dtype="float64")
         return tuple(xp.reshape(xp.asarray(v), (-1,)) for v in (sums, squares))
-    middle = astype(X[:1, :1], "float64") if shift is None else shift
     nothing = astype(X[:0, 0], "float64")
     sums, squares = [nothing], [nothing]
     for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**20):
-        block = astype(X[s, :], "float64") - middle
+        block = astype(X[s, :], "float64") - shift
         sums.append(xp.sum(block, axis=1))
         squares.append(xp.sum(block**2, axis=1))
     return xp.concat(sums), xp.concat(squares)
