@@ -62,7 +62,7 @@ def test_the_model_is_that_of_the_chosen_c_and_gamma(iris):
     given = LSSVMClassifier(chosen.C_, gamma=chosen.gamma_, random_state=0).fit(X, y)
     table = chosen.search_results_
     assert {key: len(column) for key, column in table.items()} == dict.fromkeys(
-        ("kernel", "gamma", "C", "score", "n_columns"), 9
+        ("kernel", "gamma", "C", "score", "n_columns", "chosen"), 9
     )
     assert chosen.gamma_ in (0.01, 0.3, 5.0)
     assert chosen.solver_ == "eigh"

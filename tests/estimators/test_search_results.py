@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from kaucus import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
+    LearnedMetric,
     LSSVMClassifier,
     LSSVMRegressor,
 )
@@ -43,6 +44,40 @@ def test_the_table_holds_the_choice(model, rows):
     best = table[table["score"] == table["score"].max()] if best.empty else best
     assert (model.C_, model.gamma_) in set(zip(best["C"], best["gamma"], strict=True))
     assert model.kernel_.name in set(best["kernel"])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KMeansKernelClassifier(random_state=0),
+        KMeansKernelRegressor(random_state=0),
+        *SEARCHING[:2],
+        LearnedMetric(random_state=0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n", [120, 700])
+def test_one_row_of_the_table_is_that_of_the_model(model, n):
+    """It has the kernel, gamma and C of the model, and explain() states its loss."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 2]) + 0.3 * rng.normal(size=n)
+    y = y > 0 if hasattr(model, "predict_proba") else y
+    model = clone(model).fit(X, y)
+    table = pd.DataFrame(model.search_results_)
+    (row,) = table[table["chosen"].astype(bool)].to_dict("records")
+    gamma = model.kernel_.gamma
+    assert (row["kernel"], row["C"]) == (model.kernel_.name, model.C_)
+    assert row["gamma"] == pytest.approx(gamma, rel=1e-12)
+    if not hasattr(model, "explain"):
+        return
+    told = model.explain()
+    assert f"(loss {-row['score']:.4g}, {row['n_columns']} kernel columns)" in told
+    least = -table["score"].max()
+    some_are_better = least < -row["score"]
+    assert (
+        f"smaller losses, down to {least:.4g}, were not chosen" in told
+    ) == some_are_better
 
 
 @each_search

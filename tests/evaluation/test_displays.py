@@ -53,7 +53,9 @@ def test_a_search_is_drawn_with_the_least_loss_of_each_value(searched, x):
         for place, loss in zip(*line.get_data(), strict=True):
             own = (results["kernel"] == kernel) & (results[x] == place)
             assert loss == pytest.approx(-np.nanmax(results["score"][own]))
-    assert lines[-1].get_ydata() == pytest.approx(-np.nanmax(results["score"]))
+    (chosen,) = np.flatnonzero(results["chosen"])
+    assert lines[-1].get_xdata() == pytest.approx(results[x][chosen])
+    assert lines[-1].get_ydata() == pytest.approx(-results["score"][chosen])
 
 
 def test_a_search_of_a_pipeline_and_on_given_axes(iris):

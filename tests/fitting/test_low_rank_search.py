@@ -7,9 +7,8 @@ import scipy.special
 from kaucus.fitting import _search
 from kaucus.fitting._search import LeftOutColumns, best_of
 from kaucus.kernels import CallableKernel, Exponential, Gaussian, Linear
-from kaucus.solvers import _system
 from kaucus.solvers._direct import decompose_low_rank, leave_one_out_errors
-from kaucus.solvers._system import LogLosses, log_losses, log_losses_of_rows
+from kaucus.solvers._system import log_losses_of_rows
 from tests.arrays import array, assert_close
 from tests.reference import low_rank as reference
 from tests.solvers.problems import problem, weights
@@ -51,14 +50,16 @@ def test_rows_of_weight_zero_change_nothing():
         LeftOutColumns([KERNEL], *rows, sample_weight=s)
         for rows, s in ((data, weight), (few, weight[:20]))
     ]
-    means = [judge.trial((KERNEL, CS)).means for judge in judges]
+    rows = [judge.trial((KERNEL, CS)).rows for judge in judges]
+    means = [np.asarray([row["score"] for row in some]) for some in rows]
     assert_close(means[0], means[1], rtol=1e-8)
 
 
 def losses_of(kernels, *data, Cs=CS, **options):
     """Return the mean loss of each kernel and C."""
     judge = LeftOutColumns(kernels, *data, **options)
-    return np.stack([t.means for t in judge.tried((k, Cs) for k in kernels)])
+    judge.tried((kernel, Cs) for kernel in kernels)
+    return -np.reshape([row["score"] for row in judge.table], (len(kernels), len(Cs)))
 
 
 def search_problem():
@@ -139,6 +140,8 @@ def test_a_loss_sees_the_leave_one_out_values_of_every_C():
 def test_log_losses_are_those_of_the_better_temperature(rng, k, weighted):
     values = 3 * rng.standard_normal((40, 6, k))
     labels = rng.integers(0, max(k, 2), 40)
+    # Where all rows are right, the lower temperature is the better one.
+    values[:, 0] = np.where(labels[:, None] == (np.arange(k) if k > 1 else 1), 1, -1)
     weight = weights(1, 40) if weighted else None
     columns = np.concatenate([-values, values], axis=2) if k == 1 else values
     expected = [
@@ -153,44 +156,14 @@ def test_log_losses_are_those_of_the_better_temperature(rng, k, weighted):
         )
         for c in range(6)
     ]
-    assert_close(log_losses(values, labels, weight), np.asarray(expected), rtol=1e-10)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("k", [1, 3])
-def test_log_losses_do_not_depend_on_the_blocks(rng, k, weighted, monkeypatch):
-    """Added block by block, or by several and merged: the losses of all rows."""
-    values = rng.normal(size=(40, 5, k))
-    labels = rng.integers(max(k, 2), size=40)
-    weight = rng.uniform(size=40) if weighted else None
-    whole = log_losses(values, labels, weight)
-    cuts = [slice(0, 7), slice(7, 8), slice(8, 40)]
-    parts = [LogLosses() for _ in cuts]
-    for part, s in zip(parts, cuts, strict=True):
-        part.add(values[s], labels[s], None if weight is None else weight[s])
-    for part in parts[1:]:
-        parts[0].merge(part)
-    assert_close(parts[0].means(), whole, rtol=1e-12)
-    monkeypatch.setattr(_system, "_BLOCK_BYTES", 8 * 5 * k * 11)
-    assert_close(log_losses(values, labels, weight), whole, rtol=1e-12)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("k", [1, 3])
-def test_losses_of_rows_have_the_loss_of_all_as_their_mean(rng, k, weighted):
-    values = 3 * rng.normal(size=(40, 5, k))
-    labels = rng.integers(max(k, 2), size=40)
-    # Where all rows are right, the lower temperature is the better one.
-    values[:, 0] = np.where(labels[:, None] == (np.arange(k) if k > 1 else 1), 1, -1)
-    weight = rng.uniform(size=40) if weighted else None
     each = log_losses_of_rows(values, labels, weight)
-    assert each.shape == (40, 5)
+    assert each.shape == (40, 6)
     means = np.average(each, axis=0, weights=weight)
-    assert_close(means, log_losses(values, labels, weight), rtol=1e-12)
+    assert_close(means, np.asarray(expected), rtol=1e-10)
 
 
 def test_log_losses_of_values_far_out_are_finite():
     values = np.array([[[1e6], [-1e6]], [[1e6], [1e6]]])
-    losses = log_losses(values, np.array([1, 1]))
+    losses = log_losses_of_rows(values, np.array([1, 1])).mean(axis=0)
     assert losses[0] == 0
     assert losses[1] == pytest.approx(1e6 / 0.5 * 2 / 2)

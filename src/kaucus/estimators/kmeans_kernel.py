@@ -63,7 +63,7 @@ from kaucus.fitting._represented import (
     fit_represented,
     learn_part,
 )
-from kaucus.fitting._search import AUTO_KERNELS, CS, GAMMA_FACTORS
+from kaucus.fitting._search import AUTO_KERNELS, CS, GAMMA_FACTORS, told_choice
 from kaucus.kernels._kernel import (
     kernel_class,
     kernels_with_gamma,
@@ -97,8 +97,10 @@ class RepresentedModel(LSSVMBase):
         The gamma that was used; None for a kernel without one.
     search_results_ : dict of ndarrays
         What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
-        ``C`` and ``score``, minus the leave-one-out loss; empty where all were given.
-        For ``pandas.DataFrame(model.search_results_)``.
+        ``C``, ``score``, minus the leave-one-out loss, ``n_columns``, the kernel
+        columns of the model that was judged, and ``chosen``, true in the row of the
+        model; empty where all were given. Scores compare with an equal number of
+        columns. For ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
         How the least squares were solved.
     """
@@ -160,14 +162,10 @@ class RepresentedModel(LSSVMBase):
         str
         """
         check_is_fitted(self, "representatives_")
-        n_tried = len(self.search_results_["score"])
         width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
         name = getattr(self.kernel_, "name", repr(self.kernel_))
-        how = "as given"
-        if n_tried:
-            best = np.max(self.search_results_["score"])
-            judges = "rows held out" if self._has_metric else "leave-one-out"
-            how = f"of {n_tried} pairs tried by {judges} (loss {-best:.4g})"
+        judges = "rows held out" if self._has_metric else "leave-one-out"
+        how = told_choice(self.search_results_, judges)
         n_hard = len(self.hard_rows_)
         hard = f", {n_hard} of them hard training rows" if n_hard else ""
         return (

@@ -70,6 +70,7 @@ from kaucus.fitting._search import (
     search_by_leave_one_out,
     search_metric,
     search_table,
+    told_choice,
     warn_at_edge,
 )
 from kaucus.kernels._kernel import (
@@ -337,10 +338,11 @@ class LSSVMOfAllRows(LSSVMBase):
         Leave-one-out score of the choice; NaN where nothing was chosen.
     search_results_ : dict of ndarrays
         What was tried, a row for each pair, none where all were given: ``kernel``,
-        ``gamma``, ``C``, ``score``, the larger the better, and ``n_columns``, the
-        kernel columns of the model that was judged: all rows for an exact one. Where
-        rows held out judged, the score is minus their loss, and more columns tell of
-        the metric, as in :class:`LearnedMetric`. For
+        ``gamma``, ``C``, ``score``, the larger the better, ``n_columns``, the kernel
+        columns of the model that was judged: all rows for an exact one, and ``chosen``,
+        true in the row of the model. Where rows held out judged, the score is minus
+        their loss, and more columns tell of the metric, as in :class:`LearnedMetric`.
+        For
         ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
         The solver that ran; ``"eigh"``, one eigendecomposition for every C.
@@ -482,9 +484,12 @@ class LSSVMOfAllRows(LSSVMBase):
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
+        chosen = np.zeros(search.scores.shape, dtype=bool)
+        chosen[search.best_kernel] = Cs == search.best_C
         self.search_results_ = {
             **search_table(kernels, Cs, search.scores),
             "n_columns": search.n_columns.ravel(),
+            "chosen": chosen.ravel(),
         }
         self.best_score_, self._n_searched = search.best_score, rows.shape[0]
         self._warn_at_edges(kernels, Cs, search.scores)
@@ -714,7 +719,7 @@ class LSSVMOfAllRows(LSSVMBase):
         text = f"kernel={name!r}{width}, C={self.C_:g}"
         if "n_steps" in table:
             how = "in a learned metric" if self._has_metric else "of rows as they are"
-            text += f" {how}, of {len(table['score'])} candidates, by rows held out"
+            text += f" {how}, {told_choice(table, 'rows held out')}"
         else:
             sizes = {name: len(np.unique(table[name])) for name in list(table)[:3]}
             several = [f"{k} {name}s" for name, k in sizes.items() if k > 1]

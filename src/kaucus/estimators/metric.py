@@ -196,8 +196,9 @@ class LearnedMetric(
         The map itself.
     search_results_ : dict of ndarrays
         A row for every fit that was judged: ``kernel``, ``gamma``, ``C``, ``score``
-        (minus the loss of rows held out), ``scale``, ``kind``, ``power``, ``n_steps``
-        and ``n_columns``. For ``pandas.DataFrame(metric.search_results_)``.
+        (minus the loss of rows held out), ``n_columns``, ``chosen`` (true in one of
+        them, whose gamma is that of all rows), ``scale``, ``kind``, ``power`` and
+        ``n_steps``. For ``pandas.DataFrame(metric.search_results_)``.
 
     See Also
     --------

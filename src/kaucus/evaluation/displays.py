@@ -164,7 +164,8 @@ class SearchDisplay:
             line = {"linestyle": "none" if x == "gamma" else "-"}
             kept = {"marker": ".", "label": str(kernel), **line, **style}
             ax.plot(places, losses, **kept)
-        best = int(np.nanargmax(self.results["score"]))
+        chosen = self.results.get("chosen", self.results["score"])
+        best = int(np.nanargmax(chosen))
         place = self.results[x][best]
         ax.plot(place, -self.results["score"][best], "o", mfc="none", ms=11, color="C3")
         if x == "n_steps":

@@ -472,7 +472,8 @@ def search(subject: Any) -> Section | None:
         return None
     n = int(np.isfinite(results["score"]).sum())
     text = (
-        f"{n:,} fits were judged by rows that they had not seen; the ring is the best."
+        f"{n:,} fits were judged by rows that they had not seen; the ring is the one "
+        "that was chosen."
     )
     body = paragraph(text) + figures(*search_figures(subject.last))
     return Section("search", "The search", body)

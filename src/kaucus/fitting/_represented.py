@@ -275,10 +275,7 @@ def choose_allocation(
         )
         Z = dense_rows(rows, columns)
         judge = LeftOutColumns(
-            [kernel],
-            part,
-            as_like(Y[some], Z),
-            Z,
+            *([kernel], part, as_like(Y[some], Z), Z),
             sample_weight=None if weight is None else as_like(weight[some], Z),
             memory_budget=memory_budget,
         )
@@ -627,11 +624,11 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
 
     if points.shape[0] == problem.n > _MORE * tuning.n_columns:
         seed = int(fit.rng.integers(2**32))
-        best = better_C(tuning.C, judged)
-        fitted, C = best.model, best.C
+        tuning, fitted = better_C(tuning, problem.n, judged)
+        fit = fit._replace(tuning=tuning)
     else:
-        fitted, C = solved(tuning.C, wants, fit.rng), tuning.C
-    model = fit.model(chosen, fitted.solution)._replace(C=C)
+        fitted = solved(tuning.C, wants, fit.rng)
+    model = fit.model(chosen, fitted.solution)
     if not wants:
         return model
     values = to_numpy(fitted.solution.loo_decision)

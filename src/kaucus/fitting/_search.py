@@ -402,8 +402,8 @@ class Trial(NamedTuple):
     """What is compared: the less the better."""
     losses: Any = None
     """Loss of each judging row, (r,)."""
-    means: Any = ()
-    """Loss at every C that was tried, (c,)."""
+    rows: Sequence[dict[str, Any]] = ()
+    """Lines of the table, one for every C that was tried."""
     model: Any = None
     """The fitted model, where the judge has made that of all rows."""
 
@@ -468,8 +468,7 @@ class Judge(ABC):
         """Return the trials of all jobs, in their order."""
         jobs, found = list(jobs), []
         workers = self.at_once(jobs) if jobs else 1
-        trials = map_blocks(self.trial, jobs, workers=workers, abandon=True)
-        for trial in trials:
+        for trial in map_blocks(self.trial, jobs, workers=workers, abandon=True):
             found.append(trial)
             self.n_done += 1
             if self.callback is not None:
@@ -481,7 +480,7 @@ class Judge(ABC):
         starts: Sequence[Trial],
         moves: Callable[[Trial], Iterable[Job]],
         accept: Accept,
-        most: int | None = None,
+        most: int = 1000,
         known: Iterable[Job] = (),
     ) -> list[Trial]:
         """Move each start to its best neighbour while that is accepted.
@@ -491,19 +490,19 @@ class Judge(ABC):
         nows, moving = list(starts), range(len(starts))
         seen = {self._key((t.candidate, [t.C])) for t in nows}
         seen.update(map(self._key, known))
-        for _ in itertools.count() if most is None else range(most):
+        for _ in range(most):
+            if not moving:
+                break
             jobs = {}
             for k in moving:
                 jobs[k] = [job for job in moves(nows[k]) if self._key(job) not in seen]
                 seen.update(map(self._key, jobs[k]))
             trials = iter(self.tried(itertools.chain(*jobs.values())))
-            found = {k: list(itertools.islice(trials, len(jobs[k]))) for k in jobs}
-            moving = [k for k, new in found.items() if new]
-            moving = [k for k in moving if accept(best_of(found[k]), nows[k])]
+            groups = {k: itertools.islice(trials, len(jobs[k])) for k in jobs}
+            new = {k: best_of(group) for k, group in groups.items() if jobs[k]}
+            moving = [k for k in new if accept(new[k], nows[k])]
             for k in moving:
-                nows[k] = best_of(found[k])
-            if not moving:
-                break
+                nows[k] = new[k]
         return nows
 
     def _key(self, job: Job) -> tuple:
@@ -513,13 +512,8 @@ class Judge(ABC):
 class RowJudge(Judge):
     """A judge that has the loss of each row, and a table of what was tried."""
 
-    def __init__(
-        self,
-        weight: np.ndarray | None,
-        callback: Progress | None = None,
-        n_all: int = 0,
-    ):
-        super().__init__(callback, n_all)
+    def __init__(self, weight: np.ndarray | None, *progress):
+        super().__init__(*progress)
         self.weight = weight  # of the judging rows, (r,)
         self.table: list[dict[str, Any]] = []
 
@@ -536,19 +530,24 @@ class RowJudge(Judge):
         losses = self.losses(candidate, Cs)
         means = np.average(losses, axis=0, weights=self.weight)
         means = np.where(np.isfinite(means), means, np.inf)
-        c = int(np.argmin(means))
-        return Trial(candidate, float(Cs[c]), float(means[c]), losses[:, c], means)
+        c, what = int(np.argmin(means)), self.described(candidate)
+        rows = [
+            {**what, "C": float(C), "score": -loss, "chosen": False}
+            for C, loss in zip(Cs, means, strict=True)
+        ]
+        return Trial(candidate, float(Cs[c]), float(means[c]), losses[:, c], rows)
 
     def tried(self, jobs: Iterable[Job]) -> list[Trial]:
-        jobs = list(jobs)
         found = super().tried(jobs)
-        for (candidate, Cs), trial in zip(jobs, found, strict=True):
-            what = self.described(candidate)
-            self.table += [
-                {**what, "C": float(C), "score": -loss}
-                for C, loss in zip(Cs, trial.means, strict=True)
-            ]
+        self.table += itertools.chain(*(trial.rows for trial in found))
         return found
+
+    def decided(self, best: Trial, **known) -> list[dict[str, Any]]:
+        """Return the table, with what is known of the choice in its line."""
+        for row in best.rows:
+            if row["C"] == best.C:
+                row.update(known, chosen=True)
+        return self.table
 
 
 # ----------------------------------------------------------------------------------
@@ -576,7 +575,8 @@ def weights_without_copies(
     ``values`` are labels (n,) or targets (n, t). None where few rows are copies, or
     nearly all.
     """
-    present = np.arange(len(values)) if weight is None else np.flatnonzero(weight)
+    given = np.ones(len(values)) if weight is None else weight
+    present = np.flatnonzero(given)
     small = 2 <= len(present) <= _MOST_ENTRIES / max(X.shape[1], 1)
     if not small or is_sparse(X) or example_of(X) is not X:
         return None
@@ -603,8 +603,7 @@ def weights_without_copies(
         return None
     all_first, total = np.arange(len(values)), np.zeros(len(values))
     all_first[present] = present[first]
-    own = np.ones(len(present)) if weight is None else weight[present]
-    np.add.at(total, all_first[present], own)
+    np.add.at(total, all_first[present], given[present])
     return total, all_first
 
 
@@ -884,7 +883,7 @@ class Choice(NamedTuple):
     kernel: Kernel
     """For mapped rows, where there is a map."""
     C: float
-    results: dict[str, np.ndarray]
+    table: list[dict[str, Any]]
     """A row for every candidate and C; the score is minus the loss, in which a Gaussian
     on few columns has its handicap."""
     row_map: RowMap | None = None
@@ -895,6 +894,18 @@ class Choice(NamedTuple):
     n_columns: float = math.inf
     """Kernel columns of the models by which C was chosen; infinity for a given C, or
     models of all their rows."""
+
+    @property
+    def results(self) -> dict[str, np.ndarray]:
+        """The table as columns that pandas takes."""
+        names = [name for name in _TABLE if not self.table or name in self.table[0]]
+        return {
+            name: np.asarray(
+                [row[name] for row in self.table],
+                dtype=object if name in ("kernel", "scale", "kind") else None,
+            )
+            for name in names
+        }
 
 
 class MetricSearch(RowJudge):
@@ -1206,11 +1217,12 @@ class MetricSearch(RowJudge):
             weights = composed_weights(base.weights, M, candidate.power)
             row_map = base.weighed(weights)
         unit = candidate.family.unit(row_map(rows.rows))
-        fold = candidate.folds[0]
+        kernel, fold = candidate.family.at(unit, candidate.factor), candidate.folds[0]
         return Choice(
-            candidate.family.at(unit, candidate.factor),
+            kernel,
             best.C,
-            as_columns(self.table, _METRIC_TABLE),
+            # In the metric of all rows gamma is another number of the same width.
+            self.decided(best, gamma=gamma_of(kernel)),
             row_map,
             candidate.scale,
             candidate.kind,
@@ -1272,7 +1284,7 @@ def only_scaled(problem: Problem, options: MetricOptions, rng) -> Choice:
     row_map = scale_maps(problem.rows, problem.fit_weight, rng)["standard"]
     family = options.families[0]
     kernel = family.at(family.unit(row_map(problem.rows)), 1.0)
-    return Choice(kernel, 1.0, as_columns([], _METRIC_TABLE), row_map, "standard")
+    return Choice(kernel, 1.0, [], row_map, "standard")
 
 
 # ----------------------------------------------------------------------------------
@@ -1329,7 +1341,8 @@ class LeftOutColumns(RowJudge):
         self._among = None if first_rows else matrices_of(kernels, Z)
         self._workers = min(kernel.n_workers(X) for kernel in kernels)
         self.Y, self.sample_weight = Y, sample_weight
-        self.loss, self.handicap, self.n_columns = loss, handicap, Z.shape[0]
+        self.loss = self._squares if loss is None else loss
+        self.handicap, self.n_columns = handicap, Z.shape[0]
 
     def values(
         self, kernel: Kernel, Cs: Sequence[float], n_threads: int = 1
@@ -1346,19 +1359,17 @@ class LeftOutColumns(RowJudge):
             errors = leave_one_out_errors(spectrum, Cs[start : start + step])
             yield to_numpy(spectrum.Y[:, None, :] - errors)
 
+    def _squares(self, values: np.ndarray) -> np.ndarray:
+        return np.mean((values - to_numpy(self.Y)[:, None, :]) ** 2, axis=2)
+
     def losses(self, candidate: Kernel, Cs: Sequence[float]) -> np.ndarray:
-        found = []
-        for values in self.values(candidate, Cs, self.at_once([])):
-            if self.loss is None:
-                squares = (values - to_numpy(self.Y)[:, None, :]) ** 2
-                found.append(np.mean(squares, axis=2))
-            else:
-                found.append(self.loss(values))
-        losses = np.concatenate(found, axis=1)
+        values = self.values(candidate, Cs, self.at_once([]))
+        losses = np.concatenate([self.loss(part) for part in values], axis=1)
         return losses * self.handicap if candidate.name == "rbf" else losses
 
     def described(self, candidate: Kernel) -> dict[str, Any]:
-        return {"kernel": name_of(candidate), "gamma": gamma_of(candidate)}
+        of_kernel = {"kernel": name_of(candidate), "gamma": gamma_of(candidate)}
+        return {**of_kernel, "n_columns": self.n_columns}
 
     def place(self, candidate: Kernel) -> tuple:
         return name_of(candidate), f"{gamma_of(candidate):.9g}"
@@ -1447,7 +1458,7 @@ def choose_kernel(problem: Problem, plan: Plan, rng: np.random.Generator) -> Cho
         assert found.row_map is not None
         found = found._replace(kernel=MappedKernel(found.kernel, found.row_map))
     elif len(plan.Cs) == 1 and [len(path) for path in plan.kernels] == [1]:
-        return Choice(plan.kernels[0][0], float(plan.Cs[0]), as_columns([]))
+        return Choice(plan.kernels[0][0], float(plan.Cs[0]), [])
     else:
         with errors_at(max(plan.Cs)):
             found = tune(problem, plan, rng)
@@ -1496,7 +1507,7 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     best = _beyond(judge, best, paths, Cs)
     # Leave-one-out of all rows would be of rows with copies among the others.
     n_columns = Z.shape[0] if problem is given else math.inf
-    return Choice(best.candidate, best.C, as_columns(judge.table), n_columns=n_columns)
+    return Choice(best.candidate, best.C, judge.decided(best), n_columns=n_columns)
 
 
 def _beyond(judge: Judge, best: Trial, paths, Cs) -> Trial:
@@ -1696,11 +1707,10 @@ def search_by_leave_one_out(
     """
     n = X.shape[0]
     _check_memory(n, budget_without_buffers(X, memory_budget))
-    weight = None if sample_weight is None else to_numpy(sample_weight)
-    copies = None
+    judged_by, weight, copies = score, sample_weight, None
     if not any(isinstance(kernel, Precomputed) for kernel in kernels):
-        copies = weights_without_copies(X, to_numpy(Y), weight)
-    judged_by, weight = score, sample_weight
+        own = None if weight is None else to_numpy(weight)
+        copies = weights_without_copies(X, to_numpy(Y), own)
     if copies is not None:
         merged, first = copies
         weight = as_like(merged, Y)
@@ -1773,23 +1783,36 @@ class Solved(Judge):
 
     def __init__(self, solve: Callable[[float], tuple[Any, float]]):
         super().__init__()
-        self.solve = solve
+        self.solve, self.losses = solve, {}
 
     def trial(self, job: Job) -> Trial:
         candidate, (C,) = job
         model, loss = self.solve(float(C))
+        self.losses[float(C)] = loss
         return Trial(candidate, float(C), loss, model=model)
 
 
-def better_C(C: float, solve: Callable[[float], tuple[Any, float]]) -> Trial:
-    """Return the trial of C, or of one further on as long as the loss clearly falls."""
+def better_C(
+    choice: Choice, n: int, solve: Callable[[float], tuple[Any, float]]
+) -> tuple[Choice, Any]:
+    """Return the choice with a C further on, as long as the loss clearly falls.
+
+    And its model; ``n`` are the columns of the system that is solved.
+    """
     judge, by = Solved(solve), _REFINE_C_STEP
 
     def moves(now: Trial) -> list[Job]:
         return [(None, [min(step, _MOST_C)]) for step in (now.C / by, now.C * by)]
 
-    start = judge.trial((None, [C]))
-    return judge.climb([start], moves, falls_by(_REFINE_LEAST_FALL))[0]
+    start = judge.trial((None, [choice.C]))
+    (best,) = judge.climb([start], moves, falls_by(_REFINE_LEAST_FALL))
+    (chosen,) = (row for row in choice.table if row["chosen"])
+    chosen["chosen"] = False
+    new = [
+        {**chosen, "C": C, "score": -loss, "n_columns": n, "chosen": best.C == C}
+        for C, loss in judge.losses.items()
+    ]
+    return choice._replace(C=best.C, table=choice.table + new), best.model
 
 
 # ----------------------------------------------------------------------------------
@@ -1799,21 +1822,30 @@ def better_C(C: float, solve: Callable[[float], tuple[Any, float]]) -> Trial:
 # By so much, relative to its own size, the score must still rise towards an end of the
 # grid before it is worth a word.
 _RISE = 0.01
-_TABLE = ("kernel", "gamma", "C", "score")
-_METRIC_TABLE = (*_TABLE, "scale", "kind", "power", "n_steps", "n_columns")
+_TABLE = ("kernel", "gamma", "C", "score", "n_columns", "chosen")
+_TABLE += ("scale", "kind", "power", "n_steps")
 
 
-def as_columns(
-    table: Sequence[dict[str, Any]], names: Sequence[str] = _TABLE
-) -> dict[str, np.ndarray]:
-    """Return what was tried as columns that pandas takes."""
-    texts = ("kernel", "scale", "kind")
-    return {
-        name: np.asarray(
-            [row[name] for row in table], dtype=object if name in texts else None
-        )
-        for name in names
-    }
+def told_choice(results: dict[str, np.ndarray], judges: str) -> str:
+    """Say which line of the table was chosen, and why none that looks better."""
+    if not len(results["score"]):
+        return "as given"
+    scores, columns = results["score"], results["n_columns"]
+    k = int(np.argmax(results["chosen"]))
+    text = (
+        f"of {len(scores)} pairs tried by {judges} (loss {-scores[k]:.4g}, "
+        f"{columns[k]} kernel columns)"
+    )
+    better = scores > scores[k]
+    near = int(np.sum(better & (columns == columns[k])))
+    other = int(np.sum(better)) - near
+    reasons = [f"{near} by less than the error of a loss"] if near else []
+    if other:
+        reasons.append(f"{other} of other numbers of columns, which do not compare")
+    if not reasons:
+        return text
+    what = f"smaller losses, down to {-scores.max():.4g}"
+    return f"{text}; {what}, were not chosen: {', '.join(reasons)}"
 
 
 def search_table(
@@ -1833,11 +1865,11 @@ def search_table(
     dict
         ``kernel``, ``gamma`` (NaN for a kernel without one), ``C`` and ``score``.
     """
-    pairs = [(kernel, C) for kernel in kernels for C in Cs]
+    names = np.asarray([name_of(kernel) for kernel in kernels], dtype=object)
     return {
-        "kernel": np.asarray([name_of(kernel) for kernel, _ in pairs], dtype=object),
-        "gamma": np.asarray([gamma_of(kernel) for kernel, _ in pairs], dtype=float),
-        "C": np.asarray([C for _, C in pairs], dtype=float),
+        "kernel": np.repeat(names, len(Cs)),
+        "gamma": np.repeat([gamma_of(kernel) for kernel in kernels], len(Cs)),
+        "C": np.tile(np.asarray(Cs, dtype=float), len(kernels)),
         "score": np.asarray(scores, dtype=float).ravel(),
     }
 

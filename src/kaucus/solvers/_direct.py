@@ -375,25 +375,27 @@ def solve_columns(
 
     n m² / 2 multiplications, and m³ / 6 for each C.
     """
-    xp, (n, m) = array_namespace(K), K.shape
-    K, Y = astype(K, "float64"), astype(Y, "float64")
+    xp, m = array_namespace(K), K.shape[1]
+    K, Y, weight = _wide(K, Y, sample_weight)
+    roots, total = xp.sqrt(weight)[:, None], float(xp.sum(weight))
     # Less the means of K_mm, or the Gram matrix of a wide kernel has no digits left.
     K_mm, shift = K[:m, :], xp.mean(K[:m, :], axis=0)
-    K = K - shift[None, :]
-    weight, total = None, float(n)
-    if sample_weight is not None:
-        weight = astype(sample_weight, "float64")
-        total = float(xp.sum(weight))
-        K *= xp.sqrt(weight)[:, None]
-        Y = Y * xp.sqrt(weight)[:, None]
-    ones = xp.ones_like(Y[:, :1]) if weight is None else xp.sqrt(weight)[:, None]
-    mean, centre = (K.T @ ones)[:, 0] / total, (Y.T @ ones)[:, 0] / total
+    K, Y = (K - shift[None, :]) * roots, Y * roots
+    mean, centre = (K.T @ roots)[:, 0] / total, (Y.T @ roots)[:, 0] / total
     right = K.T @ Y - total * mean[:, None] * centre[None, :]
     S = K.T @ K - total * mean[:, None] * mean[None, :]
     S = add_to_diagonal(S, _RIDGE * float(xp.mean(diagonal(S))))
     coefs = _solve_each(S, K_mm, right, Cs)
     intercepts = [centre - (mean + shift) @ coef for coef in coefs]
     return ColumnModels(xp.stack(coefs, axis=1), xp.stack(intercepts))
+
+
+def _wide(K: Array, Y: Array, sample_weight: Array | None) -> tuple:
+    """Return columns, targets and weights in float64."""
+    K, Y = astype(K, "float64"), astype(Y, "float64")
+    if sample_weight is None:
+        return K, Y, array_namespace(Y).ones_like(Y[:, 0])
+    return K, Y, astype(sample_weight, "float64")
 
 
 def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> list:
@@ -448,18 +450,12 @@ def decompose_low_rank(
 
     Overwrites the matrices.
     """
-    Y = astype(Y, "float64")
+    Phi, Y, weight = _wide(K_nm, Y, sample_weight)
     xp = array_namespace(Y)
-    residuals, Phi = Y - xp.mean(Y, axis=0)[None, :], K_nm
-    weight = xp.ones(Y.shape[0], dtype=Y.dtype, device=device_of(Y))
-    if sample_weight is None:
-        Phi -= xp.mean(Phi, axis=0)[None, :]
-    else:
-        weight = astype(sample_weight, "float64")
-        shares = weight / xp.sum(weight)
-        residuals = Y - (shares @ Y)[None, :]
-        Phi -= (shares @ Phi)[None, :]
-        Phi *= xp.sqrt(weight)[:, None]
+    shares = weight / xp.sum(weight)
+    residuals = Y - (shares @ Y)[None, :]
+    Phi -= (shares @ Phi)[None, :]
+    Phi *= xp.sqrt(weight)[:, None]
     L = cholesky_with_jitter(K_mm, overwrite=True).L
     Phi = solve_triangular(L, Phi.T).T
     eigenvalues, V = eigh(Phi.T @ Phi)

@@ -2,14 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 
-from kaucus._array.blocks import row_blocks
 from kaucus._array.namespace import (
     Array,
     array_namespace,
@@ -524,8 +523,6 @@ def sum_of_exponentials(
 
 # Each the half of the one before.
 _TEMPERATURES = (0.5, 0.25)
-# Decision values whose losses are summed at a time.
-_BLOCK_BYTES = 32 * 2**20
 
 
 class Score(NamedTuple):
@@ -564,74 +561,18 @@ def classification_score(
     return Score(float(np.average(hits, weights=weight)), -loss)
 
 
-class LogLosses:
-    """Log-losses of leave-one-out values, summed over blocks of rows.
-
-    Of the softmax of c sets of decision values for targets ±1, at two temperatures, ½
-    and ¼, of which the better one counts. Sums over other rows are merged, in a fixed
-    order, so that the result does not depend on who has summed which.
-    """
-
-    def __init__(self) -> None:
-        self.sums: np.ndarray | float = 0.0  # (temperatures, c)
-        self.weight = 0.0
-
-    def add(
-        self, values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None
-    ) -> None:
-        """Add a block of rows.
-
-        Parameters
-        ----------
-        values : array of shape (n, c, k)
-            k = 1 is for two classes: the other has minus the value.
-        labels : integer array of shape (n,)
-        sample_weight : array of shape (n,) or None
-        """
-        weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-        self.add_terms(_loss_terms(values, labels), weight)
-
-    def add_terms(self, terms: Iterable[np.ndarray], weight: np.ndarray) -> None:
-        """Add the losses of a block of rows, (n, c), at each temperature."""
-        self.sums = self.sums + np.stack([weight @ each for each in terms])
-        self.weight += float(weight.sum())
-
-    def merge(self, other: "LogLosses") -> None:
-        """Add the sums over other rows."""
-        self.sums, self.weight = self.sums + other.sums, self.weight + other.weight
-
-    def means(self) -> np.ndarray:
-        """Return the loss of each set of values, (c,)."""
-        return np.min(self.sums / self.weight, axis=0)
-
-    def best(self) -> np.ndarray:
-        """Return the number of the better temperature for each set of values, (c,)."""
-        return np.argmin(self.sums, axis=0)
-
-
-def log_losses(
-    values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the log-loss of each of c sets of decision values, (c,).
-
-    As :class:`LogLosses` has it, of ``values``, (n, c, k), a block of rows at a time.
-    """
-    losses = LogLosses()
-    row_bytes = 8 * values.shape[1] * values.shape[2]
-    for s in row_blocks(len(values), row_bytes, _BLOCK_BYTES):
-        weight = None if sample_weight is None else sample_weight[s]
-        losses.add(values[s], labels[s], weight)
-    return losses.means()
-
-
 def log_losses_of_rows(
     values: np.ndarray, labels: np.ndarray, sample_weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the terms of :func:`log_losses`, one for each row and set, (n, c)."""
+    """Return the log-loss of each row and of each of c sets of decision values, (n, c).
+
+    Of the softmax of values (n, c, k) for targets ±1, at two temperatures, ½ and ¼, of
+    which the better one counts; k = 1 is for two classes, the other minus the value.
+    """
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-    terms, losses = np.stack(list(_loss_terms(values, labels))), LogLosses()
-    losses.add_terms(terms, weight)
-    return np.take_along_axis(terms, losses.best()[None, None, :], axis=0)[0]
+    terms = np.stack(list(_loss_terms(values, labels)))
+    best = np.argmin([weight @ each for each in terms], axis=0)
+    return np.take_along_axis(terms, best[None, None, :], axis=0)[0]
 
 
 def _loss_terms(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
