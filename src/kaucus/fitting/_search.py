@@ -1496,11 +1496,11 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
         all_are = len(some) <= n_columns
         first = judge_of(kernels, len(some) if all_are else n_columns // 2)
         kernels = _finalists(paths, lambda some: first.tried((k, Cs) for k in some))
-    judge = judge_of(kernels, len(Z))
+    judge = judge_of(kernels, Z.shape[0])
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
     # Leave-one-out of all rows would be of rows with copies among the others.
-    n_columns = len(Z) if problem is given else math.inf
+    n_columns = Z.shape[0] if problem is given else math.inf
     return Choice(best.candidate, best.C, judge.decided(best), n_columns=n_columns)
 
 
