@@ -685,11 +685,10 @@ class Fold:
     Dense, in float64.
     """
 
-    rows: Array
-    """(n, d)."""
-    judging: Array
-    """(r, d)."""
+    both: Array
+    """Rows that learn, and after them those that judge, (n + r, d)."""
     Y: Array
+    """Of those that learn, (n, t)."""
     weight: Array | None
     numbers: np.ndarray
     """Numbers of the judging rows in the problem."""
@@ -703,20 +702,17 @@ class Fold:
         cls, problem: Problem, Y: np.ndarray, learning: np.ndarray, judging: np.ndarray
     ) -> "Fold":
         """Return the fold of the rows with these numbers."""
-        rows, judges = (
-            astype(dense_rows(problem.rows, numbers), "float64")
-            for numbers in (learning, judging)
-        )
-        weight = as_like(of_rows(problem.fit_weight, learning), rows)
-        return cls(rows, judges, as_like(Y[learning], rows), weight, judging)
+        both = dense_rows(problem.rows, np.concatenate([learning, judging]))
+        of_learning = Y[learning], of_rows(problem.fit_weight, learning)
+        given = (as_like(part, both) for part in of_learning)
+        return cls(astype(both, "float64"), *given, judging)
 
     def mapped(self, row_map: RowMap, n_columns: int) -> "Fold":
         """Return the fold in a metric, with at most so many columns.
 
         Of few rows only a part of them.
         """
-        rows, judging = row_map(self.rows), row_map(self.judging)
-        new = replace(self, rows=rows, judging=judging, row_map=row_map, units={})
+        new = replace(self, both=row_map(self.both), row_map=row_map, units={})
         return new.with_columns(n_columns)
 
     def with_columns(self, n_columns: int) -> "Fold":
@@ -724,6 +720,11 @@ class Fold:
         n = self.rows.shape[0]
         most = max(n // 4, min(n // 2, _FEW_COLUMNS), 1)
         return replace(self, n_columns=min(n_columns, most))
+
+    @property
+    def rows(self) -> Array:
+        """Rows that learn, (n, d)."""
+        return self.both[: self.Y.shape[0], :]
 
     @property
     def is_exact(self) -> bool:
@@ -761,8 +762,13 @@ class Fold:
 
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
         """Return the decision values of the judging rows for each C, (r, c, t)."""
-        models = self._exact(kernel, Cs) if self.is_exact else self.models(kernel, Cs)
-        return to_numpy(models.values(kernel(self.judging, self.columns)))
+        n = self.Y.shape[0]
+        if self.is_exact:
+            K = kernel(self.both[n:, :], self.rows)
+            return to_numpy(self._exact(kernel, Cs).values(K))
+        K = kernel(self.both, self.columns)
+        models = solve_columns(K[:n, :], self.Y, Cs, self.weight)
+        return to_numpy(models.values(K[n:, :]))
 
 
 def make_folds(
@@ -1112,10 +1118,8 @@ class MetricSearch(RowJudge):
 
     def _kinds(self, family: Family) -> list[str]:
         """Return the kinds that a kernel can have; Manhattan distances have columns."""
-        kinds = list(self.options.kinds)
-        if family.name == "laplacian" and len(kinds) > 1:
-            kinds.remove("full")
-        return kinds
+        narrow = family.name == "laplacian" and len(self.options.kinds) > 1
+        return [k for k in self.options.kinds if not (narrow and k == "full")]
 
     def _products(self, last: Trial, kinds) -> dict[str, list[np.ndarray]]:
         """Return M of every fold for each kind; a full one has the diagonal in it."""
@@ -1650,8 +1654,7 @@ class LeftOut(Judge):
         # The same rows for the same data: a seed of the caller is not needed.
         rng = np.random.default_rng(0)
         Z = take_rows(self.X, np.sort(rng.permutation(present)[:m]))
-        data = (self.kernels, self.X, self.Y, Z)
-        columns = LeftOutColumns(*data, sample_weight=weight)
+        columns = LeftOutColumns(self.kernels, self.X, self.Y, Z, sample_weight=weight)
         for g, kernel in enumerate(self.kernels):
             each = itertools.chain(
                 *(np.moveaxis(v, 1, 0) for v in columns.values(kernel, self.Cs))
@@ -1842,10 +1845,8 @@ def told_choice(results: dict[str, np.ndarray], judges: str) -> str:
     reasons = [f"{near} by less than the error of a loss"] if near else []
     if other:
         reasons.append(f"{other} of other numbers of columns, which do not compare")
-    if not reasons:
-        return text
-    what = f"smaller losses, down to {-scores.max():.4g}"
-    return f"{text}; {what}, were not chosen: {', '.join(reasons)}"
+    smaller = f"; smaller losses, down to {-scores.max():.4g}, were not chosen: "
+    return text + smaller + ", ".join(reasons) if reasons else text
 
 
 def search_table(
