@@ -20,6 +20,8 @@ __all__ = [
     "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "TableClassifier",
+    "TableRegressor",
     "report",
 ]
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         PatchKernelRegressor,
         PatchVotingClassifier,
     )
+    from kaucus.estimators.tables import TableClassifier, TableRegressor
     from kaucus.export.report import report
 
 

@@ -18,6 +18,7 @@ from kaucus.estimators.pictures import (
     PatchKernelRegressor,
     PatchVotingClassifier,
 )
+from kaucus.estimators.tables import TableClassifier, TableRegressor
 
 __all__ = [
     "ClusterRBFSVC",
@@ -34,4 +35,6 @@ __all__ = [
     "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "TableClassifier",
+    "TableRegressor",
 ]

@@ -1,0 +1,266 @@
+"""Committees: folds, members' predictions of rows not seen, votes by greedy choice."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+
+# ----------------------------------------------------------------------------------
+# Losses of predictions: probabilities, (n, k), or numbers, (n, 1). Less is better.
+# ----------------------------------------------------------------------------------
+
+# A probability of zero for the truth is no infinite loss.
+_LEAST = 1e-15
+
+
+def log_loss(P: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return minus the mean logarithm of the probability of the truth."""
+    total = np.maximum(P.sum(axis=1), _LEAST)
+    p = np.maximum(P[np.arange(len(y)), y] / total, _LEAST)
+    return float(np.average(-np.log(p), weights=weight))
+
+
+def missed_auc(P: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return one minus the area under the ROC curve, the mean of one against all."""
+    from sklearn.metrics import roc_auc_score  # not before: it imports rich
+
+    classes = np.unique(y)
+    if len(classes) < 2:
+        return 0.5
+    found = [
+        roc_auc_score(y == k, P[:, k], sample_weight=weight)
+        for k in (classes if P.shape[1] > 2 else [1])
+    ]
+    return 1.0 - float(np.mean(found))
+
+
+def error(P: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return the share of rows whose likeliest class is not the truth."""
+    return float(np.average(P.argmax(axis=1) != y, weights=weight))
+
+
+def root_mean_square(P: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> float:
+    """Return the root of the mean squared error."""
+    return float(np.sqrt(np.average((P[:, 0] - y) ** 2, weights=weight)))
+
+
+CLASS_LOSSES = {"log_loss": log_loss, "roc_auc": missed_auc, "accuracy": error}
+NUMBER_LOSSES = {"neg_root_mean_squared_error": root_mean_square}
+
+# ----------------------------------------------------------------------------------
+# Votes: members are chosen again and again, each time the one that helps most.
+#
+# R. Caruana et al., "Ensemble selection from libraries of models" (ICML 2004).
+# ----------------------------------------------------------------------------------
+
+N_VOTES = 20
+
+
+def choose_votes(
+    members: Mapping[str, np.ndarray],
+    loss: Callable[[np.ndarray], float],
+) -> dict[str, int]:
+    """Return how many of the votes each member gets.
+
+    Parameters
+    ----------
+    members : mapping of arrays of shape (n, k)
+        Predictions of rows that the member has not seen.
+    loss : callable
+        Loss of the mean prediction of all votes, (n, k).
+    """
+    votes = dict.fromkeys(members, 0)
+    total: Any = 0.0
+    for n in range(1, N_VOTES + 1):
+        losses = {name: loss((total + P) / n) for name, P in members.items()}
+        chosen = min(losses, key=losses.__getitem__)
+        votes[chosen] += 1
+        total = total + members[chosen]
+    return votes
+
+
+# ----------------------------------------------------------------------------------
+# Folds.
+# ----------------------------------------------------------------------------------
+
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+
+def make_folds(
+    y: np.ndarray, *, classes: bool, n_folds: int, cv: Any, groups: Any, seed: int
+) -> Folds:
+    """Return pairs of rows to learn from and rows to judge, each of some rows.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Numbers of the classes, or targets.
+    classes : bool
+        Whether they are classes, of which each fold gets its share.
+    n_folds : int
+        Where ``cv`` is None; fewer where there are fewer rows.
+    cv : int, splitter, iterable or None
+    groups : array-like of shape (n,) or None
+    seed : int
+    """
+    rows = np.arange(len(y))[:, None]
+    if cv is None and groups is None:
+        n_folds = min(n_folds, len(y))
+        if classes and np.bincount(y).max() >= n_folds:
+            splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        else:
+            splitter = KFold(n_folds, shuffle=True, random_state=seed)
+    elif cv is None or (groups is not None and isinstance(cv, int)):
+        splitter = GroupKFold(cv or min(n_folds, len(np.unique(groups))))
+    else:
+        splitter = check_cv(cv, y, classifier=classes)
+    with warnings.catch_warnings():  # of a class with fewer rows than folds
+        warnings.filterwarnings("ignore", "The least populated class")
+        return list(splitter.split(rows, y, groups))
+
+
+def unseen_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarray:
+    """Return the mean predictions of rows that were judged, NaN of others, (n, k)."""
+    total, counts = np.zeros((n, k)), np.zeros(n)
+    for (_, judge), P in zip(folds, predictions, strict=False):
+        total[judge] += P
+        counts[judge] += 1
+    with np.errstate(invalid="ignore"):
+        return total / np.where(counts > 0, counts, np.nan)[:, None]
+
+
+# ----------------------------------------------------------------------------------
+# Boosted trees: a model for each fold, by the others; new rows get their mean.
+# ----------------------------------------------------------------------------------
+
+
+# Of so many rows a part that tells when to stop would be too few.
+_LEAST_TO_STOP = 100
+
+
+def fit_trees(
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    *,
+    n_classes: int | None,
+    is_category: np.ndarray,
+    learning_rate: float,
+    max_iter: int,
+    seed: int,
+) -> Any:
+    """Return boosted trees of some rows.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        NaN in gaps.
+    y : array of shape (n,)
+        Numbers of the classes, or targets.
+    weight : array of shape (n,) or None
+    n_classes : int or None
+        None: targets are numbers.
+    is_category : bool array of shape (d,)
+    learning_rate : float
+    max_iter : int
+        Most rounds; where rows tell when to stop, fewer.
+    seed : int
+    """
+    kind = HistGradientBoostingRegressor
+    stops = len(y) >= _LEAST_TO_STOP
+    if n_classes is not None:
+        kind = HistGradientBoostingClassifier
+        # The rows that tell when to stop have their share of every class.
+        stops = stops and np.bincount(y)[np.unique(y)].min() > 1
+    model = kind(
+        learning_rate=learning_rate,
+        max_iter=max_iter if stops else min(max_iter, 100),
+        max_leaf_nodes=24,
+        l2_regularization=1.0,
+        early_stopping=stops,
+        validation_fraction=0.15,
+        categorical_features=is_category if is_category.any() else None,
+        random_state=seed,
+    )
+    return model.fit(X, y, sample_weight=weight)
+
+
+def predict_trees(model: Any, X: np.ndarray, n_classes: int | None) -> np.ndarray:
+    """Return probabilities of all classes, (n, k), or numbers, (n, 1)."""
+    if n_classes is None:
+        return model.predict(X)[:, None]
+    P = np.zeros((len(X), n_classes))
+    P[:, model.classes_] = model.predict_proba(X)
+    return P
+
+
+def gains(models: Sequence[Any], d: int) -> np.ndarray:
+    """Return how much the splits of each column have lessened the loss, (d,)."""
+    total = np.zeros(d)
+    for model in models:
+        for trees in model._predictors:
+            for tree in trees:
+                inner = tree.nodes[tree.nodes["is_leaf"] == 0]
+                total += np.bincount(inner["feature_idx"], inner["gain"], minlength=d)
+    return total
+
+
+# ----------------------------------------------------------------------------------
+# How wrong predictions are where: the expected size of the error, by shallow trees.
+# ----------------------------------------------------------------------------------
+
+# Of fewer rows, an error that depends on the row is not told from chance.
+_LEAST_FOR_SPREAD = 200
+# Share of the mean error that is added: widths are never zero.
+_LEAST_SHARE = 0.02
+
+
+class ErrorSize:
+    """Expected sizes of errors, and errors of rows not seen in units of these.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows with the predictions of members that have not seen them as last column.
+    errors : array of shape (n,)
+        Sizes of the errors of these predictions, NaN where there is none.
+    folds : list of pairs of integer arrays
+    seed : int
+    """
+
+    def __init__(self, X: np.ndarray, errors: np.ndarray, folds: Folds, seed: int):
+        known = ~np.isnan(errors)
+        mean = float(errors[known].mean()) or 1.0
+        self.least, self.mean, self.models = _LEAST_SHARE * mean, mean, []
+        expected = np.full(len(errors), np.nan)
+        for learn, judge in folds if known.sum() >= _LEAST_FOR_SPREAD else []:
+            some = learn[known[learn]]
+            if len(some) < _LEAST_FOR_SPREAD // 2:
+                continue
+            model = HistGradientBoostingRegressor(
+                loss="gamma",  # of sizes: a factor is a difference
+                max_iter=60,
+                max_leaf_nodes=8,
+                min_samples_leaf=30,
+                early_stopping=False,
+                random_state=seed,
+            )
+            self.models.append(model.fit(X[some], errors[some] + self.least))
+            expected[judge] = model.predict(X[judge])
+        if not self.models:
+            expected[:] = mean
+        known &= ~np.isnan(expected)
+        self.relative = errors[known] / expected[known]
+        """Of rows not seen, (m,)."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the expected size of the error of new rows, (n,)."""
+        if not self.models:
+            return np.full(len(X), self.mean)
+        return np.mean([model.predict(X) for model in self.models], axis=0)
