@@ -1,16 +1,20 @@
 """Votes by greedy choice, folds, and how wrong predictions are where."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sklearn.metrics
 from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
+from kaucus.estimators import _committee
 from kaucus.estimators._committee import (
     CLASS_LOSSES,
     N_VOTES,
     ErrorSize,
     choose_votes,
+    fit_trees,
     make_folds,
     root_mean_square,
     unseen_predictions,
@@ -112,6 +116,69 @@ def test_rows_that_are_judged_twice_have_the_mean():
     found = [(every, every), (every, every[:2])]
     P = unseen_predictions(4, 1, found, [np.ones((4, 1)), np.full((2, 1), 3.0)])
     assert P[:, 0].tolist() == [2, 2, 1, 1]
+
+
+# ---- trees -----------------------------------------------------------------------
+
+
+def columns(rng, n, n_levels=6):
+    """Return two columns of levels and two of numbers, all with gaps."""
+    X = rng.normal(size=(n, 4))
+    X[:, :2] = rng.integers(0, n_levels, (n, 2))
+    X[rng.random((n, 4)) < 0.1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("n_categories", [0, 2])
+@pytest.mark.parametrize("k", [None, 2, 3])
+def test_trees_predict_as_those_of_scikit_learn(n_categories, k, rng, monkeypatch):
+    X = columns(rng, 400)
+    y = np.nan_to_num(X[:, 0] == 2) + 2 * (np.nan_to_num(X[:, 3]) > 0)
+    y = y + 0.1 * rng.normal(size=400) if k is None else np.minimum(y, k - 1).astype(int)
+    theirs = []
+    kept = _committee.Trees.__init__
+
+    def keep(self, model, *more):
+        theirs.append(model)
+        kept(self, model, *more)
+
+    monkeypatch.setattr(_committee.Trees, "__init__", keep)
+    trees = fit_trees(
+        X, y, None, n_classes=k, n_categories=n_categories, learning_rate=0.1,
+        max_iter=30, seed=0,
+    )  # fmt: skip
+    new = columns(rng, 300, n_levels=9)  # some of them unknown
+    expected = theirs[0].predict(new) if k is None else theirs[0].predict_proba(new)
+    assert_allclose(trees.predict(new), expected.reshape(300, -1), rtol=1e-12)
+    again = pickle.loads(pickle.dumps(trees))
+    assert_allclose(again.predict(new), trees.predict(new), rtol=1e-12)
+    assert trees.gains()[3] > trees.gains()[2]
+
+
+def test_classes_that_are_not_among_the_rows_have_no_probability(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60) * 2
+    options = {"n_categories": 0, "learning_rate": 0.1, "max_iter": 5, "seed": 0}
+    P = fit_trees(X, y, None, n_classes=4, **options).predict(X)
+    assert_allclose(P[:, [1, 3]], 0)
+    assert_allclose(P.sum(axis=1), 1)
+    P = fit_trees(X, np.full(60, 3), None, n_classes=4, **options).predict(X)
+    assert_allclose(P, np.eye(4)[np.full(60, 3)])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left", 10**6), ("right", 0), ("feature_idx", 4), ("feature_idx", -1)],
+)
+def test_trees_that_point_outside_of_themselves_are_not_loaded(field, value, rng):
+    X = columns(rng, 200)
+    trees = fit_trees(
+        X, X[:, 3] > 0, None, n_classes=2, n_categories=2, learning_rate=0.1,
+        max_iter=3, seed=0,
+    )  # fmt: skip
+    state = vars(trees) | {"nodes": trees.nodes.copy()}
+    state["nodes"][field][0] = value
+    with pytest.raises(ValueError, match="trees of this file are damaged"):
+        trees.__setstate__(state)
 
 
 # ---- how wrong where -------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_few_levels_are_columns_and_many_are_statistics(n_levels):
     one_hot = 1 if n_levels == 2 else n_levels
     assert dense.shape[1] == (2 if many else one_hot)
     assert gappy.shape[1] == (2 if many else 1)
-    assert encoder.is_category.tolist() == ([False, False] if many else [True])
+    assert encoder.n_categories == (0 if many else 1)
     assert len(encoder.labels) == dense.shape[1]
 
 

@@ -1,15 +1,19 @@
 """Committees: folds, members' predictions of rows not seen, votes by greedy choice."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
+from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 # ----------------------------------------------------------------------------------
 # Losses of predictions: probabilities, (n, k), or numbers, (n, 1). Less is better.
@@ -139,9 +143,102 @@ def unseen_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarray:
 # Boosted trees: a model for each fold, by the others; new rows get their mean.
 # ----------------------------------------------------------------------------------
 
-
 # Of so many rows a part that tells when to stop would be too few.
 _LEAST_TO_STOP = 100
+
+
+class Trees:
+    """Boosted trees of scikit-learn as arrays, which are checked when a file has them.
+
+    Parameters
+    ----------
+    model : HistGradientBoostingClassifier or HistGradientBoostingRegressor
+        Fitted to columns of which those of categories come first, as it orders them.
+    n_classes : int or None
+        None: targets are numbers.
+    """
+
+    def __init__(self, model: Any, n_classes: int | None):
+        trees = [tree for of_round in model._predictors for tree in of_round]
+        self.nodes = np.concatenate([tree.nodes for tree in trees])
+        self.bitsets = np.concatenate([tree.raw_left_cat_bitsets for tree in trees])
+        self.sizes = np.array([len(tree.nodes) for tree in trees])
+        self.n_bitsets = np.array([len(tree.raw_left_cat_bitsets) for tree in trees])
+        self.known, self.places = model._bin_mapper.make_known_categories_bitsets()
+        self.baseline = np.array(model._baseline_prediction, dtype=float).ravel()
+        self.n_rounds, self.n_classes = int(model.n_iter_), n_classes
+        self.classes = None if n_classes is None else np.array(model.classes_)
+        self.is_log = getattr(model, "loss", None) == "gamma"
+        self.levels = []
+        if model._preprocessor is not None:  # it numbers the levels of its rows anew
+            encoder = model._preprocessor.named_transformers_["encoder"]
+            self.levels = [
+                v[~np.isnan(v)].astype(np.int64) for v in encoder.categories_
+            ]
+
+    def __setstate__(self, state: dict) -> None:
+        """Take the arrays of a file, if no node points outside of them."""
+        vars(self).update(state)
+        self.nodes = self.nodes.astype(PREDICTOR_RECORD_DTYPE, casting="same_kind")
+        if not all(self._is_whole(tree) for tree in self.predictors()):
+            raise ValueError("The trees of this file are damaged; save the model anew.")
+
+    def _is_whole(self, tree: TreePredictor) -> bool:
+        inner = np.flatnonzero(tree.nodes["is_leaf"] == 0)
+        nodes = tree.nodes[inner]
+        by_level = nodes[nodes["is_categorical"] == 1]
+        children = [nodes[side].astype(np.int64) for side in ("left", "right")]
+        return bool(
+            len(tree.nodes)
+            and all(((c > inner) & (c < len(tree.nodes))).all() for c in children)
+            and ((nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < self.d)).all()
+            and (by_level["bitset_idx"] < len(tree.raw_left_cat_bitsets)).all()
+            and (self.places[by_level["feature_idx"]] < len(self.known)).all()
+        )
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.places)
+
+    def predictors(self) -> Iterator[TreePredictor]:
+        """Yield the trees, all of a round before the next."""
+        ends, bit_ends = np.cumsum(self.sizes), np.cumsum(self.n_bitsets)
+        for i, (end, bit_end) in enumerate(zip(ends, bit_ends, strict=True)):
+            bits = self.bitsets[bit_end - self.n_bitsets[i] : bit_end]
+            yield TreePredictor(self.nodes[end - self.sizes[i] : end], bits, bits)
+
+    def numbered(self, X: np.ndarray) -> np.ndarray:
+        """Return rows with the levels of categories as the trees number them."""
+        X = np.array(X, dtype=np.float64, order="C")
+        for j, levels in enumerate(self.levels):
+            places = np.searchsorted(levels, X[:, j])
+            near = (
+                levels[np.minimum(places, len(levels) - 1)] if len(levels) else np.nan
+            )
+            X[:, j] = np.where(near == X[:, j], places, np.nan)
+        return X
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return probabilities of all classes, (n, k), or numbers, (n, 1)."""
+        X, t = self.numbered(X), len(self.baseline)
+        if X.shape[1] != self.d:
+            raise ValueError(f"X has {X.shape[1]} columns; the trees have {self.d}.")
+        raw = np.tile(self.baseline, (len(X), 1))
+        n_threads = _openmp_effective_n_threads()
+        for i, tree in enumerate(self.predictors()):
+            raw[:, i % t] += tree.predict(X, self.known, self.places, n_threads)
+        if self.n_classes is None:
+            return np.exp(raw) if self.is_log else raw
+        found = np.zeros((len(X), self.n_classes))
+        values = np.pad(raw, [(0, 0), (t == 1, 0)])[:, -len(self.classes) :]
+        found[:, self.classes] = softmax(values, axis=1)
+        return found
+
+    def gains(self) -> np.ndarray:
+        """Return how much the splits of each column have lessened the loss, (d,)."""
+        inner = self.nodes[self.nodes["is_leaf"] == 0]
+        return np.bincount(inner["feature_idx"], inner["gain"], minlength=self.d)
 
 
 def fit_trees(
@@ -150,11 +247,11 @@ def fit_trees(
     weight: np.ndarray | None,
     *,
     n_classes: int | None,
-    is_category: np.ndarray,
+    n_categories: int,
     learning_rate: float,
     max_iter: int,
     seed: int,
-) -> Any:
+) -> Trees:
     """Return boosted trees of some rows.
 
     Parameters
@@ -166,18 +263,20 @@ def fit_trees(
     weight : array of shape (n,) or None
     n_classes : int or None
         None: targets are numbers.
-    is_category : bool array of shape (d,)
+    n_categories : int
+        So many of the first columns are numbers of levels.
     learning_rate : float
     max_iter : int
         Most rounds; where rows tell when to stop, fewer.
     seed : int
     """
-    kind = HistGradientBoostingRegressor
+    kind: Any = HistGradientBoostingRegressor
     stops = len(y) >= _LEAST_TO_STOP
     if n_classes is not None:
         kind = HistGradientBoostingClassifier
+        counts = np.bincount(y, minlength=n_classes)
         # The rows that tell when to stop have their share of every class.
-        stops = stops and np.bincount(y)[np.unique(y)].min() > 1
+        stops = stops and counts[counts > 0].min() > 1
     model = kind(
         learning_rate=learning_rate,
         max_iter=max_iter if stops else min(max_iter, 100),
@@ -185,30 +284,10 @@ def fit_trees(
         l2_regularization=1.0,
         early_stopping=stops,
         validation_fraction=0.15,
-        categorical_features=is_category if is_category.any() else None,
+        categorical_features=np.arange(n_categories) if n_categories else None,
         random_state=seed,
     )
-    return model.fit(X, y, sample_weight=weight)
-
-
-def predict_trees(model: Any, X: np.ndarray, n_classes: int | None) -> np.ndarray:
-    """Return probabilities of all classes, (n, k), or numbers, (n, 1)."""
-    if n_classes is None:
-        return model.predict(X)[:, None]
-    P = np.zeros((len(X), n_classes))
-    P[:, model.classes_] = model.predict_proba(X)
-    return P
-
-
-def gains(models: Sequence[Any], d: int) -> np.ndarray:
-    """Return how much the splits of each column have lessened the loss, (d,)."""
-    total = np.zeros(d)
-    for model in models:
-        for trees in model._predictors:
-            for tree in trees:
-                inner = tree.nodes[tree.nodes["is_leaf"] == 0]
-                total += np.bincount(inner["feature_idx"], inner["gain"], minlength=d)
-    return total
+    return Trees(model.fit(X, y, sample_weight=weight), n_classes)
 
 
 # ----------------------------------------------------------------------------------
@@ -251,8 +330,9 @@ class ErrorSize:
                 early_stopping=False,
                 random_state=seed,
             )
-            self.models.append(model.fit(X[some], errors[some] + self.least))
-            expected[judge] = model.predict(X[judge])
+            model.fit(X[some], errors[some] + self.least)
+            self.models.append(Trees(model, None))
+            expected[judge] = self.models[-1].predict(X[judge])[:, 0]
         if not self.models:
             expected[:] = mean
         known &= ~np.isnan(expected)
@@ -263,4 +343,4 @@ class ErrorSize:
         """Return the expected size of the error of new rows, (n,)."""
         if not self.models:
             return np.full(len(X), self.mean)
-        return np.mean([model.predict(X) for model in self.models], axis=0)
+        return np.mean([model.predict(X)[:, 0] for model in self.models], axis=0)

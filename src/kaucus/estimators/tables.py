@@ -42,9 +42,7 @@ from kaucus.estimators._committee import (
     Folds,
     choose_votes,
     fit_trees,
-    gains,
     make_folds,
-    predict_trees,
     unseen_predictions,
 )
 from kaucus.estimators._predict import SET_SCORES, levels_of
@@ -117,8 +115,8 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
         Loss of each member alone, and of the ``"committee"``, on rows not seen.
     kernel_ : KMeansKernelClassifier, KMeansKernelRegressor or None
         The kernel machine; None where it has no vote.
-    trees_ : list of estimators
-        A model of trees for each fold; empty where they have no vote.
+    trees_ : list of Trees
+        Boosted trees for each fold; empty where they have no vote.
     """
 
     _parameters: ClassVar = {
@@ -206,12 +204,12 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
                 y[learn],
                 None if weight is None else weight[learn],
                 n_classes=k,
-                is_category=self._encoder.is_category,
+                n_categories=self._encoder.n_categories,
                 **EFFORTS[self.effort],
                 seed=self._seed,
             )
             self.trees_.append(trees)
-            predictions.append(predict_trees(trees, X[judge], k))
+            predictions.append(trees.predict(X[judge]))
         return unseen_predictions(len(y), k or 1, folds, predictions)
 
     def _fit_kernel(self, X, y, weight, folds: Folds | None, end: float) -> np.ndarray:
@@ -221,7 +219,7 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
         if folds is None and self.kernel_._training is not None:
             tell_stage(self.verbose, "leave-one-out of the kernel machine")
             return self._left_out_predictions(y)
-        predictions = []
+        predictions, k = [], self._n_classes
         folds = folds or make_folds(
             y, classes=self._n_classes is not None, n_folds=4, cv=None, groups=None,
             seed=self._seed,
@@ -232,11 +230,13 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
                 told = f"votes by {n_left} of {len(folds)} folds of the kernel machine"
                 self._left_out_steps.append(told)
                 break
+            if k and len(np.unique(y[learn])) == 1:
+                predictions.append(np.eye(k)[np.full(len(judge), y[learn][0])])
+                continue
             some = None if weight is None else weight[learn]
             model = self._kernel_machine(X[learn], y[learn], some)
             predictions.append(self._kernel_predictions(model, X[judge]))
-        k = self._n_classes or 1
-        return unseen_predictions(len(y), k, folds, predictions)
+        return unseen_predictions(len(y), k or 1, folds, predictions)
 
     def _kernel_machine(self, X, y, weight):
         """Return a kernel machine of some rows."""
@@ -319,7 +319,7 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
             total += self.weights_["kernel"] * P
         for trees in self.trees_:
             share = self.weights_["trees"] / len(self.trees_)
-            total += share * predict_trees(trees, gappy, k)
+            total += share * trees.predict(gappy)
         return total
 
     # ---- what is told ----------------------------------------------------------------
@@ -338,7 +338,7 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
             shares = to_numpy(getattr(self.kernel_, "feature_importances_", equal))
             total += self.weights_["kernel"] * _by_source(shares, dense, total)
         if self.trees_ and len(gappy):
-            shares = gains(self.trees_, len(gappy))
+            shares = sum(trees.gains() for trees in self.trees_)
             total += self.weights_["trees"] * _by_source(shares, gappy, total)
         return total / (total.sum() or 1.0)
 
@@ -360,7 +360,7 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
             f"{', '.join(shown)}."
         )
         if self.trees_:
-            sizes = [trees.n_iter_ for trees in self.trees_]
+            sizes = [trees.n_rounds for trees in self.trees_]
             told += (
                 f" Trees: {len(sizes)} models of {min(sizes)} to {max(sizes)} rounds."
             )

@@ -396,8 +396,8 @@ class FrameEncoder:
         None: a column without any value, or of one value alone.
     sources : pair of integer arrays
         For each column of the two matrices, the number of the frame's column.
-    is_category : bool array
-        Which columns of the matrix for trees are numbers of levels.
+    n_categories : int
+        So many of the first columns of the matrix for trees are numbers of levels.
     labels : list of str
         Names of the columns of the matrix for kernels.
     """
@@ -430,22 +430,33 @@ class FrameEncoder:
                 f"Columns without any value are ignored: {shortened(empty)[1:-1]}.",
                 UserWarning,
             )
-        kept = [j for j, column in enumerate(self.columns) if column is not None]
-        self.sources = tuple(
-            np.repeat(kept, [len(parts[k]) for parts in found]) for k in (0, 1)
-        )
-        pairs = zip(filter(None, self.columns), found, strict=True)
-        self.labels = [label for c, parts in pairs for label in c.labels(len(parts[0]))]
-        self.is_category = np.array(
-            [self.columns[j].is_category for j in self.sources[1]], dtype=bool
-        )
-        return _matrices(found, len(Y))
+        kept = [c for c in self.columns if c is not None]
+        numbers = np.flatnonzero([c is not None for c in self.columns])
+        sources = [np.repeat(numbers, [len(p[k]) for p in found]) for k in (0, 1)]
+        is_category = [
+            kept[i].is_category for i in np.searchsorted(numbers, sources[1])
+        ]
+        self.order = np.argsort(~np.array(is_category, dtype=bool), kind="stable")
+        self.n_categories = int(np.sum(is_category))
+        self.sources = sources[0], sources[1][self.order]
+        self.labels = [
+            label
+            for column, (dense, _) in zip(kept, found, strict=True)
+            for label in column.labels(len(dense))
+        ]
+        return self._matrices(found, len(Y))
 
     def transform(self, X: Any) -> Any:
         """Return the matrices of some rows for kernels and for trees."""
         pairs = zip(self.columns, columns_of(X), strict=True)
         found = [c.parts(c.read(values)) for c, values in pairs if c is not None]
-        return _matrices(found, X.shape[0])
+        return self._matrices(found, X.shape[0])
+
+    def _matrices(self, found: list[Parts], n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return both matrices; without any column, one of zeros."""
+        lists = ([part for parts in found for part in parts[k]] for k in (0, 1))
+        dense, gappy = (np.column_stack(some or [np.zeros(n)]) for some in lists)
+        return dense, gappy[:, self.order] if len(self.order) else gappy
 
 
 def _column_like(name: str, values: np.ndarray) -> Column | None:
@@ -461,10 +472,3 @@ def _column_like(name: str, values: np.ndarray) -> Column | None:
             return DateColumn(name)
     n_levels = len(set(given))
     return ManyLevels(name) if n_levels > MOST_LEVELS else CategoryColumn(name)
-
-
-def _matrices(found: list[Parts], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns for kernels and for trees as matrices; without any, a zero."""
-    lists = ([part for parts in found for part in parts[k]] for k in (0, 1))
-    dense, gappy = (np.column_stack(some or [np.zeros(n)]) for some in lists)
-    return dense, gappy
