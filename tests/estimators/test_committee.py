@@ -134,7 +134,11 @@ def columns(rng, n, n_levels=6):
 def test_trees_predict_as_those_of_scikit_learn(n_categories, k, rng, monkeypatch):
     X = columns(rng, 400)
     y = np.nan_to_num(X[:, 0] == 2) + 2 * (np.nan_to_num(X[:, 3]) > 0)
-    y = y + 0.1 * rng.normal(size=400) if k is None else np.minimum(y, k - 1).astype(int)
+    y = (
+        y + 0.1 * rng.normal(size=400)
+        if k is None
+        else np.minimum(y, k - 1).astype(int)
+    )
     theirs = []
     kept = _committee.Trees.__init__
 

@@ -1,5 +1,6 @@
 """Committees: folds, members' predictions of rows not seen, votes by greedy choice."""
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,10 +11,9 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
-from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
-from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+from kaucus._array.blocks import n_workers
 
 # ----------------------------------------------------------------------------------
 # Losses of predictions: probabilities, (n, k), or numbers, (n, 1). Less is better.
@@ -147,6 +147,13 @@ def unseen_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarray:
 _LEAST_TO_STOP = 100
 
 
+@functools.cache
+def _a_tree() -> Any:
+    """Return a tree of scikit-learn: its class, which predicts, has no public name."""
+    model = HistGradientBoostingRegressor(max_iter=1)
+    return model.fit([[0.0], [1.0]], [0.0, 1.0])._predictors[0][0]
+
+
 class Trees:
     """Boosted trees of scikit-learn as arrays, which are checked when a file has them.
 
@@ -179,11 +186,11 @@ class Trees:
     def __setstate__(self, state: dict) -> None:
         """Take the arrays of a file, if no node points outside of them."""
         vars(self).update(state)
-        self.nodes = self.nodes.astype(PREDICTOR_RECORD_DTYPE, casting="same_kind")
+        self.nodes = self.nodes.astype(_a_tree().nodes.dtype, casting="same_kind")
         if not all(self._is_whole(tree) for tree in self.predictors()):
             raise ValueError("The trees of this file are damaged; save the model anew.")
 
-    def _is_whole(self, tree: TreePredictor) -> bool:
+    def _is_whole(self, tree: Any) -> bool:
         inner = np.flatnonzero(tree.nodes["is_leaf"] == 0)
         nodes = tree.nodes[inner]
         by_level = nodes[nodes["is_categorical"] == 1]
@@ -201,12 +208,13 @@ class Trees:
         """Number of columns."""
         return len(self.places)
 
-    def predictors(self) -> Iterator[TreePredictor]:
+    def predictors(self) -> Iterator[Any]:
         """Yield the trees, all of a round before the next."""
         ends, bit_ends = np.cumsum(self.sizes), np.cumsum(self.n_bitsets)
         for i, (end, bit_end) in enumerate(zip(ends, bit_ends, strict=True)):
             bits = self.bitsets[bit_end - self.n_bitsets[i] : bit_end]
-            yield TreePredictor(self.nodes[end - self.sizes[i] : end], bits, bits)
+            nodes = self.nodes[end - self.sizes[i] : end]
+            yield type(_a_tree())(nodes, bits, bits)
 
     def numbered(self, X: np.ndarray) -> np.ndarray:
         """Return rows with the levels of categories as the trees number them."""
@@ -225,7 +233,7 @@ class Trees:
         if X.shape[1] != self.d:
             raise ValueError(f"X has {X.shape[1]} columns; the trees have {self.d}.")
         raw = np.tile(self.baseline, (len(X), 1))
-        n_threads = _openmp_effective_n_threads()
+        n_threads = n_workers()
         for i, tree in enumerate(self.predictors()):
             raw[:, i % t] += tree.predict(X, self.known, self.places, n_threads)
         if self.n_classes is None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from kaucus._array.namespace import to_numpy
 from kaucus._array.segments import generator_from
-from kaucus._base import FollowsX, is_dask, on_host, refusal
+from kaucus._base import ExportsONNX, FollowsX, is_dask, on_host, refusal
 from kaucus._parameters import (
     MEMORY_BUDGET,
     NONE,
@@ -80,7 +80,7 @@ def _are_members(value: Any) -> bool:
     return 0 < len(names) == len(set(map(str, names))) and set(names) <= set(MEMBERS)
 
 
-class TableModel(ChecksParameters, FollowsX, BaseEstimator):
+class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
     """A committee of members that each see the columns in their way.
 
     Parameters
@@ -323,6 +323,13 @@ class TableModel(ChecksParameters, FollowsX, BaseEstimator):
         return total
 
     # ---- what is told ----------------------------------------------------------------
+
+    @property
+    def categories_(self) -> dict[str, np.ndarray]:
+        """Levels of the columns of categories that have at most 30 of them, by name."""
+        check_is_fitted(self, "weights_")
+        columns = filter(None, self._encoder.columns)
+        return {c.name: c.levels for c in columns if c.is_category}
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -711,6 +718,7 @@ class TableRegressor(RegressorMixin, TableModel):
 
     _parameters: ClassVar = {"scoring": one_of(*NUMBER_LOSSES)}
     _losses, _kernel_class = NUMBER_LOSSES, KMeansKernelRegressor
+    _single_output = True
 
     def __init__(
         self,

@@ -35,8 +35,8 @@ from kaucus.kernels._kernel import Kernel
 # Records that models and kernels are made of, private where they are.
 _RECORDS = (
     "kaucus._base.Packed",
-    "kaucus.export.tables.DateParts",
-    "kaucus.export.tables.GapFiller",
+    "kaucus.estimators._committee.ErrorSize",
+    "kaucus.estimators._committee.Trees",
     "kaucus.estimators._predict.Training",
     "kaucus.estimators.cells.KnownCells",
     "kaucus.estimators.cells.ModelCells",
@@ -52,6 +52,11 @@ _RECORDS = (
     "kaucus.kernels._patches.FilterBank",
     "kaucus.kernels._patches.PixelRange",
     "kaucus.kernels._patches.PictureFeatures",
+    "kaucus.preprocessing.frames.CategoryColumn",
+    "kaucus.preprocessing.frames.DateColumn",
+    "kaucus.preprocessing.frames.FrameEncoder",
+    "kaucus.preprocessing.frames.ManyLevels",
+    "kaucus.preprocessing.frames.NumberColumn",
     "kaucus.solvers._columns.NormalEquations",
     "kaucus.solvers._columns.RunningSums",
     "kaucus.solvers._system.SolveInfo",

@@ -292,8 +292,11 @@ class CategoryColumn(Column):
         return np.where(gaps, _GAP, known)
 
     def parts(self, values: np.ndarray) -> Parts:
-        """Return a column for each level, of two one, and the numbers of the levels."""
-        codes = self.codes(values)
+        """Return columns of each row's level, for kernels and for trees."""
+        return self.parts_of(self.codes(values))
+
+    def parts_of(self, codes: np.ndarray) -> Parts:
+        """Return a column for each level, of two one, and the numbers of levels."""
         dense = [(codes == k) / self.units[k] for k in self._wanted()]
         return dense, [np.where(codes < 0, np.nan, codes)]
 
@@ -331,9 +334,8 @@ class ManyLevels(CategoryColumn):
         self.count_column.learn(self._log_counts(codes))
         return self._parts(codes, statistics)
 
-    def parts(self, values: np.ndarray) -> Parts:
+    def parts_of(self, codes: np.ndarray) -> Parts:
         """Return statistics and logarithms of counts, standard and as they are."""
-        codes = self.codes(values)
         return self._parts(codes, _statistics(self.encoders, codes))
 
     def _parts(self, codes: np.ndarray, statistics: np.ndarray) -> Parts:
