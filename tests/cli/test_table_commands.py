@@ -74,7 +74,7 @@ def test_fit_says_what_came_of_it(capsys):
     assert re.search(r"^rows +150$", out, re.M)
     assert re.search(r"^columns +1 number, 1 text, 1 date$", out, re.M)
     assert re.search(
-        r"^chosen +RMSE .* on rows not seen: trees \d+ of 20 votes", out, re.M
+        r"^chosen +RMSE .* on held-out rows: trees \d+ of 20 votes", out, re.M
     )
     assert re.search(r"^RMSE +[\d.]+ \(95 % .* to [\d.]+\), test.csv.gz$", out, re.M)
     assert re.search(r"^time +[\d.]+ m?s$", out, re.M)

@@ -15,9 +15,9 @@ from kaucus.estimators._committee import (
     ErrorSize,
     choose_votes,
     fit_trees,
+    held_out_predictions,
     make_folds,
     root_mean_square,
-    unseen_predictions,
 )
 
 
@@ -106,7 +106,7 @@ def test_every_fold_has_its_share_of_every_class():
 
 def test_rows_before_the_first_fold_in_time_are_not_judged():
     found = folds(np.arange(60.0), classes=False, cv=TimeSeriesSplit(3))
-    P = unseen_predictions(60, 1, found, [np.ones((len(j), 1)) for _, j in found])
+    P = held_out_predictions(60, 1, found, [np.ones((len(j), 1)) for _, j in found])
     assert np.isnan(P[:15]).all()
     assert (P[15:] == 1).all()
 
@@ -114,7 +114,7 @@ def test_rows_before_the_first_fold_in_time_are_not_judged():
 def test_rows_that_are_judged_twice_have_the_mean():
     every = np.arange(4)
     found = [(every, every), (every, every[:2])]
-    P = unseen_predictions(4, 1, found, [np.ones((4, 1)), np.full((2, 1), 3.0)])
+    P = held_out_predictions(4, 1, found, [np.ones((4, 1)), np.full((2, 1), 3.0)])
     assert P[:, 0].tolist() == [2, 2, 1, 1]
 
 

@@ -216,7 +216,7 @@ def test_the_committee_is_the_mean_of_its_members_by_votes(kind):
 
 
 @each_class
-def test_the_committee_is_no_worse_than_its_members_on_rows_not_seen(kind):
+def test_the_committee_is_no_worse_than_its_members_on_held_out_rows(kind):
     model = fitted(kind, *frame())
     scores = dict(model.scores_)
     assert scores.pop("committee") <= min(scores.values()) * (1 + 1e-12)

@@ -1,4 +1,4 @@
-"""Committees: folds, members' predictions of rows not seen, votes by greedy choice."""
+"""Committees: losses, votes by greedy selection, folds, boosted trees, error sizes."""
 
 import functools
 import warnings
@@ -58,7 +58,7 @@ CLASS_LOSSES = {"log_loss": log_loss, "roc_auc": missed_auc, "accuracy": error}
 NUMBER_LOSSES = {"neg_root_mean_squared_error": root_mean_square}
 
 # ----------------------------------------------------------------------------------
-# Votes: members are chosen again and again, each time the one that helps most.
+# Votes by greedy selection with replacement: each goes to the member that helps most.
 #
 # R. Caruana et al., "Ensemble selection from libraries of models" (ICML 2004).
 # ----------------------------------------------------------------------------------
@@ -67,15 +67,14 @@ N_VOTES = 20
 
 
 def choose_votes(
-    members: Mapping[str, np.ndarray],
-    loss: Callable[[np.ndarray], float],
+    members: Mapping[str, np.ndarray], loss: Callable[[np.ndarray], float]
 ) -> dict[str, int]:
-    """Return how many of the votes each member gets.
+    """Return the number of votes of each member, by greedy selection.
 
     Parameters
     ----------
     members : mapping of arrays of shape (n, k)
-        Predictions of rows that the member has not seen.
+        Out-of-fold or leave-one-out predictions.
     loss : callable
         Loss of the mean prediction of all votes, (n, k).
     """
@@ -99,7 +98,7 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 def make_folds(
     y: np.ndarray, *, classes: bool, n_folds: int, cv: Any, groups: Any, seed: int
 ) -> Folds:
-    """Return pairs of rows to learn from and rows to judge, each of some rows.
+    """Return pairs of training and validation rows.
 
     Parameters
     ----------
@@ -129,8 +128,8 @@ def make_folds(
         return list(splitter.split(rows, y, groups))
 
 
-def unseen_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarray:
-    """Return the mean predictions of rows that were judged, NaN of others, (n, k)."""
+def held_out_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarray:
+    """Return the mean out-of-fold predictions, NaN of rows in no fold, (n, k)."""
     total, counts = np.zeros((n, k)), np.zeros(n)
     for (_, judge), P in zip(folds, predictions, strict=False):
         total[judge] += P
@@ -155,7 +154,7 @@ def _a_tree() -> Any:
 
 
 class Trees:
-    """Boosted trees of scikit-learn as arrays, which are checked when a file has them.
+    """Boosted trees of scikit-learn as arrays, validated when loaded from a file.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ class Trees:
             ]
 
     def __setstate__(self, state: dict) -> None:
-        """Take the arrays of a file, if no node points outside of them."""
+        """Set the arrays of a file after validating their indices."""
         vars(self).update(state)
         self.nodes = self.nodes.astype(_a_tree().nodes.dtype, casting="same_kind")
         if not all(self._is_whole(tree) for tree in self.predictors()):
@@ -244,7 +243,7 @@ class Trees:
         return found
 
     def gains(self) -> np.ndarray:
-        """Return how much the splits of each column have lessened the loss, (d,)."""
+        """Return the total gain of the splits of each column, (d,)."""
         inner = self.nodes[self.nodes["is_leaf"] == 0]
         return np.bincount(inner["feature_idx"], inner["gain"], minlength=self.d)
 
@@ -299,7 +298,7 @@ def fit_trees(
 
 
 # ----------------------------------------------------------------------------------
-# How wrong predictions are where: the expected size of the error, by shallow trees.
+# The expected size of the error of a prediction, by shallow trees.
 # ----------------------------------------------------------------------------------
 
 # Of fewer rows, an error that depends on the row is not told from chance.
@@ -309,14 +308,14 @@ _LEAST_SHARE = 0.02
 
 
 class ErrorSize:
-    """Expected sizes of errors, and errors of rows not seen in units of these.
+    """Model of the size of errors, cross-fitted on held-out errors.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        Rows with the predictions of members that have not seen them as last column.
+        Rows, with their held-out predictions as last column.
     errors : array of shape (n,)
-        Sizes of the errors of these predictions, NaN where there is none.
+        Absolute errors of these predictions, NaN where there is none.
     folds : list of pairs of integer arrays
     seed : int
     """
@@ -345,7 +344,7 @@ class ErrorSize:
             expected[:] = mean
         known &= ~np.isnan(expected)
         self.relative = errors[known] / expected[known]
-        """Of rows not seen, (m,)."""
+        """Held-out errors in units of their expected size, (m,)."""
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the expected size of the error of new rows, (n,)."""

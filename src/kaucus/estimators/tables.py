@@ -42,8 +42,8 @@ from kaucus.estimators._committee import (
     Folds,
     choose_votes,
     fit_trees,
+    held_out_predictions,
     make_folds,
-    unseen_predictions,
 )
 from kaucus.estimators._predict import SET_SCORES, levels_of
 from kaucus.estimators.kmeans_kernel import (
@@ -91,7 +91,7 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
         ``"trees"``: scikit-learn's histogram gradient boosting, a model for each fold,
         of the columns as they are; better where it jumps. ``"auto"``: both.
     scoring : str
-        By what votes are shared out, measured on rows that a member has not seen.
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
     effort : {"fast", "balanced", "best"}
         How much to spend: ``n_representatives`` of the kernel machine, which learns no
         metric with ``"fast"``, and 3, 5 or 10 folds of at most 150, 600 or 1,500 trees.
@@ -112,7 +112,7 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
     weights_ : dict of {str: float}
         Share of the votes of each member.
     scores_ : dict of {str: float}
-        Loss of each member alone, and of the ``"committee"``, on rows not seen.
+        Loss of each member alone, and of the ``"committee"``, on held-out rows.
     kernel_ : KMeansKernelClassifier, KMeansKernelRegressor or None
         The kernel machine; None where it has no vote.
     trees_ : list of Trees
@@ -156,7 +156,7 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
         return X
 
     def _learn(self, X, y, weight, groups):
-        """Fit the members to checked rows, and share out the votes."""
+        """Fit the members to validated rows, and choose the votes."""
         end = np.inf if self.max_time is None else time.monotonic() + self.max_time
         if weight is not None and not weight.all():  # such rows are none at all
             kept = np.flatnonzero(weight)
@@ -180,15 +180,15 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
         self._encoder = FrameEncoder()
         dense, gappy = self._encoder.fit(X, list(map(str, names)), Y, folds)
         wanted = MEMBERS if self.members == "auto" else list(self.members)
-        self.kernel_, self.trees_, unseen = None, [], {}
+        self.kernel_, self.trees_, held_out = None, [], {}
         if "trees" in wanted:
-            unseen["trees"] = self._fit_trees(gappy, y, weight, folds, end)
-        if "kernel" in wanted and not (unseen and time.monotonic() > end):
+            held_out["trees"] = self._fit_trees(gappy, y, weight, folds, end)
+        if "kernel" in wanted and not (held_out and time.monotonic() > end):
             honest = folds if self.cv is not None or groups is not None else None
-            unseen["kernel"] = self._fit_kernel(dense, y, weight, honest, end)
+            held_out["kernel"] = self._fit_kernel(dense, y, weight, honest, end)
         elif "kernel" in wanted:
             self._left_out_steps.append("the kernel machine")
-        return self._share_out(unseen, y, weight), gappy, folds
+        return self._choose_weights(held_out, y, weight), gappy, folds
 
     def _fit_trees(self, X, y, weight, folds: Folds, end: float) -> np.ndarray:
         """Fit trees fold by fold; return predictions of the rows of each fold."""
@@ -210,10 +210,10 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
             )
             self.trees_.append(trees)
             predictions.append(trees.predict(X[judge]))
-        return unseen_predictions(len(y), k or 1, folds, predictions)
+        return held_out_predictions(len(y), k or 1, folds, predictions)
 
     def _fit_kernel(self, X, y, weight, folds: Folds | None, end: float) -> np.ndarray:
-        """Fit the kernel machine; return predictions of rows that it has not seen."""
+        """Fit the kernel machine; return leave-one-out or out-of-fold predictions."""
         self.kernel_ = self._kernel_machine(X, y, weight)
         self.kernel_.feature_names_in_ = np.array(self._encoder.labels, dtype=object)
         if folds is None and self.kernel_._training is not None:
@@ -236,7 +236,7 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
             some = None if weight is None else weight[learn]
             model = self._kernel_machine(X[learn], y[learn], some)
             predictions.append(self._kernel_predictions(model, X[judge]))
-        return unseen_predictions(len(y), k or 1, folds, predictions)
+        return held_out_predictions(len(y), k or 1, folds, predictions)
 
     def _kernel_machine(self, X, y, weight):
         """Return a kernel machine of some rows."""
@@ -280,24 +280,24 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
             found[:, kernel.classes_] = kernel.predict_proba(X)
             return found
 
-    def _share_out(self, unseen, y, weight) -> np.ndarray:
-        """Choose the votes; return the committee's predictions of rows not seen."""
-        judged = ~np.any([np.isnan(P[:, 0]) for P in unseen.values()], axis=0)
-        if not judged.any():
-            judged = ~np.isnan(unseen["trees"][:, 0])
-            unseen = {"trees": unseen["trees"]}
-        loss = self._losses[self.scoring]
-        some = None if weight is None else weight[judged]
+    def _choose_weights(self, held_out, y, weight) -> np.ndarray:
+        """Choose the votes; return the committee's predictions of held-out rows."""
+        known = ~np.any([np.isnan(P[:, 0]) for P in held_out.values()], axis=0)
+        if not known.any():
+            known = ~np.isnan(held_out["trees"][:, 0])
+            held_out = {"trees": held_out["trees"]}
+        loss, y = self._losses[self.scoring], y[known]
+        weight = None if weight is None else weight[known]
 
         def loss_of(P: np.ndarray) -> float:
-            return loss(P, y[judged], some)
+            return loss(P, y, weight)
 
-        members = {name: P[judged] for name, P in unseen.items()}
+        members = {name: P[known] for name, P in held_out.items()}
         self._votes = choose_votes(members, loss_of)
         self.weights_ = {name: n / N_VOTES for name, n in self._votes.items()}
-        both = sum(w * unseen[name] for name, w in self.weights_.items())
+        both = sum(w * held_out[name] for name, w in self.weights_.items())
+        members["committee"] = both[known]
         self.scores_ = {name: loss_of(P) for name, P in members.items()}
-        self.scores_["committee"] = loss_of(both[judged])
         if not self.weights_.get("kernel"):
             self.kernel_ = None
         if not self.weights_.get("trees"):
@@ -363,7 +363,7 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
         ]
         name = _LOSS_NAMES[self.scoring]
         told = (
-            f"{name} {self.scores_['committee']:.4g} on rows not seen: "
+            f"{name} {self.scores_['committee']:.4g} on held-out rows: "
             f"{', '.join(shown)}."
         )
         if self.trees_:
@@ -410,8 +410,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     """Classifier of tables with categories, gaps and dates.
 
     A kernel machine with a learned metric and boosted trees vote. How many votes each
-    has is learned from rows that it has not seen: leave-one-out in closed form for the
-    kernel machine, folds for the trees.
+    has is chosen on held-out predictions: leave-one-out in closed form for the kernel
+    machine, out-of-fold for the trees.
 
     Columns of numbers may have gaps. Texts, categories and booleans may too: up to 30
     levels are one-hot for the kernel machine and split as categories by trees, more
@@ -422,11 +422,12 @@ class TableClassifier(ClassifierMixin, TableModel):
     Parameters
     ----------
     scoring : {"log_loss", "roc_auc", "accuracy"}, default="log_loss"
-        By what votes are shared out, measured on rows that a member has not seen.
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
     threshold : float, str or callable, default=None
         Of two classes, the probability of ``classes_[1]`` from which it is predicted.
         The name of a metric such as ``"f1"`` or ``"balanced_accuracy"``, or a function
-        ``metric(y_true, y_pred)`` on 0 and 1: where that is largest on rows not seen.
+        ``metric(y_true, y_pred)`` on 0 and 1: where that is largest on held-out
+        rows.
         None: the likelier class.
 
     Attributes
@@ -482,7 +483,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.verbose = verbose
 
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Fit the members, and share out their votes.
+        """Fit the members, and choose their votes.
 
         Parameters
         ----------
@@ -507,16 +508,16 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.classes_, indices = encode_labels(y)
         self._n_classes = len(self.classes_)
         _check_two_classes_have_weight(weight, indices, self.classes_)
-        unseen, *_ = self._learn(X, indices, weight, groups)
+        held_out, *_ = self._learn(X, indices, weight, groups)
         if weight is not None:
             indices = indices[weight > 0]
-        judged = ~np.isnan(unseen[:, 0])
-        self._own = unseen[judged], indices[judged]
+        known = ~np.isnan(held_out[:, 0])
+        self._own = held_out[known], indices[known]
         self.threshold_ = self._chosen_threshold()
         return self
 
     def _chosen_threshold(self) -> float | None:
-        """Return the threshold that is given, or best on rows not seen."""
+        """Return the threshold that is given, or the best one on held-out rows."""
         wanted = self.threshold
         if wanted is None or self._n_classes != 2:
             return None
@@ -595,8 +596,8 @@ class TableClassifier(ClassifierMixin, TableModel):
 
         Notes
         -----
-        Calibrated by predictions of the training rows by members that have not seen
-        them, which are a little worse than those of the committee of all rows.
+        Calibrated by out-of-fold and leave-one-out predictions of the training rows,
+        which are a little worse than those of the committee of all rows.
         """
         levels = levels_of(confidence_level)
         one_of(*SET_SCORES).check("score", score)
@@ -638,7 +639,7 @@ def _metric(name: Any) -> Callable:
 def best_threshold(p: np.ndarray, y: np.ndarray, metric: Callable) -> float:
     """Return where a metric of classes is largest, of 200 quantiles of p.
 
-    Between two of them: rows not seen have other probabilities.
+    Midpoints: probabilities of new rows are others.
     """
     edges = np.unique(np.quantile(p, np.linspace(0, 1, 201)))
     tried = (edges[1:] + edges[:-1]) / 2 if len(edges) > 1 else np.array([0.5])
@@ -690,13 +691,13 @@ def _check_two_classes_have_weight(weight, indices, classes) -> None:
 class TableRegressor(RegressorMixin, TableModel):
     """Regressor of tables with categories, gaps and dates.
 
-    As :class:`TableClassifier`, for numbers; intervals are as wide as rows near by
-    were wrong.
+    As :class:`TableClassifier`, for numbers; the width of intervals
+    follows the expected size of the error.
 
     Parameters
     ----------
     scoring : {"neg_root_mean_squared_error"}, default="neg_root_mean_squared_error"
-        By what votes are shared out, measured on rows that a member has not seen.
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
 
     See Also
     --------
@@ -744,7 +745,7 @@ class TableRegressor(RegressorMixin, TableModel):
         self.verbose = verbose
 
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Fit the members, share out their votes, and learn how wrong they are where.
+        """Fit the members, choose their votes, and model the size of their errors.
 
         Parameters
         ----------
@@ -770,10 +771,10 @@ class TableRegressor(RegressorMixin, TableModel):
         y = numeric_targets(y)[:, 0]
         if len(y) < 2:
             raise ValueError(f"X has {len(y)} sample; at least 2 are needed.")
-        unseen, gappy, folds = self._learn(X, y, weight, groups)
+        held_out, gappy, folds = self._learn(X, y, weight, groups)
         y = y if weight is None else y[weight > 0]
-        errors = np.abs(y - unseen[:, 0])
-        rows = np.column_stack([gappy, unseen])
+        errors = np.abs(y - held_out[:, 0])
+        rows = np.column_stack([gappy, held_out])
         self._error_size = ErrorSize(rows, errors, folds, self._seed)
         return self
 
@@ -803,11 +804,11 @@ class TableRegressor(RegressorMixin, TableModel):
         -------
         ndarray of shape (n_samples, 2, n_levels)
             Lower and upper ends: the prediction plus and minus a quantile of the errors
-            of rows not seen, in units of the error that is expected there.
+            of held-out errors, in units of the error that is expected there.
 
         Notes
         -----
-        Errors are those of members that have not seen the row, a little larger than
+        Errors of out-of-fold and leave-one-out predictions are a little larger than
         those of the committee of all rows, so that intervals err on the safe side.
         """
         levels = levels_of(confidence_level)

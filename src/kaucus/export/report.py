@@ -440,8 +440,8 @@ def committee(subject: Any) -> Section | None:
         for name, score in scores.items()
     ]
     text = (
-        "Members vote; their shares are those of the least loss on training rows that "
-        f"a member has not seen (scoring: {subject.last.scoring})."
+        "Members vote; their shares have the least loss on held-out training rows "
+        f"(scoring: {subject.last.scoring})."
     )
     body = paragraph(text) + table(("member", "votes", "loss alone"), rows)
     return Section("committee", "The committee", body)
@@ -603,7 +603,7 @@ def intervals(subject: Any) -> Section | None:
         return None
     model, X = subject.model, subject.X
     if not hasattr(subject.last, "conformalize"):
-        note = paragraph("Calibrated by training rows that no member had seen.")
+        note = paragraph("Calibrated by held-out errors of the training rows.")
         title = "Intervals" if regression else "Sizes of prediction sets"
         shown = (X, y) if regression else (X,)
         figure = (interval_figure if regression else set_size_figure)(model, *shown)

@@ -44,7 +44,7 @@ def columns_of(X: Any) -> Iterator[np.ndarray]:
 
 
 def gaps_of(values: np.ndarray) -> np.ndarray:
-    """Return where there is no value, (n,)."""
+    """Return the mask of missing values, (n,)."""
     if values.dtype.kind == "M":
         return np.isnat(values)
     if values.dtype.kind != "O":
@@ -172,7 +172,7 @@ class Column:
         return self.parts(values)
 
     def read(self, values: np.ndarray) -> np.ndarray:
-        """Return the column of some rows in the kind of fit."""
+        """Return a column of new rows, converted to the kind it had in fit."""
         if values.dtype.kind == self.kind:
             return values
         found = np.full(len(values), self.gap, dtype=self.dtype)
@@ -292,7 +292,7 @@ class CategoryColumn(Column):
         return np.where(gaps, _GAP, known)
 
     def parts(self, values: np.ndarray) -> Parts:
-        """Return columns of each row's level, for kernels and for trees."""
+        """Return one-hot columns for kernels, and level numbers for trees."""
         return self.parts_of(self.codes(values))
 
     def parts_of(self, codes: np.ndarray) -> Parts:
@@ -363,7 +363,7 @@ def _spread(values: np.ndarray) -> float:
 
 
 def _differs(values: np.ndarray) -> bool:
-    """Tell whether a column tells rows apart, by its values or by its gaps."""
+    """Tell whether a column has two different values, a gap being one."""
     gaps = gaps_of(values)
     some = values[~gaps]
     return len(some) > 0 and (bool(gaps.any()) or bool((some != some[0]).any()))
@@ -390,7 +390,7 @@ def _date_parts(dates: np.ndarray) -> list[np.ndarray]:
 
 
 class FrameEncoder:
-    """Encoder of frames: what their columns were in fit, and the numbers made of them.
+    """Encoder of frames as two matrices, for kernels and for trees.
 
     Attributes
     ----------
