@@ -88,6 +88,26 @@ def test_a_polars_frame_is_the_same_frame(kind):
 
 
 @each_class
+def test_lists_of_numbers_and_texts_are_the_same_table(kind):
+    X, y, labels = frame()
+    X = X[["size", "kind", "noise"]].astype({"kind": object})
+    expected = output(fitted(kind, X, y, labels), X)
+    rows = X.to_numpy(dtype=object).tolist()
+    assert_allclose(output(fitted(kind, rows, y, labels), rows), expected, rtol=1e-7)
+
+
+@each_class
+@pytest.mark.parametrize(
+    "change",
+    [lambda X: X["size"], lambda X: X["size"].to_numpy(), lambda X: X.T.to_dict()],
+)
+def test_what_is_no_table_is_refused(kind, change):
+    X, y, labels = frame(30)
+    with pytest.raises(ValueError, match=r"2D array|2-dimensional"):
+        fitted(kind, change(X), y, labels)
+
+
+@each_class
 def test_constant_and_empty_columns_change_nothing(kind):
     X, y, labels = frame()
     expected = output(fitted(kind, X, y, labels), X)
@@ -268,6 +288,12 @@ def test_rows_of_a_group_do_not_judge_each_other(kind):
     for name in ("trees", "kernel"):
         assert blind.scores_[name] < least * unit
         assert min(told.scores_[name], split.scores_[name]) > least * unit
+
+
+def test_one_group_cannot_be_held_out():
+    X, _, labels = frame(40)
+    with pytest.raises(ValueError, match="groups has one group only"):
+        TableClassifier(**FAST).fit(X, labels, groups=np.zeros(40))
 
 
 def test_rows_in_time_are_judged_by_those_before():

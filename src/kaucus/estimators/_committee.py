@@ -113,6 +113,11 @@ def make_folds(
     seed : int
     """
     rows = np.arange(len(y))[:, None]
+    if groups is not None and len(np.unique(groups)) < 2:
+        raise ValueError(
+            "groups has one group only; rows of another group are needed to judge by. "
+            "Pass groups=None, or rows of more groups."
+        )
     if cv is None and groups is None:
         n_folds = min(n_folds, len(y))
         if classes and np.bincount(y).max() >= n_folds:

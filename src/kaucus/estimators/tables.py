@@ -137,11 +137,10 @@ class TableModel(ExportsONNX, FollowsX, ChecksParameters, BaseEstimator):
         if is_dask(X):
             raise refusal(self, "fit" if reset else "this method")
         if not is_frame(X):
-            X = check_array(
-                on_host(X), dtype=None, ensure_all_finite=False, estimator=self
-            )
-            if X.dtype.kind in "US":
-                X = X.astype(object)
+            given = on_host(X)
+            X = check_array(given, dtype=None, ensure_all_finite=False, estimator=self)
+            if X.dtype.kind in "US":  # numbers of a list stay what they are
+                X = np.array(given, dtype=object)
         elif 0 in X.shape:
             what = "sample(s)" if not X.shape[0] else "feature(s)"
             raise ValueError(f"X has shape {X.shape}: 0 {what}; at least 1 is needed.")

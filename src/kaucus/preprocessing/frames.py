@@ -29,7 +29,7 @@ _LARGEST = 1e100
 
 def is_frame(X: Any) -> bool:
     """Tell whether X is a pandas or a polars frame."""
-    return hasattr(X, "iloc") or hasattr(X, "get_columns")
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
 
 
 def columns_of(X: Any) -> Iterator[np.ndarray]:
