@@ -18,6 +18,8 @@ __all__ = [
     "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "TableClassifier",
+    "TableRegressor",
     "report",
 ]
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         PatchKernelRegressor,
         PatchVotingClassifier,
     )
+    from kaucus.estimators.tables import TableClassifier, TableRegressor
     from kaucus.export.report import report
 
 

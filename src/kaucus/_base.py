@@ -744,8 +744,8 @@ def _line_for_frames(name: str) -> Iterator[None]:
         if not any(text in str(error) for text in _FRAME_ERRORS):
             raise
         raise ValueError(
-            f"{error}\nFor gaps, text and dates in columns: "
-            f"skrub.tabular_pipeline({name}()), or a ColumnTransformer with "
+            f"{error}\n{name} takes numbers without gaps. For gaps, text and dates in "
+            "columns: TableClassifier or TableRegressor, or a ColumnTransformer with "
             "SimpleImputer and OneHotEncoder before it."
         ) from error
 

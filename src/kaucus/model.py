@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from kaucus import estimators, kernels, preprocessing
 from kaucus._base import Packed
+from kaucus.estimators._committee import ErrorSize, Trees
 from kaucus.estimators._predict import Training
 from kaucus.estimators.cells import KnownCells, ModelCells
 from kaucus.fitting._problem import TargetUnit
@@ -26,6 +27,13 @@ from kaucus.kernels._patches import (
     PictureFeatures,
     PixelRange,
 )
+from kaucus.preprocessing.frames import (
+    CategoryColumn,
+    DateColumn,
+    FrameEncoder,
+    ManyLevels,
+    NumberColumn,
+)
 from kaucus.solvers._columns import NormalEquations, RunningSums
 from kaucus.solvers._system import SolveInfo
 
@@ -34,7 +42,8 @@ RECORDS = (
     *(Packed, Training, KnownCells, ModelCells, TargetUnit, Stream, Factor),
     *(NearestCenter, RowMap, FilterBank, FilterGroup, KeptFeatures, Moments),
     *(PatchKernel, PictureFeatures, PixelRange, NormalEquations, RunningSums),
-    SolveInfo,
+    *(SolveInfo, ErrorSize, Trees, FrameEncoder, NumberColumn, DateColumn),
+    *(CategoryColumn, ManyLevels),
 )
 
 

@@ -75,6 +75,60 @@ def test_parts_that_were_not_run_have_no_table_and_no_text(tmp_path):
     assert tables.tables({"records": []}) == []
 
 
+LOSSES = {
+    ("a", "kaucus Table"): 1.0,
+    ("a", "CatBoost"): 2.0,
+    ("a", "LightGBM"): 4.0,
+    ("b", "kaucus Table"): 3.0,
+    ("b", "CatBoost"): 3.0,
+    ("b", "LightGBM"): 6.0,
+    ("b", "tuned CatBoost"): 2.0,
+}
+
+
+def test_ranks_ratios_and_ratings_of_losses():
+    ranks = {"kaucus Table": 1.25, "CatBoost": 1.75, "LightGBM": 3.0}
+    assert tables.mean_ranks(LOSSES) == pytest.approx(ranks)
+    ratios = tables.relative_losses(LOSSES)
+    assert ratios["kaucus Table"] == pytest.approx(np.sqrt(0.5))
+    assert ratios["LightGBM"] == pytest.approx(2.0)
+    ratings = tables.elo(LOSSES)
+    assert ratings["kaucus Table"] > ratings["CatBoost"] > ratings["LightGBM"]
+    assert np.mean(list(ratings.values())) == pytest.approx(1000)
+
+
+def test_losses_are_what_others_publish():
+    y = np.array([0, 0, 1, 1])
+    P = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])
+    assert tables.loss(P, y, y, False) == pytest.approx(25.0)
+    three = np.array([0, 1, 2, 2])
+    even = np.full((4, 3), 1 / 3)
+    assert tables.loss(even, three, three, False) == pytest.approx(np.log(3))
+    assert tables.loss(y * 1.0, y, y, True) == 0.0
+    assert tables.loss(y, y, y, False) is None
+    assert tables.calibration(np.array([[1.0, 0.0], [0.4, 0.6]]), y[1:3]) == (
+        pytest.approx(20.0)
+    )
+
+
+@pytest.mark.parametrize("name", ["HistGradientBoosting", "LightGBM", "CatBoost"])
+def test_boosting_takes_texts_gaps_and_levels_that_it_has_not_seen(name):
+    pandas = pytest.importorskip("pandas")
+    if name != "HistGradientBoosting":
+        pytest.importorskip(name.lower())
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(
+        {
+            "size": np.where(rng.random(300) < 0.1, np.nan, rng.normal(size=300)),
+            "kind": rng.choice(["a", "b", None], 300),
+            "name": [f"name {i}" for i in range(300)],
+        }
+    )
+    y = (X["kind"] == "a").to_numpy().astype(int)
+    model = tables.CONTENDERS[name](False, 0).fit(X[:200], y[:200])
+    assert (np.ravel(model.predict(X[200:])) == y[200:]).mean() > 0.9
+
+
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_quick_run(tmp_path, data_home, monkeypatch):

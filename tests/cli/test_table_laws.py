@@ -11,7 +11,7 @@ import pytest
 from kaucus.cli import main
 
 pandas = pytest.importorskip("pandas")
-for package in ("typer", "skops", "skrub", "pyarrow"):
+for package in ("typer", "skops", "pyarrow"):
     pytest.importorskip(package)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs")

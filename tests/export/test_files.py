@@ -30,6 +30,8 @@ from kaucus import (
     LSSVMRegressor,
     PatchKernelClassifier,
     PatchKernelRegressor,
+    TableClassifier,
+    TableRegressor,
 )
 from kaucus.export import files
 from kaucus.persistence import ModelFileError, describe, load, save, trusted_types
@@ -165,6 +167,41 @@ def test_text_dates_and_gaps_by_skrub(file):
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
     model = make_pipeline(skrub.TableVectorizer(), numbers, LSSVMClassifier())
     assert_same_after_a_file(model.fit(frame, np.arange(n) % 2), frame, file)
+
+
+@pytest.fixture(scope="module")
+def table():
+    pandas = pytest.importorskip("pandas")
+    rng, n = np.random.default_rng(0), 260
+    frame = pandas.DataFrame(
+        {
+            "number": np.where(np.arange(n) % 7, rng.normal(size=n), np.nan),
+            "kind": rng.choice(["x", "y", "z", None], n),
+            "shop": [f"shop {i}" for i in rng.integers(0, 40, n)],
+            "day": pandas.date_range("2024-02-27", periods=n),
+        }
+    )
+    return frame, np.nan_to_num(frame["number"]) + (frame["kind"] == "x").to_numpy()
+
+
+@pytest.mark.parametrize("kind", [TableClassifier, TableRegressor])
+def test_a_committee_of_tables(kind, table, file):
+    X, y = table
+    y = np.where(y > 0.5, "up", "down") if kind is TableClassifier else y
+    model = kind(effort="fast", random_state=0).fit(X, y)
+    loaded = assert_same_after_a_file(model, X, file)
+    assert loaded.explain() == model.explain()
+    ask = "predict_set" if kind is TableClassifier else "predict_interval"
+    assert_to_rounding(getattr(loaded, ask)(X) * 1.0, getattr(model, ask)(X) * 1.0)
+
+
+def test_trees_of_a_file_that_point_outside_of_it_are_not_loaded(table, file):
+    model = TableRegressor(effort="fast", members=["trees"], random_state=0).fit(*table)
+    nodes = model.trees_[0].nodes
+    nodes["left"][0] = 10**6
+    save(model, file)
+    with pytest.raises(ModelFileError, match="trees of this file are damaged"):
+        load(file)
 
 
 def test_it_is_a_file_of_skops(model, iris, file):

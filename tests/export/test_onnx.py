@@ -22,8 +22,9 @@ from kaucus import (
     LSSVMRegressor,
     PatchVotingClassifier,
     SphericalKMeans,
+    TableClassifier,
+    TableRegressor,
 )
-from kaucus.export.tables import make_table_pipeline
 from kaucus.kernels import (
     ClusterRBF,
     Gaussian,
@@ -263,56 +264,74 @@ def test_skl2onnx_itself_takes_our_estimators(rows):
 @pytest.fixture(scope="module")
 def frame():
     pandas = pytest.importorskip("pandas")
-    rng, n = np.random.default_rng(0), 60
+    rng, n = np.random.default_rng(0), 300
     return pandas.DataFrame(
         {
             "number": np.where(np.arange(n) % 7, rng.normal(size=n), np.nan),
             "count": rng.integers(0, 9, n),
             "label": rng.choice(["x", "y", "z"], n),
             "two": rng.choice(["p", "q"], n),
+            "shop": rng.choice([f"shop {i}" for i in range(50)], n),
             "gaps": np.where(np.arange(n) % 5, rng.choice(["u", "v"], n), None),
             "empty": np.nan,
         }
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("time", ["fast", "balanced"])
-@pytest.mark.filterwarnings("ignore:Found unknown categories")
-def test_tables_with_categories_and_gaps(frame, time, dtype):
-    pytest.importorskip("skrub")
-    y = frame["count"] + (frame["label"] == "x")
-    model = make_table_pipeline("regression", time=time).set_params(
-        kmeanskernelregressor__n_representatives=9,
-        kmeanskernelregressor__learn_metric=False,
-    )
-    model.fit(frame, y)
-    proto = to_onnx(model, dtype=dtype)
-    new = frame.assign(label=["new", *frame["label"][1:]])  # an unknown category
+def fed(proto, frame, dtype):
+    """Return the outputs for the columns of a frame."""
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     feeds = {}
     for wanted in session.get_inputs():
-        column = new[wanted.name.removesuffix("_in")]
+        column = frame[wanted.name.removesuffix("_in")]
         if wanted.type == "tensor(string)":
             values = column.fillna("").to_numpy(dtype=object)
         else:
             values = column.to_numpy(dtype=dtype)
         feeds[wanted.name] = values[:, None]
     assert {"number", "label_in"} <= feeds.keys()
-    [found] = session.run(["prediction"], feeds)
-    # Rows are float32 after skrub, and predicted so.
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+@pytest.mark.parametrize("members", ["auto", ["trees"], ["kernel"]])
+@pytest.mark.filterwarnings("ignore:Columns without any value")
+def test_tables_with_categories_and_gaps(frame, effort, members, dtype):
+    options = {"effort": effort, "members": members, "random_state": 0}
+    if dtype == "float32":  # trees compare numbers as they are given
+        frame = frame.astype({"number": np.float32})
+    new = frame.assign(label=["new", *frame["label"][1:]])  # an unknown category
+    new["gaps"] = ["w", None, *frame["gaps"][2:]]
+    new["shop"] = ["elsewhere", None, *frame["shop"][2:]]
+    y = frame["count"] + (frame["label"] == "x")
+    model = TableRegressor(**options).fit(frame, y)
+    # Trees give float32.
+    assert "trees" not in members or any(t.n_bitsets.sum() for t in model.trees_)
+    found = fed(to_onnx(model, dtype=dtype), new, dtype)["prediction"]
     assert_allclose(found, model.predict(new), rtol=0, atol=1e-5 * np.abs(y).max())
+    for labels, threshold in ((np.where(y > 4, "up", "down"), 0.3), (y % 3, None)):
+        model = TableClassifier(threshold=threshold, **options).fit(frame, labels)
+        found = fed(to_onnx(model, dtype=dtype), new, dtype)
+        P = model.predict_proba(new)
+        assert_allclose(found["probabilities"], P, rtol=0, atol=1e-5)
+        assert (found["label"] == model.predict(new)).mean() > 0.95
 
 
-def test_texts_and_dates_of_a_table_are_a_clear_error(frame):
-    pytest.importorskip("skrub")
-    texts = frame.assign(text=[f"word {i} and {i * i}" for i in range(len(frame))])
-    model = make_table_pipeline("regression").set_params(
-        kmeanskernelregressor__n_representatives=3,
-        kmeanskernelregressor__learn_metric=False,
-    )
-    model.fit(texts, frame["count"])
-    with pytest.raises(NotExportableError, match="'text' is read by a StringEncoder"):
+def test_a_table_without_names_is_one_input(rows):
+    X, y = rows
+    model = TableClassifier(effort="fast", random_state=0).fit(X, y)
+    found = run(to_onnx(model, dtype="float64"), X)["probabilities"]
+    assert_allclose(found, model.predict_proba(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Columns without any value")
+def test_dates_of_a_table_are_a_clear_error(frame):
+    days = np.datetime64("2024-01-01") + np.arange(len(frame))
+    model = TableRegressor(effort="fast", random_state=0)
+    model.fit(frame.assign(day=days), frame["count"])
+    with pytest.raises(NotExportableError, match="'day' has dates, which have no form"):
         to_onnx(model)
 
 

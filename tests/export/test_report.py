@@ -13,6 +13,8 @@ from kaucus import (
     KMeansKernelRegressor,
     LocalSVC,
     LSSVMRegressor,
+    TableClassifier,
+    TableRegressor,
 )
 from kaucus.export.report import model_card
 from kaucus.preprocessing import UnitNormalizer
@@ -156,6 +158,25 @@ def test_other_models_have_what_they_can(model):
     y = y if isinstance(model, LocalSVC) else X[:, :2]
     found = kaucus.report(model.fit(X, y), X, y)
     assert {"model", "error", "hardest", "fit"} <= {s.name for s in found.sections}
+    checked(found.to_html())
+
+
+@pytest.mark.parametrize("kind", [TableClassifier, TableRegressor])
+def test_a_committee_of_tables_tells_who_votes(kind):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"a": rng.normal(size=120), "b": rng.choice(["u", "v"], 120)})
+    y = X["a"] + (X["b"] == "u")
+    y = np.where(y > 0.5, "up", "down") if kind is TableClassifier else y.to_numpy()
+    model = kind(effort="fast", random_state=0).fit(X[:80], y[:80])
+    found = kaucus.report(model, X[80:], y[80:])
+    bodies = {section.name: section.body for section in found.sections}
+    assert {"model", "error", "committee", "importances", "intervals"} <= bodies.keys()
+    for name in ("kernel", "trees"):
+        assert (
+            f"<td>{name}</td><td>{100 * model.weights_[name]:.0f} %"
+            in (bodies["committee"])
+        )
     checked(found.to_html())
 
 

@@ -118,10 +118,8 @@ def fit(
         TASKS,
         TIMES,
         TrainingTable,
-        calibrate_intervals,
-        fit_table,
         judge_held_out,
-        make_table_pipeline,
+        make_table_model,
         score_of,
     )
 
@@ -138,20 +136,16 @@ def fit(
         "verbose": 1,
     }
     test_rows = None if test is None else data.others(test)
-    score = held_out = None
+    score = None
     if test is None and holdout:
-        held_out = judge_held_out(data, options, seed)
-        score = held_out.score
-    model = make_table_pipeline(data.task, data.kinds, **options)
+        score = judge_held_out(data, options, seed)
+    model = make_table_model(data.task, **options)
     with peak_memory() as memory:
-        _, seconds = timed(fit_table, model, data.X, data.y, data.weight)
+        _, seconds = timed(model.fit, data.X, data.y, data.weight)
     rise = memory.rise
-    if held_out is not None:
-        calibrate_intervals(model, *held_out[1:])
     if test_rows is not None:
         score = score_of(model, *test_rows)
-        calibrate_intervals(model, *test_rows[:2])
-    model[-1].verbose = 0
+    model.verbose = 0
     about = data.about() | {"time": time, "fit_seconds": seconds, "memory": rise}
     save(model, output, about=about | {"score": score and list(score)})
     _print_fit(data, model, score, test, seconds, rise)
@@ -387,7 +381,7 @@ def _print_fit(data, model, score, test, seconds: float, rise: int | None) -> No
         ["task", f"{data.task} of {data.target}"],
         ["rows", f"{len(data.y):,}"],
         ["columns", columns],
-        ["chosen", model[-1].explain()],
+        ["chosen", model.explain()],
         ["error" if score is None else score.name, error],
         ["time", format_seconds(seconds)],
         ["memory", format_bytes(rise)],

@@ -16,6 +16,7 @@ from kaucus.estimators.pictures import (
     PatchKernelRegressor,
     PatchVotingClassifier,
 )
+from kaucus.estimators.tables import TableClassifier, TableRegressor
 
 __all__ = [
     "ClusterRBFSVC",
@@ -30,4 +31,6 @@ __all__ = [
     "PatchKernelRegressor",
     "PatchVotingClassifier",
     "SphericalKMeans",
+    "TableClassifier",
+    "TableRegressor",
 ]

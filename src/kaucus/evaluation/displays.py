@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -364,10 +365,12 @@ class CoverageDisplay:
         """
         levels = np.asarray(confidence_levels, dtype=np.float64)
         if hasattr(estimator, "predict_set"):
-            sets = estimator.predict_set(X, levels, score=score, method=method)
+            predict = estimator.predict_set
+            sets = predict(X, levels, score=score, **_method_of(predict, method))
             coverages, sizes = _of_sets(to_numpy(sets), y, estimator.classes_)
         else:
-            ends = estimator.predict_interval(X, levels, method=method)
+            predict = estimator.predict_interval
+            ends = predict(X, levels, **_method_of(predict, method))
             coverages, sizes = _of_intervals(to_numpy(ends), y)
         name = type(estimator).__name__ if name is None else name
         display = cls(levels, coverages, sizes=sizes, name=name)
@@ -485,7 +488,9 @@ class SetSizeDisplay:
         SetSizeDisplay
         """
         level = float(confidence_level)
-        sets = to_numpy(estimator.predict_set(X, level, score=score, method=method))
+        predict = estimator.predict_set
+        options = _method_of(predict, method)
+        sets = to_numpy(predict(X, level, score=score, **options))
         n_classes = sets.shape[1]
         counts = np.bincount(sets[:, :, 0].sum(axis=1), minlength=n_classes + 1)
         shares = counts / max(len(sets), 1)
@@ -529,6 +534,11 @@ def _of_intervals(ends: np.ndarray, y) -> tuple[np.ndarray, np.ndarray]:
     y, ends = y.reshape(len(y), -1), ends.reshape(*ends.shape[:3], -1)
     held = (ends[:, 0] <= y[:, None, :]) & (y[:, None, :] <= ends[:, 1])
     return held.mean(axis=(0, 2)), (ends[:, 1] - ends[:, 0]).mean(axis=(0, 2))
+
+
+def _method_of(predict, method: str) -> dict[str, str]:
+    """Return the method as an option; committees of tables have one method alone."""
+    return {"method": method} if "method" in signature(predict).parameters else {}
 
 
 def _of_sets(sets: np.ndarray, y, classes) -> tuple[np.ndarray, np.ndarray]:
@@ -648,7 +658,8 @@ class IntervalDisplay:
         predicted = to_numpy(last_step(estimator).predict(rows))
         column, name = _column(X, feature, predicted)
         order = np.argsort(column, kind="stable")
-        intervals = to_numpy(interval(rows, confidence_level, method=method))
+        options = _method_of(interval, method)
+        intervals = to_numpy(interval(rows, confidence_level, **options))
         if intervals.ndim > 3:
             raise ValueError(
                 f"The model has {intervals.shape[3]} outputs; IntervalDisplay draws "

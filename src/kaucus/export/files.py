@@ -28,8 +28,6 @@ from kaucus._base import require
 # which a TableVectorizer chooses columns.
 # ----------------------------------------------------------------------------------
 
-# Parts of the command line's pipelines.
-_OF_TABLES = ("kaucus.export.tables.DateParts", "kaucus.export.tables.GapFiller")
 # By name, since skrub may not be here. Not all of skrub: its data operations can call
 # anything.
 _OF_SKRUB = (
@@ -81,7 +79,7 @@ def trusted_types() -> list[str]:
     True
     """
     ours = {f"kaucus.model.{name}" for name in lasting.__all__}
-    return sorted(ours.union(_OF_TABLES, _OF_SKRUB))
+    return sorted(ours.union(_OF_SKRUB))
 
 
 def _with_lasting_names(data: bytes) -> io.BytesIO:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import kaucus
 from kaucus._array.namespace import is_sparse, to_numpy
 from kaucus._base import require
+from kaucus.estimators._committee import Trees
 from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
 from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
 from kaucus.estimators.kmeans_kernel import (
@@ -23,6 +24,7 @@ from kaucus.estimators.ls_svm import (
     LSSVMRegressor,
 )
 from kaucus.estimators.metric import LearnedMetric
+from kaucus.estimators.tables import TableModel
 from kaucus.export.onnx_kernels import (
     OPSET,
     Graph,
@@ -34,6 +36,7 @@ from kaucus.export.onnx_kernels import (
     map_rows,
     unit_vectors,
 )
+from kaucus.preprocessing.frames import CategoryColumn, DateColumn, NumberColumn
 from kaucus.preprocessing.images import FourierFeatures, GaussianWindow
 from kaucus.preprocessing.rows import UnitNormalizer
 
@@ -390,7 +393,8 @@ def to_onnx(model, *, dtype="float32"):
     ----------
     model : estimator or pipeline
         One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
-        knows, or one that begins with skrub's ``TableVectorizer``.
+        knows. Of ``TableClassifier`` and ``TableRegressor``, columns of numbers and of
+        texts have a form, dates have none; trees give float32.
     dtype : {"float32", "float64"}, default="float32"
         Of the rows that the graph takes, and of the numbers that it returns. Within,
         it computes in float64 where float32 would move a result by more than 1e-5 of
@@ -400,7 +404,7 @@ def to_onnx(model, *, dtype="float32"):
     -------
     onnx.ModelProto
         ``onnx.save(result, "model.onnx")`` writes it. One input, ``X``, of any number
-        of rows; of a table, one input for each column, (n, 1).
+        of rows; of a table with names, one input for each column, (n, 1).
 
     Examples
     --------
@@ -416,12 +420,9 @@ def to_onnx(model, *, dtype="float32"):
     if dtype not in PRECISIONS:
         raise ValueError(f"dtype={dtype!r} must be one of {PRECISIONS}.")
     check_is_fitted(model)
+    if isinstance(model, TableModel):
+        return table_to_onnx(model, dtype)
     if hasattr(model, "steps"):  # a pipeline
-        pass
-        pass
-
-        if begins_with_a_table(model):
-            return table_to_onnx(model, dtype)
         return pipeline_to_onnx(model, dtype)
     return _export(model, dtype, arithmetic_of(model, dtype))
 
@@ -517,122 +518,186 @@ def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------------------
-# Pipelines that begin with skrub's TableVectorizer: an input for every column.
+# Committees of tables: an input for every column.
 #
-# Numbers and categories have a form in ONNX; texts that are cut into pieces, and dates,
-# have none.
+# What is made of a text is looked up in a table; dates have no form in ONNX. Trees are
+# ONNX's own operator, whose results are float32.
 # ----------------------------------------------------------------------------------
 
-
-def begins_with_a_table(model) -> bool:
-    """Return True if the first step of a pipeline takes columns of any kind."""
-    return type(model.steps[0][1]).__name__ == "TableVectorizer"
+_OUTPUTS = ("label", "probabilities", "prediction")
+_GAP_TEXTS = ("", "nan", "None")
 
 
-def table_to_onnx(model, dtype: str):
-    """Return a pipeline of a TableVectorizer and numeric steps as an ONNX model.
+def table_to_onnx(model: TableModel, dtype: str):
+    """Return a committee as an ONNX model, which computes in float64.
 
     Parameters
     ----------
-    model : Pipeline
-        ``TableVectorizer``, then ``SimpleImputer``, ``StandardScaler`` or
-        transformers of ours, then an estimator of ours.
+    model : TableClassifier or TableRegressor
     dtype : {"float32", "float64"}
         Of the columns of numbers, and of the results.
     """
-    vectorizer, *between, last = (step for _, step in model.steps)
-    arithmetic = arithmetic_of(last, dtype)
-    graph = Graph(arithmetic, given=dtype)
-    x, inputs = _columns(vectorizer, graph)
-    for step in between:
-        x = numeric_step(step, graph, x)
-    outputs = finished_outputs(graph, last, outputs_of(last, graph, x), dtype)
-    about = about_columns(vectorizer.feature_names_in_)
-    return graph.model(type(last).__name__, inputs, outputs, **about)
-
-
-def _columns(vectorizer, graph: Graph) -> tuple[str, list]:
-    """Add the columns that a TableVectorizer makes; return them and the inputs."""
-    parts, names, inputs = [], [], []
-    for column in vectorizer.feature_names_in_:
-        if column not in vectorizer.transformers_:
-            continue  # it had no value, and was dropped
-        encoder = vectorizer.transformers_[column]
-        kind = type(encoder).__name__
-        if kind not in ("PassThrough", "OneHotEncoder"):
+    graph, encoder = Graph("float64", given=dtype), model._encoder
+    inputs, dense, gappy, levels = [], [], [], []
+    has_names = hasattr(model, "feature_names_in_")
+    if not has_names:
+        inputs.append(graph.value_info("X", dtype, ["n", model.n_features_in_]))
+    for j, column in enumerate(encoder.columns):
+        if column is None:
+            continue  # it tells nothing
+        if isinstance(column, DateColumn):
             raise NotExportableError(
-                f"Column {column!r} is read by a {kind}, which has no form in ONNX; "
-                "fit without it, or export the last step alone, kaucus.onnx.to_onnx"
-                "(model[-1]), whose rows are the columns after the steps before it."
+                f"Column {column.name!r} has dates, which have no form in ONNX; fit "
+                "without it, or with numbers in its place, such as the year."
             )
-        is_number = kind == "PassThrough"
-        name = f"{column}_in" if column in _OUTPUTS else str(column)
-        inputs.append(
-            graph.value_info(name, graph.given if is_number else object, ["n", 1])
+        is_text = isinstance(column, CategoryColumn)
+        name = f"{column.name}_in" if column.name in _OUTPUTS else column.name
+        if has_names:
+            kind = object if is_text else dtype
+            inputs.append(graph.value_info(name, kind, ["n", 1]))
+        else:
+            name = graph("Gather", "X", np.array([j]), axis=1)
+        if not is_text:
+            gappy.append(graph.cast(name, "float64"))
+            dense.append(_standard(graph, gappy[-1], column))
+            continue
+        level = _level(graph, name, column)
+        tables = column.parts_of(np.arange(-2, len(column.levels)))
+        dense.append(graph("Gather", np.column_stack(tables[0]), level))
+        if column.is_category:
+            levels.append(level)
+        else:
+            gappy.append(graph("Gather", np.column_stack(tables[1]), level))
+    if not dense:
+        raise NotExportableError("No column tells rows apart; the model is a constant.")
+    parts = []
+    if model.kernel_ is not None:
+        [name] = {"prediction", "probabilities"} & set(
+            found := outputs_of(model.kernel_, graph, graph.columns(*dense))
         )
-        parts.append(
-            _number(graph, name) if is_number else _one_hot(graph, name, encoder)
-        )
-        names += vectorizer.input_to_outputs_[column]
-    if names != list(vectorizer.all_outputs_):
-        raise NotExportableError(
-            "This version of skrub orders its columns in another way than expected."
-        )
-    return graph.columns(*parts), inputs
+        values = found[name]
+        if name == "prediction":
+            values = graph("Unsqueeze", values, np.array([1]))
+        parts.append(graph("Mul", values, model.weights_["kernel"]))
+    for trees in model.trees_:
+        values = _trees(graph, trees, levels, gappy)
+        share = model.weights_["trees"] / len(model.trees_)
+        parts.append(graph("Mul", values, share))
+    total = functools.reduce(lambda a, b: graph("Add", a, b), parts)
+    if model._n_classes is None:
+        outputs = {"prediction": graph.column(total)}
+    else:
+        total = graph("Div", total, graph.sum(total))
+        number = graph.argmax(total)
+        if model.threshold_ is not None:
+            second = graph.column(graph("Gather", total, np.array([1]), axis=1))
+            above = graph("GreaterOrEqual", second, float(model.threshold_))
+            number = graph.cast(above, np.int64)
+        outputs = {"label": _labels(model, graph, number), "probabilities": total}
+    infos = finished_outputs(graph, model, outputs, dtype)
+    about = about_columns(getattr(model, "feature_names_in_", None))
+    return graph.model(type(model).__name__, inputs, infos, **about)
 
 
-_OUTPUTS = ("label", "decision", "probabilities", "prediction", "transformed")
+def _standard(graph: Graph, x: str, column: NumberColumn) -> str:
+    """Add a column of standard numbers, the median in gaps, and a mark of these."""
+    gaps = graph("IsNaN", x)
+    scaled = graph("Div", graph("Sub", x, column.centre), column.spread)
+    filled = graph("Where", gaps, 0.0, scaled)
+    return (
+        graph.columns(filled, graph.cast(gaps, "float64"))
+        if column.has_gaps
+        else filled
+    )
 
 
-def _number(graph: Graph, name: str) -> str:
-    """Add a column of numbers, in the precision of the graph."""
-    return name if graph.given == graph.dtype else graph.cast(name, graph.dtype)
-
-
-def _one_hot(graph: Graph, name: str, encoder) -> str:
-    """Add a column for each category; an empty text is a gap, others are none."""
-    [categories], dropped = encoder.categories_, encoder.drop_idx_[0]
-    keys, numbers = [], []
-    for number, category in enumerate(categories):
-        is_gap = category is None or category != category  # NaN
-        for text in ("", "nan", "None") if is_gap else (str(category),):
-            keys.append(text)
-            numbers.append(number)
-    codes = graph(
+def _level(graph: Graph, name: str, column: CategoryColumn) -> str:
+    """Add each text's row in tables of a level not seen, a gap, and levels, (n,)."""
+    rows = dict.fromkeys(_GAP_TEXTS, 1)
+    rows |= {str(level): k + 2 for k, level in enumerate(column.levels)}
+    found = graph(
         "LabelEncoder",
         name,
         domain="ai.onnx.ml",
-        keys_strings=keys,
-        values_int64s=numbers,
-        default_int64=-1,
+        keys_strings=list(rows),
+        values_int64s=list(rows.values()),
+        default_int64=0,
     )
-    kept = [k for k in range(len(categories)) if k != dropped]
-    return graph.cast(graph("Equal", codes, np.array([kept])), graph.dtype)
+    return graph.column(found)
 
 
-def numeric_step(step, graph: Graph, x: str) -> str:
-    """Add a transformer of numeric columns to a graph."""
-    kind = type(step).__name__
-    if kind in ("SimpleImputer", "GapFiller"):
-        return _filled(step, graph, x)
-    if kind == "StandardScaler":
-        return _standardised(step, graph, x)
-    return outputs_of(step, graph, x)["transformed"]
+def _trees(graph: Graph, trees: Trees, levels: list[str], gappy: list[str]) -> str:
+    """Add probabilities or numbers of trees, (n, k).
+
+    A split by levels is one of a column that is 1 where a level goes to the right.
+    """
+    places, tables = _right_of_splits(trees)
+    pairs = zip(levels, tables, strict=True)
+    parts = [graph("Gather", table, level) for level, table in pairs if table.size]
+    x = graph.columns(*gappy, *parts)
+    values, t = {}, len(trees.baseline)
+    values["nodes_treeids"] = np.repeat(np.arange(len(trees.sizes)), trees.sizes)
+    values["nodes_nodeids"] = np.concatenate([np.arange(n) for n in trees.sizes])
+    nodes, is_leaf = trees.nodes, trees.nodes["is_leaf"] == 1
+    by_level = (nodes["is_categorical"] == 1) & ~is_leaf
+    values["nodes_featureids"] = np.where(is_leaf, 0, places)
+    values["nodes_truenodeids"] = np.where(is_leaf, 0, nodes["left"])
+    values["nodes_falsenodeids"] = np.where(is_leaf, 0, nodes["right"])
+    goes_left = np.where(by_level | is_leaf, 0, nodes["missing_go_to_left"])
+    values["nodes_missing_value_tracks_true"] = goes_left
+    for end in ("treeids", "nodeids"):
+        values[f"target_{end}"] = values[f"nodes_{end}"][is_leaf]
+    values["target_ids"] = values["target_treeids"] % t
+    attributes = {name: v.astype(int).tolist() for name, v in values.items()}
+    limits = np.where(by_level, 0.5, np.where(is_leaf, 0.0, nodes["num_threshold"]))
+    for name, numbers in (
+        ("nodes_values", limits),
+        ("target_weights", nodes["value"][is_leaf]),
+        ("base_values", trees.baseline),
+    ):
+        tensor = graph.numpy_helper.from_array(np.asarray(numbers, dtype=np.float64))
+        attributes[f"{name}_as_tensor"] = tensor
+    modes = np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist()
+    raw = graph(
+        "TreeEnsembleRegressor",
+        x,
+        domain="ai.onnx.ml",
+        nodes_modes=modes,
+        n_targets=t,
+        **attributes,
+    )
+    raw = graph.cast(raw, "float64")
+    if trees.n_classes is None:
+        return raw
+    if t == 1:
+        raw = graph.columns(graph("Mul", raw, 0.0), raw)
+    seen = np.eye(trees.n_classes)[trees.classes]
+    return graph.affine(graph("Softmax", raw, axis=1), seen)
 
 
-def _filled(step, graph: Graph, x: str) -> str:
-    gaps = graph("IsNaN", x)
-    filled = graph("Where", gaps, np.asarray(step.statistics_, float)[None], x)
-    if step.indicator_ is None or not len(step.indicator_.features_):
-        return filled
-    told = graph("Gather", gaps, np.asarray(step.indicator_.features_), axis=1)
-    return graph.columns(filled, graph.cast(told, graph.dtype))
+def _right_of_splits(trees: Trees) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the column of each node, and tables of which levels go to the right.
 
-
-def _standardised(step, graph: Graph, x: str) -> str:
-    if step.with_mean:
-        x = graph("Sub", x, np.asarray(step.mean_, float)[None])
-    return graph("Div", x, np.asarray(step.scale_, float)[None]) if step.with_std else x
+    The columns are those of numbers, then one for each split by levels, sorted by the
+    column that is split; rows of a table are a level not seen, a gap, and the levels.
+    """
+    nodes, n = trees.nodes, len(trees.levels)
+    places = nodes["feature_idx"] - n
+    offset = np.repeat(np.cumsum(trees.n_bitsets) - trees.n_bitsets, trees.sizes)
+    start, tables = trees.d - n, []
+    for j, levels in enumerate(trees.levels):
+        some = (nodes["is_leaf"] == 0) & (nodes["is_categorical"] == 1)
+        some = np.flatnonzero(some & (nodes["feature_idx"] == j))
+        missing = 1.0 - nodes["missing_go_to_left"][some]
+        table = np.tile(missing, (int(levels.max(initial=-1)) + 3, 1))
+        numbers = np.arange(len(levels))
+        words = trees.bitsets[(offset + nodes["bitset_idx"])[some]]
+        left = (words[:, numbers // 32] >> (numbers % 32)) & 1
+        table[levels + 2] = 1.0 - left.T
+        tables.append(table)
+        places[some] = start + np.arange(len(some))
+        start += len(some)
+    return places, tables
 
 
 # ----------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def importance_figure(names: list[str], shares: np.ndarray) -> str:
     def plot(ax: Any) -> None:
         ax.barh(range(len(first)), 100 * shares[first])
         ax.set_yticks(range(len(first)), [names[c][:32] for c in first])
-        ax.set_xlabel("share of the metric, %")
+        ax.set_xlabel("share, %")
 
     return draw(plot, width=5.0, height=0.6 + 0.26 * len(first))
 
@@ -430,6 +430,23 @@ def _log_loss(subject: Any) -> float:
     return float(np.average(logs, weights=subject.weight))
 
 
+def committee(subject: Any) -> Section | None:
+    """Return who votes in a committee of tables, and how good each is alone."""
+    scores = getattr(subject.last, "scores_", None)
+    if scores is None or not hasattr(subject.last, "weights_"):
+        return None
+    rows = [
+        [name, f"{100 * subject.last.weights_.get(name, 1.0):.0f} %", float(score)]
+        for name, score in scores.items()
+    ]
+    text = (
+        "Members vote; their shares have the least loss on held-out training rows "
+        f"(scoring: {subject.last.scoring})."
+    )
+    body = paragraph(text) + table(("member", "votes", "loss alone"), rows)
+    return Section("committee", "The committee", body)
+
+
 def confusion(subject: Any) -> Section | None:
     """Return the confusion matrix, or for a regressor predictions over targets."""
     if subject.classes is None:
@@ -491,7 +508,7 @@ def importances(subject: Any) -> Section | None:
         text = "No metric was better than none: all columns count alike."
         return Section("importances", "Columns that count", paragraph(text))
     figure = importance_figure([str(name) for name in names], shares)
-    text = "How much each column counts in the distances that the model has learned."
+    text = "How much each column counts in what the model has learned."
     return Section(
         "importances", "Columns that count", paragraph(text) + figures(figure)
     )
@@ -576,7 +593,7 @@ def intervals(subject: Any) -> Section | None:
     """Return intervals of a regressor, or sizes of the sets of a classifier.
 
     Calibrated by every other test row and drawn for the rest: a model file does not
-    have the leave-one-out residuals of its training rows.
+    have the leave-one-out residuals of its training rows, but for those of tables.
     """
     regression = subject.classes is None
     wanted = "predict_interval" if regression else "predict_set"
@@ -586,6 +603,12 @@ def intervals(subject: Any) -> Section | None:
     if y.ndim > 1 or (not regression and not np.isin(y, subject.classes).all()):
         return None
     model, X = subject.model, subject.X
+    if not hasattr(subject.last, "conformalize"):
+        note = paragraph("Calibrated by held-out errors of the training rows.")
+        title = "Intervals" if regression else "Sizes of prediction sets"
+        shown = (X, y) if regression else (X,)
+        figure = (interval_figure if regression else set_size_figure)(model, *shown)
+        return Section("intervals", title, note + figures(figure))
     rows = model[:-1].transform(X) if hasattr(model, "steps") else X
     seen, others = (np.arange(k, len(y), 2) for k in (0, 1))
     calibrated = copy.copy(subject.last).conformalize(picked(rows, seen), y[seen])
@@ -622,6 +645,7 @@ def computed(subject: Any) -> Section:
 SECTIONS = (
     what_it_is,
     error,
+    committee,
     confusion,
     reliability,
     search,

@@ -1,4 +1,4 @@
-"""Table models of the command line."""
+"""Table files: read, held to the columns of a model, judged and written."""
 
 import bz2
 import contextlib
@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.impute import SimpleImputer
 
 from kaucus._array.namespace import warn_user
 from kaucus._base import require
-from kaucus.estimators.kmeans_kernel import (
-    KMeansKernelClassifier,
-    KMeansKernelRegressor,
-)
+from kaucus.estimators.tables import TableClassifier, TableRegressor
 from kaucus.export.files import describe, last_step, replace_file
 
 # ----------------------------------------------------------------------------------
@@ -536,74 +531,13 @@ def _first_line(error: BaseException) -> str:
 
 
 # ----------------------------------------------------------------------------------
-# Steps of the pipeline for tables that work in float64, where skrub has float32.
-# ----------------------------------------------------------------------------------
-
-
-class DateParts(TransformerMixin, BaseEstimator):
-    """Transformer: a column of dates as year, month, day, hour and seconds in float64.
-
-    Parameters
-    ----------
-    kind : str, default="date"
-        Kind of the column, for dates that come as texts.
-    """
-
-    def __init__(self, kind="date"):
-        self.kind = kind
-
-    def fit(self, X, y=None):
-        """Learn whether the dates have a time of day."""
-        [self.name_] = X.columns
-        dates = self._dates(X).dropna()
-        has_time = (dates != dates.dt.normalize()).any()
-        self.parts_ = ["year", "month", "day", *(["hour"] if has_time else [])]
-        return self
-
-    def transform(self, X):
-        """Return a frame with a column for each part; NaN in gaps."""
-        pandas, dates = require("pandas", "tables"), self._dates(X)
-        parts = [getattr(dates.dt, part) for part in self.parts_]
-        parts.append((dates - pandas.Timestamp(0)) / pandas.Timedelta(seconds=1))
-        columns = dict(zip(self.get_feature_names_out(), parts, strict=True))
-        return pandas.DataFrame(columns, dtype=np.float64)
-
-    def _dates(self, X):
-        return as_kinds(X, {self.name_: self.kind}, Remarks("X"))[self.name_]
-
-    def get_feature_names_out(self, input_features=None):
-        """Return the names of the parts."""
-        parts = [*self.parts_, "total_seconds"]
-        return np.array([f"{self.name_}_{part}" for part in parts], dtype=object)
-
-
-class GapFiller(SimpleImputer):
-    """``SimpleImputer`` in float64; skrub makes texts columns of float32."""
-
-    def fit(self, X, y=None):
-        """Learn the value that fills the gaps of each column."""
-        return super().fit(X.astype(np.float64), y)
-
-    def transform(self, X):
-        """Fill gaps."""
-        return super().transform(X.astype(np.float64))
-
-
-# ----------------------------------------------------------------------------------
-# Pipelines for tables with columns of any kind: make, fit, score, predict, write.
-#
-# The pipeline is skrub's ``TableVectorizer`` (texts, categories) with parts of dates,
-# medians for gaps with a column that marks them, and a k-means kernel machine that
-# learns a metric.
+# What is predicted, by which model, and how well; tables of predictions.
 # ----------------------------------------------------------------------------------
 
 TASKS = ("classification", "regression")
 TIMES = ("fast", "balanced", "best")
 # Whole numbers of more different values are amounts, not classes.
 _MOST_CLASSES = 20
-# Texts of more different values are cut into pieces. States and countries are fewer:
-# one-hot they say more, and have a form in ONNX.
-_CATEGORIES = 60
 _WRITTEN = (".csv", ".tsv", ".parquet")
 
 
@@ -652,68 +586,19 @@ def labels_of(target) -> np.ndarray:
     return target.astype(str).to_numpy(dtype=object).astype(str)
 
 
-def make_table_pipeline(
-    task: str,
-    kinds: Mapping[str, str] | None = None,
-    *,
-    time: str = "balanced",
-    device: str | None = None,
-    memory_budget: str | None = None,
-    random_state: int = 0,
-    verbose: int = 0,
-):
-    """Return the pipeline for a table, not fitted.
+def make_table_model(task: str, time: str = "balanced", **options):
+    """Return the model for a table, not fitted.
 
     Parameters
     ----------
     task : {"classification", "regression"}
-    kinds : mapping, default=None
-        Kind of each column, for numbers and dates in float64: skrub's are float32.
     time : {"fast", "balanced", "best"}, default="balanced"
-        How much to spend: ``n_representatives``, and with ``"fast"`` standardised
-        columns in place of a learned metric.
-    device, memory_budget, random_state, verbose
-        Of the estimator.
+        How much to spend.
+    **options
+        Of :class:`TableClassifier` or :class:`TableRegressor`.
     """
-    skrub = require("skrub", "tables")
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    # Not before: scikit-learn's imputers import rich where there is one.
-    pass
-
-    options: dict[str, Any] = {
-        "n_representatives": time,
-        "device": device,
-        "memory_budget": memory_budget,
-        "random_state": random_state,
-        "verbose": verbose,
-    }
-    gaps = GapFiller(strategy="median", add_indicator=True, keep_empty_features=True)
-    gaps.set_output(transform="pandas")  # so that the estimator knows the names
-    texts = skrub.StringEncoder(random_state=random_state)
-    columns = skrub.TableVectorizer(
-        cardinality_threshold=_CATEGORIES,
-        high_cardinality=texts,
-        specific_transformers=[
-            ("passthrough" if kind == "number" else DateParts(kind), [name])
-            for name, kind in (kinds or {}).items()
-            if kind != "text"
-        ],
-    )
-    steps: list[Any] = [columns, gaps]
-    if time == "fast":
-        steps.append(StandardScaler().set_output(transform="pandas"))
-        options["learn_metric"] = False
-    kind = KMeansKernelRegressor if task == "regression" else KMeansKernelClassifier
-    return make_pipeline(*steps, kind(**options))
-
-
-def fit_table(model, X, y, weight=None):
-    """Fit a pipeline to a frame, with weights of the rows where there are any."""
-    name = model.steps[-1][0]
-    weights = {} if weight is None else {f"{name}__sample_weight": weight}
-    return model.fit(X, y, **weights)
+    kind = TableRegressor if task == "regression" else TableClassifier
+    return kind(effort=time, **options)
 
 
 def score_of(model, X, y, weight=None) -> Score:
@@ -826,20 +711,11 @@ def check_outputs(model, *, proba: bool, interval: float | None) -> None:
             f"--interval needs a regressor with predict_interval; {_last(model)} has "
             "none."
         )
-    if not last_step(model).is_conformalized_:
-        raise TableError(
-            "--interval needs residuals of rows held out, and this model has none; fit "
-            "it with `kaucus fit` and without --no-holdout, or with --test."
-        )
 
 
 def _interval(model, X, level: float) -> np.ndarray:
     """Return lower and upper bounds, (n, 2)."""
-    rows = model[:-1].transform(X) if hasattr(model, "steps") else X
-    bounds = last_step(model).predict_interval(
-        rows, confidence_level=level, method="split"
-    )
-    return np.asarray(bounds).reshape(len(X), 2, -1)[:, :, 0]
+    return model.predict_interval(X, level)[:, :, 0]
 
 
 def _last(model) -> str:
@@ -847,11 +723,10 @@ def _last(model) -> str:
 
 
 def count_unknown_categories(model, X, remarks: Remarks) -> None:
-    """Remark on texts for which the one-hot columns of a pipeline are all zero."""
-    for name, encoder in model[0].transformers_.items():
-        if hasattr(encoder, "categories_"):
-            known = X[name].isin(encoder.categories_[0]) | X[name].isna()
-            remarks.add(X[name], ~known, UNKNOWN_CATEGORIES)
+    """Remark on texts that are none of the few that a column had in fit."""
+    for name, levels in model.categories_.items():
+        known = X[name].isin(levels) | X[name].isna()
+        remarks.add(X[name], ~known, UNKNOWN_CATEGORIES)
 
 
 class TableWriter:
@@ -991,17 +866,7 @@ class TrainingTable:
         }
 
 
-class HeldOut(NamedTuple):
-    """Rows that a model of the others was judged by."""
-
-    score: Score
-    X: Any
-    y: np.ndarray
-    predictions: np.ndarray
-    """By the model that was not fitted to them."""
-
-
-def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> HeldOut:
+def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> Score:
     """Return the error of a model of four fifths of the rows on the others."""
     from sklearn.model_selection import train_test_split
 
@@ -1014,24 +879,12 @@ def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> H
         )
     except ValueError:  # a class of one row
         rest, some = train_test_split(np.arange(n), test_size=size, random_state=seed)
-    model = make_table_pipeline(data.task, data.kinds, **options)
+    model = make_table_model(data.task, **options)
     X, y, weight = data.X, data.y, data.weight
-    fit_table(model, X.iloc[rest], y[rest], None if weight is None else weight[rest])
+    model.fit(X.iloc[rest], y[rest], None if weight is None else weight[rest])
     weight = None if weight is None else weight[some]
     predicted = model.predict(X.iloc[some])
-    score = score_predictions(model, y[some], predicted, weight)
-    return HeldOut(score, X.iloc[some], y[some], predicted)
-
-
-def calibrate_intervals(model, X, y, predictions=None) -> None:
-    """Keep the residuals of rows that were not fitted, where a regressor takes them.
-
-    A file of a model does not have its training rows, so intervals come from these. A
-    model of all rows takes the predictions of one of four fifths of them: their
-    residuals are a little larger than its own, so intervals err on the safe side.
-    """
-    if hasattr(model[-1], "predict_interval"):
-        model[-1].conformalize(model[:-1].transform(X), y, predictions)
+    return score_predictions(model, y[some], predicted, weight)
 
 
 def model_chunks(

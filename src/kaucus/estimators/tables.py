@@ -1,0 +1,820 @@
+"""Tables as they come: a committee of a kernel machine and boosted trees."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from kaucus._array.namespace import to_numpy
+from kaucus._array.segments import generator_from
+from kaucus._base import FollowsX, is_dask, on_host, refusal, to_onnx
+from kaucus._parameters import (
+    MEMORY_BUDGET,
+    NONE,
+    POSITIVE,
+    RANDOM_STATE,
+    Constraint,
+    as_float,
+    check_one_label_type,
+    check_weights,
+    encode_labels,
+    numeric_targets,
+    one_of,
+    relative_weights,
+    tell_stage,
+)
+from kaucus.estimators._committee import (
+    CLASS_LOSSES,
+    N_VOTES,
+    NUMBER_LOSSES,
+    ErrorSize,
+    Folds,
+    choose_votes,
+    fit_trees,
+    held_out_predictions,
+    make_folds,
+)
+from kaucus.estimators._predict import SET_SCORES, levels_of
+from kaucus.estimators.kmeans_kernel import (
+    KMeansKernelClassifier,
+    KMeansKernelRegressor,
+)
+from kaucus.fitting._problem import NumberTargets, all_classes
+from kaucus.preprocessing.frames import FrameEncoder, is_frame
+from kaucus.solvers._left_out import (
+    check_enough_rows,
+    class_scores,
+    conformal_quantiles,
+    split_sets,
+)
+from kaucus.solvers._system import softmax
+
+# ----------------------------------------------------------------------------------
+# What classifier and regressor share: members, votes, and what is told of them.
+# ----------------------------------------------------------------------------------
+
+MEMBERS = ("kernel", "trees")
+EFFORTS: dict[str, dict] = {
+    "fast": {"learning_rate": 0.15, "max_iter": 150},
+    "balanced": {"learning_rate": 0.06, "max_iter": 600},
+    "best": {"learning_rate": 0.03, "max_iter": 1500},
+}
+N_FOLDS = {"fast": 3, "balanced": 5, "best": 10}
+
+
+def _are_members(value: Any) -> bool:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return False
+    names = list(value)
+    return 0 < len(names) == len(set(map(str, names))) and set(names) <= set(MEMBERS)
+
+
+class TableModel(FollowsX, BaseEstimator):
+    """A committee of members that each see the columns in their way.
+
+    Parameters
+    ----------
+    members : "auto" or list of {"kernel", "trees"}
+        Who may vote. ``"kernel"``: a k-means kernel machine with a learned metric, of
+        standard numbers and one-hot categories; better where the target is smooth.
+        ``"trees"``: scikit-learn's histogram gradient boosting, a model for each fold,
+        of the columns as they are; better where it jumps. ``"auto"``: both.
+    scoring : str
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
+    effort : {"fast", "balanced", "best"}
+        How much to spend: ``n_representatives`` of the kernel machine, which learns no
+        metric with ``"fast"``, and 3, 5 or 10 folds of at most 150, 600 or 1,500 trees.
+    max_time : float
+        Seconds after which no further step begins: a fold of trees, the kernel
+        machine, its votes. A step that has begun is ended, so that a fit may take
+        longer by one step. ``explain`` tells what was left out.
+    cv : int, splitter or iterable
+        How rows are held out, where not five random folds will do: any of
+        scikit-learn's, such as ``GroupKFold()`` with ``groups`` in ``fit``, or
+        ``TimeSeriesSplit()``. The kernel machine is then fitted once for each fold
+        too, in place of leave-one-out in closed form.
+    random_state : int, RandomState or Generator
+        Draws folds, trees, and what the kernel machine draws.
+
+    Attributes
+    ----------
+    weights_ : dict of {str: float}
+        Share of the votes of each member.
+    scores_ : dict of {str: float}
+        Loss of each member alone, and of the ``"committee"``, on held-out rows.
+    kernel_ : KMeansKernelClassifier, KMeansKernelRegressor or None
+        The kernel machine; None where it has no vote.
+    trees_ : list of Trees
+        Boosted trees for each fold; empty where they have no vote.
+    """
+
+    to_onnx = to_onnx
+    _parameters: ClassVar = {
+        "members": one_of("auto")
+        | Constraint(_are_members, f"a list of some of {list(MEMBERS)}"),
+        "effort": one_of(*EFFORTS),
+        "max_time": NONE | POSITIVE.advise("Try 60, for a minute."),
+        "memory_budget": MEMORY_BUDGET,
+        "random_state": RANDOM_STATE,
+    }
+    _losses: ClassVar[dict[str, Callable]]
+    _n_classes: int | None = None
+
+    # ---- fit -------------------------------------------------------------------------
+
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """Return X checked but for its values: a frame or a matrix."""
+        if is_dask(X):
+            raise refusal(self, "fit" if reset else "this method")
+        if not is_frame(X):
+            given = on_host(X)
+            X = check_array(given, dtype=None, ensure_all_finite=False, estimator=self)
+            if X.dtype.kind in "US":  # numbers of a list stay what they are
+                X = np.array(given, dtype=object)
+        elif 0 in X.shape:
+            what = "sample(s)" if not X.shape[0] else "feature(s)"
+            raise ValueError(f"X has shape {X.shape}: 0 {what}; at least 1 is needed.")
+        if is_frame(X) and len(set(map(str, X.columns))) < X.shape[1]:
+            names = [str(name) for name in X.columns]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(
+                f"X has {names.count(twice)} columns of the name {twice!r}; rename the "
+                "others."
+            )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    def _learn(self, X, y, weight, groups):
+        """Fit the members to validated rows, and choose the votes."""
+        end = np.inf if self.max_time is None else time.monotonic() + self.max_time
+        if weight is not None and not weight.all():  # such rows are none at all
+            kept = np.flatnonzero(weight)
+            X = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
+            y, weight = y[kept], weight[kept]
+            groups = None if groups is None else np.asarray(groups)[kept]
+        rng = generator_from(self.random_state)
+        self._seed = int(rng.integers(2**31))
+        self._left_out_steps: list[str] = []
+        weight, k = relative_weights(weight), self._n_classes
+        folds = make_folds(
+            y,
+            classes=k is not None,
+            n_folds=N_FOLDS[self.effort],
+            cv=self.cv,
+            groups=groups,
+            seed=self._seed,
+        )
+        names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        Y = y[:, None] if k is None else np.eye(k)[y][:, k == 2 :]
+        self._encoder = FrameEncoder()
+        dense, gappy = self._encoder.fit(X, list(map(str, names)), Y, folds)
+        wanted = MEMBERS if self.members == "auto" else list(self.members)
+        self.kernel_, self.trees_, held_out = None, [], {}
+        if "trees" in wanted:
+            held_out["trees"] = self._fit_trees(gappy, y, weight, folds, end)
+        if "kernel" in wanted and not (held_out and time.monotonic() > end):
+            honest = folds if self.cv is not None or groups is not None else None
+            held_out["kernel"] = self._fit_kernel(dense, y, weight, honest, end)
+        elif "kernel" in wanted:
+            self._left_out_steps.append("the kernel machine")
+        return self._choose_weights(held_out, y, weight), gappy, folds
+
+    def _fit_trees(self, X, y, weight, folds: Folds, end: float) -> np.ndarray:
+        """Fit trees fold by fold; return predictions of the rows of each fold."""
+        k, predictions = self._n_classes, []
+        for number, (learn, judge) in enumerate(folds):
+            if self.trees_ and time.monotonic() > end:
+                n_left = len(folds) - number
+                self._left_out_steps.append(f"trees of {n_left} of {len(folds)} folds")
+                break
+            tell_stage(self.verbose, f"trees of fold {number + 1} of {len(folds)}")
+            trees = fit_trees(
+                X[learn],
+                y[learn],
+                None if weight is None else weight[learn],
+                n_classes=k,
+                n_categories=self._encoder.n_categories,
+                **EFFORTS[self.effort],
+                seed=self._seed,
+            )
+            self.trees_.append(trees)
+            predictions.append(trees.predict(X[judge]))
+        return held_out_predictions(len(y), k or 1, folds, predictions)
+
+    def _fit_kernel(self, X, y, weight, folds: Folds | None, end: float) -> np.ndarray:
+        """Fit the kernel machine; return leave-one-out or out-of-fold predictions."""
+        self.kernel_ = self._kernel_machine(X, y, weight)
+        self.kernel_.feature_names_in_ = np.array(self._encoder.labels, dtype=object)
+        if folds is None and self.kernel_._training is not None:
+            tell_stage(self.verbose, "leave-one-out of the kernel machine")
+            return self._left_out_predictions(y)
+        predictions, k = [], self._n_classes
+        folds = folds or make_folds(
+            y, classes=self._n_classes is not None, n_folds=4, cv=None, groups=None,
+            seed=self._seed,
+        )[:1]  # fmt: skip
+        for number, (learn, judge) in enumerate(folds):
+            if predictions and time.monotonic() > end:
+                n_left = len(folds) - number
+                told = f"votes by {n_left} of {len(folds)} folds of the kernel machine"
+                self._left_out_steps.append(told)
+                break
+            if k and len(np.unique(y[learn])) == 1:
+                predictions.append(np.eye(k)[np.full(len(judge), y[learn][0])])
+                continue
+            some = None if weight is None else weight[learn]
+            model = self._kernel_machine(X[learn], y[learn], some)
+            predictions.append(self._kernel_predictions(model, X[judge]))
+        return held_out_predictions(len(y), k or 1, folds, predictions)
+
+    def _kernel_machine(self, X, y, weight):
+        """Return a kernel machine of some rows."""
+        model = self._kernel_class(
+            self.effort,
+            learn_metric="auto" if self.effort != "fast" else False,
+            device=self.device,
+            memory_budget=self.memory_budget,
+            random_state=self._seed,
+            verbose=self.verbose,
+        )
+        with warnings.catch_warnings():  # the columns are on the scale that we chose
+            warnings.filterwarnings("ignore", ".* of the variance of X, so distances")
+            return model.fit(X, y, sample_weight=weight)
+
+    def _left_out_predictions(self, y: np.ndarray) -> np.ndarray:
+        """Return the predictions of leave-one-out models of the kernel machine."""
+        kernel, k = self.kernel_, self._n_classes
+        rows = kernel._left_out_models().left_out
+        values = to_numpy(rows.values)
+        order = np.arange(len(y)) if rows.numbers is None else to_numpy(rows.numbers)
+        if kernel._training.rows is None:  # the representatives are all rows, by groups
+            groups = y
+            if k is None:
+                targets = NumberTargets.of(y[:, None], kernel.n_bins, None)
+                groups = targets.clusters(None)
+            order = np.argsort(groups, kind="stable")
+        kernel._left_out = None  # n² numbers
+        found = np.full((len(y), k or 1), np.nan)
+        found[order] = values
+        if k is not None:
+            found[order] = softmax(all_classes(values), kernel.temperature_)
+        return found
+
+    def _kernel_predictions(self, kernel, X: np.ndarray) -> np.ndarray:
+        with warnings.catch_warnings():  # its columns have names, for what it tells
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            if self._n_classes is None:
+                return kernel.predict(X)[:, None]
+            found = np.zeros((len(X), self._n_classes))
+            found[:, kernel.classes_] = kernel.predict_proba(X)
+            return found
+
+    def _choose_weights(self, held_out, y, weight) -> np.ndarray:
+        """Choose the votes; return the committee's predictions of held-out rows."""
+        known = ~np.any([np.isnan(P[:, 0]) for P in held_out.values()], axis=0)
+        if not known.any():
+            known = ~np.isnan(held_out["trees"][:, 0])
+            held_out = {"trees": held_out["trees"]}
+        loss, y = self._losses[self.scoring], y[known]
+        weight = None if weight is None else weight[known]
+
+        def loss_of(P: np.ndarray) -> float:
+            return loss(P, y, weight)
+
+        members = {name: P[known] for name, P in held_out.items()}
+        self._votes = choose_votes(members, loss_of)
+        self.weights_ = {name: n / N_VOTES for name, n in self._votes.items()}
+        both = sum(w * held_out[name] for name, w in self.weights_.items())
+        members["committee"] = both[known]
+        self.scores_ = {name: loss_of(P) for name, P in members.items()}
+        if not self.weights_.get("kernel"):
+            self.kernel_ = None
+        if not self.weights_.get("trees"):
+            self.trees_ = []
+        return both
+
+    # ---- prediction ------------------------------------------------------------------
+
+    def _matrices(self, X: Any):
+        check_is_fitted(self, "weights_")
+        return self._encoder.transform(self._rows(X, reset=False))
+
+    def _predictions(self, dense: np.ndarray, gappy: np.ndarray) -> np.ndarray:
+        """Return the committee's probabilities, (n, k), or numbers, (n, 1)."""
+        k = self._n_classes
+        total = np.zeros((len(dense), k or 1))
+        if self.kernel_ is not None:
+            P = self._kernel_predictions(self.kernel_, dense)
+            total += self.weights_["kernel"] * P
+        for trees in self.trees_:
+            share = self.weights_["trees"] / len(self.trees_)
+            total += share * trees.predict(gappy)
+        return total
+
+    # ---- what is told ----------------------------------------------------------------
+
+    @property
+    def categories_(self) -> dict[str, np.ndarray]:
+        """Levels of the columns of categories that have at most 30 of them, by name."""
+        check_is_fitted(self, "weights_")
+        columns = filter(None, self._encoder.columns)
+        return {c.name: c.levels for c in columns if c.is_category}
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each column of X: in the learned metric, and in the splits of trees.
+
+        The mean over the members by their votes; it sums to 1.
+        """
+        check_is_fitted(self, "weights_")
+        total = np.zeros(self.n_features_in_)
+        dense, gappy = self._encoder.sources
+        if self.kernel_ is not None and len(dense):
+            equal = np.ones(len(dense))  # where no metric was asked for
+            shares = to_numpy(getattr(self.kernel_, "feature_importances_", equal))
+            total += self.weights_["kernel"] * _by_source(shares, dense, total)
+        if self.trees_ and len(gappy):
+            shares = sum(trees.gains() for trees in self.trees_)
+            total += self.weights_["trees"] * _by_source(shares, gappy, total)
+        return total / (total.sum() or 1.0)
+
+    def explain(self) -> str:
+        """Say in words who votes, how good each is alone, and what was left out.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self, "weights_")
+        shown = [
+            f"{name} {n} of {N_VOTES} votes (alone {self.scores_[name]:.4g})"
+            for name, n in self._votes.items()
+        ]
+        name = _LOSS_NAMES[self.scoring]
+        told = (
+            f"{name} {self.scores_['committee']:.4g} on held-out rows: "
+            f"{', '.join(shown)}."
+        )
+        if self.trees_:
+            sizes = [trees.n_rounds for trees in self.trees_]
+            told += (
+                f" Trees: {len(sizes)} models of {min(sizes)} to {max(sizes)} rounds."
+            )
+        if self.kernel_ is not None:
+            told += f" Kernel machine: {self.kernel_.explain()}"
+        if self._left_out_steps:
+            steps = ", ".join(self._left_out_steps)
+            told += f" Left out after max_time={self.max_time:g} s: {steps}."
+        return told
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = False
+        return tags
+
+
+_LOSS_NAMES = {
+    "log_loss": "log-loss",
+    "roc_auc": "1 - AUC",
+    "accuracy": "share of wrong rows",
+    "neg_root_mean_squared_error": "RMSE",
+}
+
+
+def _by_source(shares: np.ndarray, sources: np.ndarray, total: np.ndarray):
+    found = np.bincount(sources, shares, minlength=len(total))
+    return found / (found.sum() or 1.0)
+
+
+# ----------------------------------------------------------------------------------
+# The classifier.
+# ----------------------------------------------------------------------------------
+
+
+class TableClassifier(ClassifierMixin, TableModel):
+    """Classifier of tables with categories, gaps and dates.
+
+    A kernel machine with a learned metric and boosted trees vote. How many votes each
+    has is chosen on held-out predictions: leave-one-out in closed form for the kernel
+    machine, out-of-fold for the trees.
+
+    Columns of numbers may have gaps. Texts, categories and booleans may too: up to 30
+    levels are one-hot for the kernel machine and split as categories by trees, more
+    levels are told by statistics of the targets of rows in other folds and by how
+    frequent they are. Dates, also texts such as ``2024-01-31 12:00``, become time,
+    year, month, day, weekday and hour, in UTC where they have a zone.
+
+    Parameters
+    ----------
+    scoring : {"log_loss", "roc_auc", "accuracy"}, default="log_loss"
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
+    threshold : float, str or callable, default=None
+        Of two classes, the probability of ``classes_[1]`` from which it is predicted.
+        The name of a metric such as ``"f1"`` or ``"balanced_accuracy"``, or a function
+        ``metric(y_true, y_pred)`` on 0 and 1: where that is largest on held-out
+        rows.
+        None: the likelier class.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    threshold_ : float or None
+        The threshold that is used.
+
+    See Also
+    --------
+    KMeansKernelClassifier : The kernel machine alone, for columns of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import TableClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> size, colour = rng.normal(size=200), rng.choice(["red", "blue"], 200)
+    >>> X = np.column_stack([size.astype(object), colour])
+    >>> y = np.where((size > 0) == (colour == "red"), "yes", "no")
+    >>> model = TableClassifier(effort="fast", random_state=0).fit(X[:150], y[:150])
+    >>> bool(model.score(X[150:], y[150:]) > 0.9)
+    True
+    """
+
+    _parameters: ClassVar = {"scoring": one_of(*CLASS_LOSSES)}
+    _losses, _kernel_class = CLASS_LOSSES, KMeansKernelClassifier
+
+    def __init__(
+        self,
+        *,
+        members="auto",
+        scoring="log_loss",
+        effort="balanced",
+        threshold=None,
+        max_time=None,
+        cv=None,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.members = members
+        self.scoring = scoring
+        self.effort = effort
+        self.threshold = threshold
+        self.max_time = max_time
+        self.cv = cv
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Fit the members, and choose their votes.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Of pandas, polars or NumPy.
+        y : array-like of shape (n_samples,)
+            Labels of any one type, without gaps.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, up to a factor; a row of weight 0 is left out.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of a group are never in two folds.
+
+        Returns
+        -------
+        self : TableClassifier
+        """
+        self._check_parameters()
+        check_one_label_type(y)
+        X = self._rows(X, reset=True)
+        y = _target(y, X)
+        weight = check_weights(sample_weight, X)
+        self.classes_, indices = encode_labels(y)
+        self._n_classes = len(self.classes_)
+        _check_two_classes_have_weight(weight, indices, self.classes_)
+        held_out, *_ = self._learn(X, indices, weight, groups)
+        if weight is not None:
+            indices = indices[weight > 0]
+        known = ~np.isnan(held_out[:, 0])
+        self._own = held_out[known], indices[known]
+        self.threshold_ = self._chosen_threshold()
+        return self
+
+    def _chosen_threshold(self) -> float | None:
+        """Return the threshold that is given, or the best one on held-out rows."""
+        wanted = self.threshold
+        if wanted is None or self._n_classes != 2:
+            return None
+        if not (callable(wanted) or isinstance(wanted, str)):
+            return float(wanted)
+        P, y = self._own
+        return best_threshold(P[:, 1], y, _metric(wanted))
+
+    def _check_combinations(self) -> None:
+        super()._check_combinations()
+        wanted = self.threshold
+        if isinstance(wanted, str):
+            _metric(wanted)
+        elif wanted is not None and not callable(wanted):
+            THRESHOLD.check("threshold", wanted)
+
+    def predict_proba(self, X):
+        """Return the probabilities of the classes, the mean by votes.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        P = self._predictions(*self._matrices(X))
+        return P / P.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X):
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):  # log 0 = -inf is what is meant
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """Return the likeliest class, or by ``threshold_`` where there is one.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        P = self.predict_proba(X)
+        if self.threshold_ is None:
+            return self.classes_[P.argmax(axis=1)]
+        return self.classes_[(P[:, 1] >= self.threshold_) * 1]
+
+    def predict_set(self, X, confidence_level=0.9, score="lac"):
+        """Return sets that hold the classes of new rows with a probability.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+        confidence_level : float or sequence of float, default=0.9
+            1 − α: the share of rows whose class shall be in the set.
+        score : {"lac", "aps"}, default="lac"
+            By what classes are compared, as in
+            :meth:`KMeansKernelClassifier.predict_set`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples, n_classes, n_levels)
+
+        Notes
+        -----
+        Calibrated by out-of-fold and leave-one-out predictions of the training rows,
+        which are a little worse than those of the committee of all rows.
+        """
+        levels = levels_of(confidence_level)
+        one_of(*SET_SCORES).check("score", score)
+        seen, labels = self._own
+
+        def scores(P: np.ndarray) -> np.ndarray:
+            return class_scores(np.log(np.maximum(P, 1e-300)), 1.0, score)
+
+        own = scores(seen)[np.arange(len(labels)), labels]
+        return split_sets(scores(self.predict_proba(X)), own, levels)
+
+
+THRESHOLD = Constraint(
+    lambda value: 0 < as_float(value) < 1,
+    "a number between 0 and 1, the name of a metric or a function",
+    "Try 'f1'.",
+)
+
+
+def _metric(name: Any) -> Callable:
+    """Return a function of true and predicted classes, 0 or 1."""
+    if callable(name):
+        return name
+    import sklearn.metrics  # not before: it imports rich
+
+    try:
+        scorer = sklearn.metrics.get_scorer(name)
+    except ValueError:
+        scorer = None
+    if scorer is None or scorer._response_method != "predict":
+        raise ValueError(
+            f"threshold={name!r} is no metric of predicted classes; expected one of "
+            "scikit-learn's, such as 'f1', 'balanced_accuracy' or "
+            "'matthews_corrcoef', a function, or a number between 0 and 1."
+        )
+    return lambda y, said: scorer._sign * scorer._score_func(y, said, **scorer._kwargs)
+
+
+def best_threshold(p: np.ndarray, y: np.ndarray, metric: Callable) -> float:
+    """Return where a metric of classes is largest, of 200 quantiles of p.
+
+    Midpoints: probabilities of new rows are others.
+    """
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, 201)))
+    tried = (edges[1:] + edges[:-1]) / 2 if len(edges) > 1 else np.array([0.5])
+    values = [metric(y, (p >= t).astype(int)) for t in tried]
+    return float(tried[int(np.argmax(values))])
+
+
+def _target(y: Any, X: Any) -> np.ndarray:
+    """Return the target as an array, (n,), without gaps."""
+    if y is None:
+        raise ValueError(
+            "fit requires y to be passed, but the target y is None; pass the targets."
+        )
+    y = np.asarray(on_host(y))
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got {y.shape[1]} columns; fit a model for each, "
+            "for example with sklearn.multioutput.MultiOutputRegressor."
+        )
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    gaps = np.zeros(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        gaps = np.array([v is None or bool(np.any(v != v)) for v in y], dtype=bool)
+    elif y.dtype.kind == "f":
+        gaps = ~np.isfinite(y)
+    if gaps.any():
+        raise ValueError(
+            f"Input y contains NaN, None or infinity: {int(gaps.sum()):,} times, first "
+            f"in row {int(np.argmax(gaps))}, counted from 0; take such rows out."
+        )
+    return y
+
+
+def _check_two_classes_have_weight(weight, indices, classes) -> None:
+    if weight is not None and len(np.unique(indices[weight > 0])) < 2:
+        [one] = np.unique(indices[weight > 0])
+        raise ValueError(
+            f"sample_weight is zero for all rows but those of the class "
+            f"{classes[one]!r}; a classifier needs two classes with weight."
+        )
+
+
+# ----------------------------------------------------------------------------------
+# The regressor.
+# ----------------------------------------------------------------------------------
+
+
+class TableRegressor(RegressorMixin, TableModel):
+    """Regressor of tables with categories, gaps and dates.
+
+    As :class:`TableClassifier`, for numbers; the width of intervals
+    follows the expected size of the error.
+
+    Parameters
+    ----------
+    scoring : {"neg_root_mean_squared_error"}, default="neg_root_mean_squared_error"
+        Metric by which votes are chosen, on out-of-fold and leave-one-out predictions.
+
+    See Also
+    --------
+    KMeansKernelRegressor : The kernel machine alone, for columns of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kaucus import TableRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, size=(300, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    >>> model = TableRegressor(effort="fast", random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model.predict_interval(X[:5]).shape
+    (5, 2, 1)
+    """
+
+    _parameters: ClassVar = {"scoring": one_of(*NUMBER_LOSSES)}
+    _losses, _kernel_class = NUMBER_LOSSES, KMeansKernelRegressor
+    _single_output = True
+
+    def __init__(
+        self,
+        *,
+        members="auto",
+        scoring="neg_root_mean_squared_error",
+        effort="balanced",
+        max_time=None,
+        cv=None,
+        device=None,
+        memory_budget=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.members = members
+        self.scoring = scoring
+        self.effort = effort
+        self.max_time = max_time
+        self.cv = cv
+        self.device = device
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Fit the members, choose their votes, and model the size of their errors.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+            Of pandas, polars or NumPy.
+        y : array-like of shape (n_samples,)
+            Numbers, without gaps.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, up to a factor; a row of weight 0 is left out.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of a group are never in two folds.
+
+        Returns
+        -------
+        self : TableRegressor
+        """
+        self._check_parameters()
+        X = self._rows(X, reset=True)
+        y = _target(y, X)
+        weight = check_weights(sample_weight, X)
+        if y.dtype.kind == "O" and not any(isinstance(v, str) for v in y):
+            y = y.astype(np.float64)
+        y = numeric_targets(y)[:, 0]
+        if len(y) < 2:
+            raise ValueError(f"X has {len(y)} sample; at least 2 are needed.")
+        held_out, gappy, folds = self._learn(X, y, weight, groups)
+        y = y if weight is None else y[weight > 0]
+        errors = np.abs(y - held_out[:, 0])
+        rows = np.column_stack([gappy, held_out])
+        self._error_size = ErrorSize(rows, errors, folds, self._seed)
+        return self
+
+    def predict(self, X):
+        """Return the mean of the members by their votes.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predictions(*self._matrices(X))[:, 0]
+
+    def predict_interval(self, X, confidence_level=0.9):
+        """Return intervals that hold the targets of new rows with a probability.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+        confidence_level : float or sequence of float, default=0.9
+            1 − α: the share of targets that the intervals shall hold.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2, n_levels)
+            Lower and upper ends: the prediction plus and minus a quantile of the errors
+            of held-out errors, in units of the error that is expected there.
+
+        Notes
+        -----
+        Errors of out-of-fold and leave-one-out predictions are a little larger than
+        those of the committee of all rows, so that intervals err on the safe side.
+        """
+        levels = levels_of(confidence_level)
+        dense, gappy = self._matrices(X)
+        relative = self._error_size.relative
+        check_enough_rows(len(relative), levels)
+        f = self._predictions(dense, gappy)
+        size = self._error_size(np.column_stack([gappy, f]))[:, None]
+        half = size * np.concatenate(conformal_quantiles(relative[None, :], levels))
+        return np.stack([f - half, f + half], axis=1)
