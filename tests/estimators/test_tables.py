@@ -385,9 +385,9 @@ def test_a_threshold_is_moved_by_rows_not_seen_without_another_fit():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"members": ["kernel", "forest"]}, "members=.* must be one of"),
+        ({"members": ["kernel", "forest"]}, "members=.* must be 'auto', or"),
         ({"members": []}, "members="),
-        ({"members": "kernel"}, "members='kernel' must be one of"),
+        ({"members": "kernel"}, "members='kernel' must be 'auto', or"),
         ({"scoring": "f1"}, "scoring='f1' must be one of"),
         ({"effort": "much"}, "effort='much' must be one of"),
         ({"threshold": "roc_auc"}, "threshold='roc_auc' is no metric of predicted"),
