@@ -65,15 +65,15 @@ UNITS = [(1.0, 1e3), (1.0, 1e8), (1e-6, 0.0), (1e6, -1e8)]
 def data(seed=0):
     """Return rows, targets and other rows."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(420, 4))
-    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=420)
-    return X[:260], y[:260], X[260:]
+    X = rng.normal(size=(220, 4))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=220)
+    return X[:160], y[:160], X[160:]
 
 
 def pictures():
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 255, size=(260, 64)).astype(np.uint8)
-    return X[:200], X[:200, 20:24].mean(axis=1), X[200:]
+    X = rng.integers(0, 255, size=(160, 64)).astype(np.uint8)
+    return X[:120], X[:120, 20:24].mean(axis=1), X[120:]
 
 
 def results(model, X):
@@ -170,7 +170,7 @@ def test_rows_in_parts(dtype, after_a_fit):
         model = KMeansKernelRegressor(20, C=10, **RBF, **SEED)
         if after_a_fit:
             model.fit(X[:100], targets[:100])
-        for s in (slice(0, 100), slice(100, 180), slice(180, 260)):
+        for s in (slice(0, 100), slice(100, 130), slice(130, 160)):
             model.partial_fit(X[s], targets[s])
         predictions.append(model.predict(new))
     bound = 1e4 * (EPS if dtype == "float64" else EPS32) * a + 1e3 * EPS * b
@@ -198,7 +198,7 @@ def test_rows_in_batches(dtype):
     model = KMeansKernelRegressor(20, C=10, **RBF, **SEED)
     predictions = [
         clone(model)
-        .fit_batches(lambda t=t: ((X[s], t[s]) for s in (slice(0, 99), slice(99, 260))))
+        .fit_batches(lambda t=t: ((X[s], t[s]) for s in (slice(0, 99), slice(99, 160))))
         .predict(new)
         for t in (y, y + b)
     ]
@@ -245,11 +245,11 @@ def test_callback_and_history_are_in_the_units_of_the_targets():
         seen.append((state.dual_coef, state.intercept, state.validation_error))
 
     model = by_solver("block_descent", callback=watch, max_iter=9)
-    model.fit(X[:200], a * y[:200] + b, X_val=X[200:], y_val=a * y[200:] + b)
+    model.fit(X[:120], a * y[:120] + b, X_val=X[120:], y_val=a * y[120:] + b)
     coef, intercept, error = seen[-1]
     assert_allclose(coef, model.dual_coef_, rtol=1e-9)
     assert_allclose(intercept, model.intercept_, rtol=1e-12)
-    rmse = np.sqrt(np.mean((model.predict(X[200:]) - a * y[200:] - b) ** 2))
+    rmse = np.sqrt(np.mean((model.predict(X[120:]) - a * y[120:] - b) ** 2))
     assert_allclose(error, rmse, rtol=1e-6)
     assert_allclose(model.history_["validation_error"][-1], rmse, rtol=1e-6)
 
