@@ -92,6 +92,16 @@ def test_probabilities(probability, digits):
     np.testing.assert_allclose(got, exact, atol=1e-3)
 
 
+@pytest.mark.parametrize("C", [1e3, 1e6])
+def test_a_wide_kernel_and_a_large_C_lose_nothing(C, rng):
+    """Where float32 has too few digits for the equations, they are of float64."""
+    X, new = rng.normal(size=(2, 400, 5))
+    y, right = (Z[:, 0] + np.sin(2 * Z[:, 1]) for Z in (X, new))
+    model = KMeansKernelRegressor(60, kernel="rbf", gamma=0.01, C=C, random_state=0)
+    wide = model.fit(X, y).score(new, right)
+    assert model.fit(X.astype(np.float32), y).score(new, right) > wide - 0.01
+
+
 def test_a_C_that_leave_one_out_has_chosen():
     """Raw columns of very different units: leave-one-out asks for a large C."""
     X, y = load_breast_cancer(return_X_y=True)
