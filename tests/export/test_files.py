@@ -374,6 +374,17 @@ def test_a_damaged_file_is_one_error(model, file):
         load(file)
 
 
+def test_a_damaged_description_is_one_error(model, file):
+    save(model, file)
+    data = bytearray(file.read_bytes())
+    start = data.index(b"kaucus.json") + len(b"kaucus.json")
+    data[start + 20 : start + 30] = bytes(range(200, 210))
+    file.write_bytes(data)
+    for read in (describe, load):
+        with pytest.raises(ModelFileError):
+            read(file)
+
+
 def test_no_file_is_said_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no file .*nothing\.skops"):
         load(tmp_path / "nothing.skops")

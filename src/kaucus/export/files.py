@@ -8,6 +8,7 @@ import stat
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -293,7 +294,7 @@ def describe(path) -> ModelFile:
             dict(told["about"]),
             int(told["format"]),
         )
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} is not a model that kaucus has saved; expected a file of "
             "kaucus.persistence.save or `kaucus fit`."
