@@ -342,6 +342,12 @@ def test_a_word_for_gamma_means_the_mapped_rows():
     assert_close(gammas[0], gammas[1], rtol=0.5, atol=0)
 
 
+@pytest.mark.parametrize("kernel", [3, None])
+def test_a_kernel_that_is_no_name_is_refused(kernel):
+    with pytest.raises(ValueError, match=f"kernel={kernel} must be 'auto' or the name"):
+        LearnedMetric(kernel=kernel).fit(*some_numbers(60))
+
+
 def test_given_widths_are_not_for_a_learned_metric():
     X, y = some_numbers(60)
     model = LSSVMRegressor(gamma=[0.1, 1.0], learn_metric=True)

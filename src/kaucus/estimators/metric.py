@@ -22,6 +22,7 @@ from kaucus._parameters import (
     NONE,
     POSITIVE,
     RANDOM_STATE,
+    Constraint,
     check_magnitude,
     check_one_label_type,
     check_weights,
@@ -227,6 +228,10 @@ class LearnedMetric(
     _parameters: ClassVar = {
         "kind": one_of("auto", "diagonal", "full"),
         "power": POSITIVE | one_of("auto"),
+        "kernel": Constraint(
+            lambda kernel: isinstance(kernel, str),
+            "'auto' or the name of a kernel with a gradient, such as 'rbf'",
+        ),
         "max_steps": count(least=0),
         "max_samples": count(least=50),
         "cv": count(least=2) | NONE,

@@ -360,16 +360,12 @@ class TableModel(FollowsX, BaseEstimator):
             f"{name} {n} of {N_VOTES} votes (alone {self.scores_[name]:.4g})"
             for name, n in self._votes.items()
         ]
-        name = _LOSS_NAMES[self.scoring]
-        told = (
-            f"{name} {self.scores_['committee']:.4g} on held-out rows: "
-            f"{', '.join(shown)}."
-        )
+        loss = f"{_LOSS_NAMES[self.scoring]} {self.scores_['committee']:.4g}"
+        told = f"{loss} on held-out rows: {', '.join(shown)}."
         if self.trees_:
             sizes = [trees.n_rounds for trees in self.trees_]
-            told += (
-                f" Trees: {len(sizes)} models of {min(sizes)} to {max(sizes)} rounds."
-            )
+            of_each = f"{len(sizes)} models of {min(sizes)} to {max(sizes)} rounds"
+            told += f" Trees: {of_each}."
         if self.kernel_ is not None:
             told += f" Kernel machine: {self.kernel_.explain()}"
         if self._left_out_steps:

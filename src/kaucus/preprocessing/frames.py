@@ -47,12 +47,10 @@ def gaps_of(values: np.ndarray) -> np.ndarray:
     """Return the mask of missing values, (n,)."""
     if values.dtype.kind == "M":
         return np.isnat(values)
+    if values.dtype.kind == "f":
+        return np.isnan(values)
     if values.dtype.kind != "O":
-        return (
-            np.isnan(values)
-            if values.dtype.kind == "f"
-            else np.zeros(len(values), bool)
-        )
+        return np.zeros(len(values), dtype=bool)
     if "pandas" in sys.modules:  # else there is none of its words for gaps
         return sys.modules["pandas"].isna(values)
     return np.array([v is None or bool(v != v) for v in values], dtype=bool)
