@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-DATA := $(if $(KAUCUS_DATA),$(KAUCUS_DATA),$(wildcard ../shared/data))
+DATA := $(if $(KAUCUS_DATA),$(KAUCUS_DATA),$(abspath $(wildcard ../shared/data)))
 
 # One test process for each core, and one BLAS thread for each process.
 PYTEST := $(if $(DATA),KAUCUS_DATA=$(DATA)) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
