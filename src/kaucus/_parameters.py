@@ -34,7 +34,13 @@ from kaucus._array.namespace import (
     warn_user,
     working_types,
 )
-from kaucus._array.rows import HostRows, RowSource, rows_for_device, stream_blocks
+from kaucus._array.rows import (
+    HostRows,
+    RowSource,
+    longest_rows,
+    rows_for_device,
+    stream_blocks,
+)
 from kaucus._array.segments import generator_from
 from kaucus._base import on_host, validate_data
 from kaucus.kernels._cells import MahalanobisRBF
@@ -272,7 +278,7 @@ def check_targets(Y: np.ndarray) -> None:
 
 def _largest(X: Array) -> float:
     """Return the largest absolute value, without a copy of X."""
-    X = X.longest if isinstance(X, RowSource) else X
+    X = longest_rows(X)
     values = X.data if is_sparse(X) else X
     if 0 in values.shape:
         return 0.0
@@ -303,7 +309,7 @@ def check_kernel_values(kernel: Kernel, X: Array) -> None:
     if isinstance(kernel, CallableKernel):  # checks each of its values itself
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = X.longest if isinstance(X, RowSource) else X
+        rows = longest_rows(X)
         on_diagonal = to_numpy(kernel.diag(rows))
     largest = float(np.max(np.abs(on_diagonal)))  # NaN stays NaN
     limit = min(_LARGEST_KERNEL, float(np.finfo(dtype).max))

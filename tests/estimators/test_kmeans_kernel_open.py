@@ -55,7 +55,8 @@ def test_memory_bounds_the_number():
 
 
 def test_a_given_number_is_kept_and_refine_adds_to_it():
-    assert grow_from([3, 4], 200, None, 2) == ([3, 4], [], (), -np.inf, 0)
+    plan = grow_from([3, 4], 200, None, 2)
+    assert (plan.numbers, plan.additions, plan.n_held_out) == ([3, 4], [], 0)
     plan = grow_from([3, 4], 200, 15, 2)
     assert (plan.additions, plan.choices) == ([8, 7], ("residual",))
     plan = grow_from([3, 4], 200, "auto", 3)

@@ -102,16 +102,19 @@ def test_a_search_goes_on_beyond_the_end_of_its_grid():
     """The loss is least at gamma = 100 and C = 1000, beyond both grids."""
 
     class Bowl(tuning.Judge):
-        def trial(self, job):
+        def work(self, job):
             kernel, (C,) = job
-            far = np.log(kernel.gamma / 100) ** 2 + np.log(C / 1000) ** 2
-            return tuning.Trial(kernel, C, 1.0 + far)
+            return 1.0 + np.log(kernel.gamma / 100) ** 2 + np.log(C / 1000) ** 2
+
+        def trial(self, job, found):
+            kernel, (C,) = job
+            return tuning.Trial(kernel, C, found)
 
     path, judge = [Gaussian(g) for g in (1.0, 5.0, 25.0)], Bowl()
-    found = tuning._beyond(judge, judge.trial((path[-1], [10.0])), [path], [1.0, 10.0])
+    at_end, inside = judge.tried([(path[-1], [10.0]), (path[1], [1.5])])
+    found = tuning._beyond(judge, at_end, [path], [1.0, 10.0])
     assert found.candidate.gamma == pytest.approx(125.0)
     assert pytest.approx(1000.0) == found.C
-    inside = judge.trial((path[1], [1.5]))
     assert tuning._beyond(judge, inside, [path], [1.0, 1.5, 10.0]) == inside
 
 

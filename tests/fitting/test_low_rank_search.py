@@ -50,7 +50,7 @@ def test_rows_of_weight_zero_change_nothing():
         LeftOutColumns([KERNEL], *rows, sample_weight=s)
         for rows, s in ((data, weight), (few, weight[:20]))
     ]
-    rows = [judge.trial((KERNEL, CS)).rows for judge in judges]
+    rows = [judge.tried([(KERNEL, CS)])[0].rows for judge in judges]
     means = [np.asarray([row["score"] for row in some]) for some in rows]
     assert_close(means[0], means[1], rtol=1e-8)
 

@@ -241,11 +241,15 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
     X, y = one_direction
     search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
     first = search.best_scale()[0]
-    found = search._products(first, list(kinds))
-    alone = {kind: search._products(first, [kind]) for kind in kinds}
-    for kind in kinds:
-        for M, expected in zip(found[kind], alone[kind][kind], strict=True):
-            assert_close(M, expected, rtol=1e-9, atol=1e-12)
+    trials = {}
+    for some in (kinds, *zip(kinds)):
+        search.options = options()._replace(kinds=some, powers=(1.0,))
+        for trial in search._step(first, onwards=False):
+            trials.setdefault(trial.candidate.kind, []).append(trial.candidate)
+    for both, alone in trials.values():
+        for found, expected in zip(both.folds, alone.folds, strict=True):
+            weights = (fold.row_map.weights for fold in (found, expected))
+            assert_close(*weights, rtol=1e-9, atol=1e-12)
 
 
 def candidate(name, losses, factor=1.0, C=10.0):
@@ -276,10 +280,12 @@ def test_a_climb_ends_at_the_least_loss_and_no_further(least):
     tried = []
 
     class Bowl(Judge):
-        def trial(self, job):
-            factor, (C,) = job
-            tried.append(factor)
-            return Trial(factor, C, 1 + np.log(factor / least) ** 2)
+        def work(self, job):
+            tried.append(job[0])
+            return 1 + np.log(job[0] / least) ** 2
+
+        def trial(self, job, found):
+            return Trial(job[0], job[1][0], found)
 
         def place(self, candidate):
             return round(candidate, 9)

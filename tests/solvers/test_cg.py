@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaucus._array.linalg import operator_norm
 from kaucus._array.namespace import dtype_name, to_numpy
-from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._cg import conjugate_gradient
 from tests.arrays import EPS, array, assert_close, assert_to_rounding, same_bits
 
 

@@ -65,7 +65,7 @@ def example_of(x: Array) -> Array:
 
 def device_of(x: Array) -> Any:
     """Return the device of an array, in its library's own terms."""
-    if scipy.sparse.issparse(x):
+    if isinstance(x, np.ndarray) or scipy.sparse.issparse(x):
         return "cpu"
     return array_api_compat.device(example_of(x))
 
@@ -265,7 +265,8 @@ _numpy_name = functools.cache(str)  # it takes NumPy microseconds
 
 def epsilon(x: Array) -> float:
     """Return the spacing of floating-point numbers at 1 in the precision of ``x``."""
-    return float(np.finfo(dtype_name(x)).eps)
+    dtype = x.dtype if isinstance(x, np.ndarray) else dtype_name(x)
+    return float(np.finfo(dtype).eps)
 
 
 def label_array(labels: np.ndarray, like: Array) -> Array:
@@ -297,7 +298,7 @@ def take_rows(X: Array, rows: Array) -> Array:
     axes; of a vector, its rows are its entries. Rows of the host come to their device,
     those of a source to this process.
     """
-    if is_numpy(X) or is_sparse(X):
+    if isinstance(X, np.ndarray) or is_sparse(X):
         return X[rows]  # numpy.take would first copy the whole of a view
     if are_rows(X):
         return X.take(to_numpy(rows))
@@ -416,7 +417,7 @@ def not_negative(x: Array) -> Array:
 
 
 def _unary(x: Array, name: str) -> Array:
-    if is_numpy(x):
+    if isinstance(x, np.ndarray):
         return getattr(np, name)(x, out=x)
     if is_torch(x):
         return getattr(x, name + "_")()

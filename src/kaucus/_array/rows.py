@@ -630,6 +630,18 @@ def copy_buffer_bytes(X: Array) -> int:
     return 2 * X.buffer_bytes if isinstance(X, HostRows) else 0
 
 
+def shifted_bytes(X: Array) -> int:
+    """Return the bytes of a shifted copy of all rows, as a kernel of distances has."""
+    if isinstance(X, HostRows) or is_sparse(X):
+        return 0
+    return itemsize(X) * math.prod(X.shape)
+
+
+def longest_rows(X: Array) -> Array:
+    """Return rows with the largest norm and entry of all: two, of rows in parts."""
+    return X.longest if isinstance(X, RowSource) else X
+
+
 def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:
     """Return the bytes for work on ``X``, without those for rows that are copied."""
     return max(resolve_budget(memory_budget, X) - copy_buffer_bytes(X), 1)

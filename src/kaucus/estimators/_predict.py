@@ -146,7 +146,7 @@ class KnowsLeftOut:
 
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
-        targets, n, weight = problem.targets, problem.n, problem.fit_weight
+        targets, weight = problem.targets, problem.fit_weight
         if model.fit_rows is not None:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
         elif (n_bytes := _bytes_of(X)) > _MOST_KEPT:
@@ -159,9 +159,8 @@ class KnowsLeftOut:
             rows = X.at_rest() if isinstance(X, RowSource) else X
             given = (targets.values, weight, model.C, rows, targets.unit)
             self._remember(Training(*given))
-        elif problem.weight is None and model.representatives.points.shape[0] == n:
-            # Every row is a representative; they come group by group.
-            values = targets.values[np.argsort(targets.clusters(None), kind="stable")]
+        elif model.order is not None:
+            values = targets.values[model.order]
             weight = targets.like(values).fit_weights(None)
             self._remember(Training(values, weight, model.C, None, targets.unit))
         else:

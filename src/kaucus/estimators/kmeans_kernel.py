@@ -47,7 +47,6 @@ from kaucus._parameters import (
 from kaucus.clustering._kmeans import KMeansOptions, Representatives
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.ls_svm import LSSVMBase, indefinite_kernel
-from kaucus.estimators.metric import metric_options
 from kaucus.fitting._problem import (
     ClassTargets,
     Model,
@@ -63,7 +62,13 @@ from kaucus.fitting._represented import (
     fit_represented,
     learn_part,
 )
-from kaucus.fitting._search import AUTO_KERNELS, CS, GAMMA_FACTORS, told_choice
+from kaucus.fitting._search import (
+    AUTO_KERNELS,
+    CS,
+    GAMMA_FACTORS,
+    metric_options,
+    told_choice,
+)
 from kaucus.kernels._kernel import (
     kernel_class,
     kernels_with_gamma,
@@ -361,21 +366,21 @@ class RepresentativesBase(RepresentedModel):
 
     # ---- fit -------------------------------------------------------------------------
 
-    def _learn(self, X, targets, weight):
-        """Fit the rows at once; return their problem, the plan and the model."""
-        rng = generator_from(self.random_state)
+    def _posed(self, X, targets, weight) -> tuple[Problem, Plan]:
+        """Return the problem of all rows, and how it is to be solved."""
         self._weight_unit = 1.0
         if self._chooses_C:
             self._weight_unit = mean_weight(weight)
             weight = relative_weights(weight)
         problem = Problem.of(self._placed(X), targets, weight)
-        plan = self._plan(self._kernel_paths(X, problem.fit_weight), X)
         self._stream = None
-        with self._own_errors():
-            model = fit_represented(problem, plan, rng)
-        self._store_model(X, _in_unit(model, targets.unit))
+        return problem, self._plan(self._kernel_paths(X, problem.fit_weight), X)
+
+    def _learned(self, X, problem: Problem, model: Model):
+        """Store the model, and what intervals need of the rows."""
+        self._store_model(X, _in_unit(model, problem.targets.unit))
         self._remember_represented(X, problem, model)
-        return problem, plan, model
+        return self
 
     def _learn_part(self, X, targets, weight):
         """Fit the first rows, or add the equations of more."""
@@ -387,7 +392,12 @@ class RepresentativesBase(RepresentedModel):
         rng = generator_from(self.random_state)
         with self._own_errors():
             if not hasattr(self, "representatives_"):
-                stream = begin_stream(*self._learn(X, targets, weight), rng)
+                problem, plan = self._posed(X, targets, weight)
+                model = fit_represented(
+                    problem, plan, generator_from(self.random_state)
+                )
+                self._learned(X, problem, model)
+                stream = begin_stream(problem, plan, model, rng)
             else:
                 plan, model = self._plan([], X), self._as_model(X)
                 stream = getattr(self, "_stream", None)
@@ -691,8 +701,11 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         weight = check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
         weights_with_classes(weight, self.class_weight, self.classes_, indices)
-        self._learn(X, self._targets(indices), weight)
-        return self
+        problem, plan = self._posed(X, self._targets(indices), weight)
+        rng = generator_from(self.random_state)
+        with self._own_errors():
+            model = fit_represented(problem, plan, rng)
+        return self._learned(X, problem, model)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Fit the first rows, or add more rows to the fit.
@@ -940,8 +953,11 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         self._check_parameters()
         X, Y = self._validate_outputs(X, y)
         weight = check_weights(sample_weight, X)
-        self._learn(X, NumberTargets.of(Y, self.n_bins, weight), weight)
-        return self
+        problem, plan = self._posed(X, NumberTargets.of(Y, self.n_bins, weight), weight)
+        rng = generator_from(self.random_state)
+        with self._own_errors():
+            model = fit_represented(problem, plan, rng)
+        return self._learned(X, problem, model)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Fit the first rows, or add more rows to the fit.

@@ -53,7 +53,6 @@ from kaucus._parameters import (
     weights_with_classes,
 )
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
-from kaucus.estimators.metric import metric_options
 from kaucus.fitting._problem import (
     ClassTargets,
     NumberTargets,
@@ -67,6 +66,7 @@ from kaucus.fitting._problem import (
 from kaucus.fitting._search import (
     AUTO_KERNELS,
     enough_rows,
+    metric_options,
     search_by_leave_one_out,
     search_metric,
     search_table,

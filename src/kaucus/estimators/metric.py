@@ -1,6 +1,5 @@
 """A metric learned from the labels."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +8,10 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array.namespace import (
-    Array,
     as_like,
     is_sparse,
     working_types,
 )
-from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, fit_batches, rowwise, to_onnx, validate_data
 from kaucus._parameters import (
@@ -28,7 +25,6 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
-    is_auto,
     map_rows,
     numeric_targets,
     one_of,
@@ -39,92 +35,14 @@ from kaucus._parameters import (
 )
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
 from kaucus.fitting._search import (
-    Family,
-    MetricOptions,
     enough_rows,
+    metric_options,
     only_scaled,
     search_metric,
 )
 from kaucus.kernels._kernel import (
-    Kernel,
     kernel_class,
-    kernels_with_gamma,
-    resolve_kernel,
 )
-
-# ----------------------------------------------------------------------------------
-# What ``learn_metric`` means for an estimator with a kernel to choose.
-# ----------------------------------------------------------------------------------
-
-METRIC_CS = 10.0 ** np.arange(-1, 5.1, 0.5)
-"""What ``C="auto"`` chooses from where a metric is learned."""
-AUTO_FAMILIES = ("exponential", "rbf", "laplacian")
-"""What ``kernel="auto"`` chooses from where a metric is learned."""
-# Of more columns, Manhattan distances take too long: they are no matrix product.
-_LAPLACIAN_COLUMNS = 64
-# Of more columns, a full metric takes longer than it helps.
-_FULL_COLUMNS = 1000
-
-
-def metric_options(
-    X: Array,
-    kernel: object,
-    gamma: object,
-    Cs: Sequence[float] | None,
-    *,
-    degree: int = 3,
-    coef0: float = 0.0,
-) -> MetricOptions:
-    """Return the options of a metric search.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    kernel, gamma
-        As the estimator has them; gamma ``"tune"`` is searched.
-    Cs : sequence of float or None
-        To choose from; None: 0.1 to 100,000, and beyond where that pays.
-    degree, coef0
-        Of a named kernel.
-    """
-    d = X.shape[1]
-    X = X.longest if isinstance(X, RowSource) else X
-    families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
-    kinds = ("diagonal", "full")
-    if is_sparse(X) or d > _FULL_COLUMNS:
-        kinds = ("diagonal",)
-    given = METRIC_CS if Cs is None else Cs
-    return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
-
-
-def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
-    if is_auto(kernel):
-        names = AUTO_FAMILIES
-        if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
-            names = names[:2]
-    elif isinstance(kernel, str) and kernel in kernels_with_gamma():
-        names = (kernel,)
-    else:
-        return [_with_gradient(resolve_kernel(kernel, **params))]
-    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
-    return [
-        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
-        for name in names
-    ]
-
-
-def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
-    """Check that a given kernel has a gradient before any work is done."""
-    one = np.ones((1, 1))
-    try:
-        next(iter(kernel.gradients(one, one, one)))
-    except NotImplementedError as error:
-        raise ValueError(
-            f"learn_metric=True needs a kernel with a gradient: {error} Or pass "
-            "learn_metric=False."
-        ) from error
-    return Family(kernel, gamma)
-
 
 # ----------------------------------------------------------------------------------
 # A transformer to columns in which a metric learned from the targets is Euclidean.

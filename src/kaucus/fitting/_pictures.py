@@ -215,8 +215,9 @@ class PictureJudge(RowJudge):
         best = best_of([best, *self.tried(jobs)])
         return best.candidate.gamma, best.C
 
-    def losses(self, candidate: Pictured, Cs: Sequence[float]) -> np.ndarray:
-        D, found = candidate.distances, []
+    def work(self, job) -> np.ndarray:
+        (candidate, Cs), found = job, []
+        D = candidate.distances
         rows, xp = self.order[: D[0].shape[0]], array_namespace(D[0])
         for C in Cs:
             K = None

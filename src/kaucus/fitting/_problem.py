@@ -412,6 +412,8 @@ class Model(NamedTuple):
     fit_rows: np.ndarray | None = None
     """Numbers of the rows that were fitted; None: all, or representatives."""
     unseen: Unseen | None = None
+    order: np.ndarray | None = None
+    """Row numbers of the representatives where every row is one."""
 
 
 def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
@@ -492,12 +494,10 @@ def in_given_columns(
     Those that are rows are taken from them.
     """
     chosen, n_rows = model.representatives, len(model.hard_rows)
-    n = chosen.points.shape[0]
-    if n == problem.n and n_rows == 0:
-        groups = problem.targets.clusters(problem.weight)
-        rows = dense_rows(problem.rows, np.argsort(groups, kind="stable"))
+    if model.order is not None:
+        rows = dense_rows(problem.rows, model.order)
         return chosen._replace(points=as_like(rows, chosen.points))
-    points = row_map.back(chosen.points[: n - n_rows, :])
+    points = row_map.back(chosen.points[: chosen.points.shape[0] - n_rows, :])
     if n_rows:
         hard = as_like(dense_rows(problem.rows, model.hard_rows), points)
         points = concat_rows(points, astype(hard, dtype_name(points)))

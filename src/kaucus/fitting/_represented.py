@@ -49,7 +49,9 @@ from kaucus.fitting._search import (
     LeftOutColumns,
     affordable_search,
     better_C,
-    choose_kernel,
+    enough_rows,
+    search_metric,
+    tune,
 )
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._metric import MappedKernel
@@ -119,6 +121,8 @@ class Growth(NamedTuple):
     """How rows are chosen; of several, rows held out decide."""
     least_gain: float = -math.inf
     n_held_out: int = 0
+    order: np.ndarray | None = None
+    """Row numbers of the representatives where every row is one: group by group."""
 
 
 def plan_growth(
@@ -143,13 +147,15 @@ def plan_growth(
         size = allocate(size, sizes, "proportional")
     if not isinstance(size, str):
         rounds = 1 if plan.fit_on == "boundary" else 2
-        return grow_from(size, len(present), plan.refine, rounds)
+        growth = grow_from(size, len(present), plan.refine, rounds)
+        every = weight is None and growth.n_held_out == 0 and np.all(size >= sizes)
+        return _of_every_row(groups, sizes) if every else growth
     budget = resolve_budget(plan.memory_budget, problem.rows)
     # Where every row is a representative and weighs the same, their least squares are
     # factored at once; the equations of later rows are not.
     factored = weight is None
     if len(present) <= most_rows(size, budget, factored=factored):
-        return Growth(sizes.tolist(), [])
+        return _of_every_row(groups, sizes) if factored else Growth(sizes.tolist(), [])
     allocation = "proportional"
     if isinstance(problem.targets, ClassTargets):
         allocation = choose_allocation(
@@ -163,8 +169,15 @@ def plan_growth(
             memory_budget=plan.memory_budget,
         )
     most = most_representatives(size, budget)
-    growth = grow_openly(size, sizes, allocation, most)
-    return growth
+    return grow_openly(size, sizes, allocation, most)
+
+
+def _of_every_row(groups: np.ndarray, sizes: np.ndarray) -> Growth:
+    """Return every row as a representative; least squares of all on all are an LS-SVM.
+
+    Which costs a quarter of normal equations.
+    """
+    return Growth(sizes.tolist(), [], order=np.argsort(groups, kind="stable"))
 
 
 def grow_from(
@@ -279,7 +292,7 @@ def choose_allocation(
             sample_weight=None if weight is None else as_like(weight[some], Z),
             memory_budget=memory_budget,
         )
-        losses.append(judge.trial((kernel, [C])).loss)
+        losses.append(judge.tried([(kernel, [C])])[0].loss)
     return ALLOCATIONS[int(np.argmin(losses))]
 
 
@@ -374,14 +387,23 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
     Raises NotPositiveDefiniteError, with its ``C``, where the kernel is indefinite on
     these rows, and MemoryError where the plan does not fit into its budget.
     """
-    tuning = choose_kernel(problem, plan, rng)
-    if not isinstance(tuning.kernel, MappedKernel):
-        return _fit_tuned(problem, plan, tuning, rng)
-    kernel, row_map = tuning.kernel.kernel, tuning.kernel.row_map
-    mapped = problem.mapped(row_map, plan.memory_budget)
-    model = _fit_tuned(mapped, plan, tuning._replace(kernel=kernel), rng)
-    chosen = in_given_columns(model, problem, row_map)
-    return model._replace(kernel=tuning.kernel, representatives=chosen)
+    if plan.metric is None or not enough_rows(problem.n, problem.fit_weight):
+        with errors_at(max(plan.Cs)):
+            choice = tune(problem, plan, rng)
+        return _fit_tuned(problem, plan, choice, rng)
+    choice = search_metric(
+        problem,
+        plan.metric,
+        rng,
+        callback=plan.progress("stage"),
+        memory_budget=plan.memory_budget,
+    )
+    assert choice.row_map is not None
+    mapped = problem.mapped(choice.row_map, plan.memory_budget)
+    model = _fit_tuned(mapped, plan, choice, rng)
+    chosen = in_given_columns(model, problem, choice.row_map)
+    kernel = MappedKernel(choice.kernel, choice.row_map)
+    return model._replace(kernel=kernel, representatives=chosen)
 
 
 def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
@@ -390,13 +412,16 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
     held = _hold_out(problem, growth, rng)
     chosen = _choose(problem, plan, groups, growth, held, rng)
-    fit = _Fit(problem, plan, tuning, rng)
-    targets = fit.targets_of_points(chosen, groups)
+    fit, targets = _Fit(problem, plan, tuning, rng), problem.targets
     with errors_at(tuning.C), products_in(plan.precision):
-        if targets is None:
-            model = fit.least_squares(chosen, groups, growth, held)
+        if growth.order is not None:
+            model = fit_representatives(
+                fit, chosen, targets.like(targets.values[growth.order])
+            )._replace(order=growth.order)
+        elif plan.fit_on == "representatives":
+            model = fit_representatives(fit, chosen, targets.like(chosen.labels))
         else:
-            model = fit_representatives(fit, chosen, targets)
+            model = fit.least_squares(chosen, groups, growth, held)
         return calibrated(model, problem, plan, rng)
 
 
@@ -415,6 +440,10 @@ def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
 def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
     """Cluster each group of rows by itself, but for those held out."""
     weight = problem.weight
+    if growth.order is not None:
+        points = dense_rows(problem.rows, growth.order)
+        ones = np.ones(problem.n)
+        return Representatives(points, groups[growth.order], ones, 0, 0, True)
     chosen = represent_classes(
         problem.rows,
         groups,
@@ -427,7 +456,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
     )
     release_freed_memory()
     row_map = problem.row_map
-    if row_map is not None and chosen.points.shape[0] < problem.n:
+    if row_map is not None:
         # As they will be when they are given back in the columns of the user.
         points = row_map(row_map.back(chosen.points))
         chosen = chosen._replace(points=points)
@@ -448,16 +477,6 @@ class _Fit(NamedTuple):
     plan: Plan
     tuning: Choice
     rng: np.random.Generator
-
-    def targets_of_points(self, chosen: Representatives, groups) -> Targets | None:
-        """Return targets of the representatives where they alone are fitted."""
-        problem, targets = self.problem, self.problem.targets
-        if problem.weight is None and chosen.points.shape[0] == problem.n:
-            # Least squares of all rows on all rows are the LS-SVM of these, which costs
-            # a quarter. Representatives come group by group.
-            return targets.like(targets.values[np.argsort(groups, kind="stable")])
-        alone = self.plan.fit_on == "representatives"
-        return targets.like(chosen.labels) if alone else None
 
     def model(self, chosen: Representatives, solution: LSSVMSolution) -> Model:
         """Return a model without rows among its representatives."""

@@ -19,7 +19,6 @@ from kaucus._array.blocks import (
     map_blocks,
     n_workers,
     one_blas_thread,
-    reduce_blocks,
     release_freed_memory,
     resolve_budget,
     row_blocks,
@@ -27,7 +26,6 @@ from kaucus._array.blocks import (
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import (
     Array,
-    array_namespace,
     as_like,
     astype,
     dense_rows,
@@ -38,12 +36,19 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
-from kaucus._array.rows import budget_without_buffers
+from kaucus._array.rows import budget_without_buffers, longest_rows
 from kaucus._array.segments import draw_some
-from kaucus.fitting._problem import Plan, Problem, errors_at, of_rows
+from kaucus.fitting._problem import Plan, Problem, of_rows
 from kaucus.kernels._cells import matrices_of
-from kaucus.kernels._kernel import Kernel, Precomputed, resolve_gamma
-from kaucus.kernels._metric import MappedKernel, RowMap, metric_root
+from kaucus.kernels._kernel import (
+    Kernel,
+    Precomputed,
+    kernels_with_gamma,
+    median_gamma,
+    resolve_gamma,
+    resolve_kernel,
+)
+from kaucus.kernels._metric import RowMap, metric_root
 from kaucus.solvers._direct import (
     ColumnModels,
     LSSVMSpectrum,
@@ -331,29 +336,22 @@ def gradient_product(
     T = row_map.weights
 
     def of_rows(rows: slice) -> np.ndarray:
-        share = None if s is None else np.sqrt(to_numpy(s[rows]))[:, None]
-        found = [
-            _mapped_back(to_numpy(G), T, share)
-            for G in kernel.gradients(Z[rows, :], columns, coef)
-        ]
-        if wide:
-            return np.concatenate(found)
-        return sum(
-            np.sum(G * G, axis=0) if kind == "diagonal" else G.T @ G for G in found
-        )
+        share = 1.0 if s is None else np.sqrt(to_numpy(s[rows]))[:, None]
+        found: list[np.ndarray] = []
+        for gradients in kernel.gradients(Z[rows, :], columns, coef):
+            G = to_numpy(gradients)  # by the columns before the map, times the share
+            G = (G * T[None, :] if T.ndim == 1 else G @ T.T) * share
+            if not wide:
+                G = np.sum(G * G, axis=0) if kind == "diagonal" else G.T @ G
+            found.append(G)
+        return np.concatenate(found) if wide else np.sum(found, axis=0)
 
     # Blocks that stay in a core's cache: what is not a product is bound by memory.
     blocks = row_blocks(n_rows, 8 * m, 2**22 if is_numpy(Z) else 2**28)
     join = (lambda F, G: np.concatenate([F, G])) if wide else np.add
-    total = reduce_blocks(of_rows, blocks, join, workers=workers)
+    total = functools.reduce(join, map_blocks(of_rows, blocks, workers=workers))
     norm = max(n_rows if s is None else float(to_numpy(s).sum()), 1e-300)
     return total / (np.sqrt(norm) if wide else norm)
-
-
-def _mapped_back(G: np.ndarray, T: np.ndarray, share: np.ndarray | None) -> np.ndarray:
-    """Return gradients by the columns before the map with weights T, times a share."""
-    G = G * T[None, :] if T.ndim == 1 else G @ T.T
-    return G if share is None else G * share
 
 
 def composed_weights(base: np.ndarray, M: np.ndarray, power: float) -> np.ndarray:
@@ -451,10 +449,15 @@ class Judge(ABC):
 
     def __init__(self, callback: Progress | None = None, n_all: int = 0):
         self.callback, self.n_done, self.n_all = callback, 0, n_all
+        self.table: list[dict[str, Any]] = []
 
     @abstractmethod
-    def trial(self, job: Job) -> Trial:
-        """Return a candidate with the C of its least loss."""
+    def work(self, job: Job) -> Any:
+        """Fit the models of a candidate, one for each C; several jobs at a time."""
+
+    @abstractmethod
+    def trial(self, job: Job, found: Any) -> Trial:
+        """Return a candidate with the C of its least loss, from the work on it."""
 
     def at_once(self, jobs: Sequence[Job]) -> int:
         """Return how many jobs to do at a time."""
@@ -465,15 +468,17 @@ class Judge(ABC):
         return candidate
 
     def tried(self, jobs: Iterable[Job]) -> list[Trial]:
-        """Return the trials of all jobs, in their order."""
-        jobs, found = list(jobs), []
+        """Return the trials of all jobs, in their order, and note their rows."""
+        jobs, trials = list(jobs), []
         workers = self.at_once(jobs) if jobs else 1
-        for trial in map_blocks(self.trial, jobs, workers=workers, abandon=True):
-            found.append(trial)
+        works = map_blocks(self.work, jobs, workers=workers, abandon=True)
+        for job, found in zip(jobs, works, strict=True):
+            trials.append(self.trial(job, found))
+            self.table += trials[-1].rows
             self.n_done += 1
             if self.callback is not None:
                 self.callback(min(self.n_done, self.n_all), self.n_all)
-        return found
+        return trials
 
     def climb(
         self,
@@ -506,41 +511,33 @@ class Judge(ABC):
         return nows
 
     def _key(self, job: Job) -> tuple:
-        return self.place(job[0]), *(f"{C:.6g}" for C in job[1])
+        return self.place(job[0]), *map("{:.6g}".format, job[1])
 
 
 class RowJudge(Judge):
-    """A judge that has the loss of each row, and a table of what was tried."""
+    """A judge that has the loss of each row, and a table of what was tried.
+
+    ``work`` returns the losses of the judging rows for each C, (r, c).
+    """
 
     def __init__(self, weight: np.ndarray | None, *progress):
         super().__init__(*progress)
         self.weight = weight  # of the judging rows, (r,)
-        self.table: list[dict[str, Any]] = []
-
-    @abstractmethod
-    def losses(self, candidate: Any, Cs: Sequence[float]) -> np.ndarray:
-        """Return the loss of each judging row for each C, (r, c)."""
 
     @abstractmethod
     def described(self, candidate: Any) -> dict[str, Any]:
         """Return a candidate's columns of the table."""
 
-    def trial(self, job: Job) -> Trial:
+    def trial(self, job: Job, found: np.ndarray) -> Trial:
         candidate, Cs = job
-        losses = self.losses(candidate, Cs)
-        means = np.average(losses, axis=0, weights=self.weight)
+        means = np.average(found, axis=0, weights=self.weight)
         means = np.where(np.isfinite(means), means, np.inf)
         c, what = int(np.argmin(means)), self.described(candidate)
         rows = [
             {**what, "C": float(C), "score": -loss, "chosen": False}
             for C, loss in zip(Cs, means, strict=True)
         ]
-        return Trial(candidate, float(Cs[c]), float(means[c]), losses[:, c], rows)
-
-    def tried(self, jobs: Iterable[Job]) -> list[Trial]:
-        found = super().tried(jobs)
-        self.table += itertools.chain(*(trial.rows for trial in found))
-        return found
+        return Trial(candidate, float(Cs[c]), float(means[c]), found[:, c], rows)
 
     def decided(self, best: Trial, **known) -> list[dict[str, Any]]:
         """Return the table, with what is known of the choice in its line."""
@@ -669,9 +666,10 @@ class Family(NamedTuple):
         """Return the gamma that a factor of 1 stands for: of the median distance."""
         if self.gamma is None:
             return 1.0
-        how = "median" if self.widens else self.gamma
         some = rows[: min(_MEDIAN_ROWS, rows.shape[0]), :]
-        return resolve_gamma(how, some, None, self.name)
+        if self.widens:
+            return median_gamma(some, None, self.name)
+        return resolve_gamma(self.gamma, some, None, self.name)
 
     def steps(self, factors: Iterable[float]) -> list[float]:
         """Return factors of gamma by those for squared distances; 1 if it is given."""
@@ -747,25 +745,24 @@ class Fold:
         K = kernel(self.rows, self.columns)
         return solve_columns(K, self.Y, Cs, self.weight)
 
-    def _exact(self, kernel: Kernel, Cs: Sequence[float]) -> ColumnModels:
-        """Return the LS-SVM of all learning rows for each C."""
-        K, xp = kernel(self.rows), array_namespace(self.Y)
-        options = {"sample_weight": self.weight, "precision": _PRECISION}
-        fits = [
-            solve_ls_svm(K, self.Y, C=C, overwrite_K=k == len(Cs), **options)
-            for k, C in enumerate(Cs, start=1)
-        ]
-        return ColumnModels(
-            xp.stack([fit.dual_coef for fit in fits], axis=1),
-            xp.stack([fit.intercept for fit in fits]),
-        )
-
     def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
-        """Return the decision values of the judging rows for each C, (r, c, t)."""
+        """Return the decision values of the judging rows for each C, (r, c, t).
+
+        Where all learning rows are columns, of their LS-SVM.
+        """
         n = self.Y.shape[0]
         if self.is_exact:
-            K = kernel(self.both[n:, :], self.rows)
-            return to_numpy(self._exact(kernel, Cs).values(K))
+            K_new, K, values = (
+                kernel(self.both[n:, :], self.rows),
+                kernel(self.rows),
+                [],
+            )
+            options = {"sample_weight": self.weight, "precision": _PRECISION}
+            for k, C in enumerate(Cs, start=1):
+                last = k == len(Cs)
+                fit = solve_ls_svm(K, self.Y, C=C, overwrite_K=last, **options)
+                values.append(to_numpy(K_new @ fit.dual_coef + fit.intercept))
+            return np.stack(values, axis=1)
         K = kernel(self.both, self.columns)
         models = solve_columns(K[:n, :], self.Y, Cs, self.weight)
         return to_numpy(models.values(K[n:, :]))
@@ -938,13 +935,13 @@ class MetricSearch(RowJudge):
 
     # ---- fits and their judges -------------------------------------------------------
 
-    def losses(self, candidate: Candidate, Cs: Sequence[float]) -> np.ndarray:
-        values = np.concatenate(
-            [
-                fold.values(fold.kernel(candidate.family, candidate.factor), Cs)
-                for fold in candidate.folds
-            ]
-        )
+    def work(self, job: Job) -> np.ndarray:
+        candidate, Cs = job
+        found = []
+        for fold in candidate.folds:
+            kernel = fold.kernel(candidate.family, candidate.factor)
+            found.append(fold.values(kernel, Cs))
+        values = np.concatenate(found)
         if self.options.losses is not None:
             return self.options.losses(values, self.judging)
         problem = self.problem
@@ -1072,7 +1069,12 @@ class MetricSearch(RowJudge):
         kinds, powers = [candidate.kind], [candidate.power]
         if not onwards:
             kinds, powers = self._kinds(candidate.family), self.options.powers
-        products = self._products(last, kinds) if kinds else {}
+        products: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
+        for fold in candidate.folds if kinds else ():
+            M = self._product(fold, last, "full" if "full" in kinds else kinds[0])
+            for kind in kinds:  # a full one has the diagonal in it
+                own = np.diag(M) if M.ndim == 2 and kind == "diagonal" else M
+                products[kind].append(own)
         path = (*candidate.path, (candidate.factor, last.C))
         return [
             self._weighed(last, kind, power, products[kind], path)
@@ -1120,14 +1122,6 @@ class MetricSearch(RowJudge):
         """Return the kinds that a kernel can have; Manhattan distances have columns."""
         narrow = family.name == "laplacian" and len(self.options.kinds) > 1
         return [k for k in self.options.kinds if not (narrow and k == "full")]
-
-    def _products(self, last: Trial, kinds) -> dict[str, list[np.ndarray]]:
-        """Return M of every fold for each kind; a full one has the diagonal in it."""
-        kind = "full" if "full" in kinds else "diagonal"
-        found = [self._product(fold, last, kind) for fold in last.candidate.folds]
-        if len(kinds) == 1:
-            return {kinds[0]: found}
-        return {"full": found, "diagonal": [np.diag(M) for M in found]}
 
     def _product(self, fold: Fold, trial: Trial, kind: str, workers=1) -> np.ndarray:
         """Return M of the fit of a candidate in a fold."""
@@ -1275,6 +1269,7 @@ def search_metric(
             tell(n_done, 4)
             found = stage(found)
     tell(4, 4)
+    release_freed_memory()
     return found
 
 
@@ -1289,6 +1284,72 @@ def only_scaled(problem: Problem, options: MetricOptions, rng) -> Choice:
     family = options.families[0]
     kernel = family.at(family.unit(row_map(problem.rows)), 1.0)
     return Choice(kernel, 1.0, [], row_map, "standard")
+
+
+# ----------------------------------------------------------------------------------
+# What ``learn_metric`` means for an estimator with a kernel to choose.
+# ----------------------------------------------------------------------------------
+
+METRIC_CS = 10.0 ** np.arange(-1, 5.1, 0.5)
+"""What ``C="auto"`` chooses from where a metric is learned."""
+AUTO_FAMILIES = ("exponential", "rbf", "laplacian")
+"""What ``kernel="auto"`` chooses from where a metric is learned."""
+# Of more columns, Manhattan distances take too long: they are no matrix product.
+_LAPLACIAN_COLUMNS = 64
+# Of more columns, a full metric takes longer than it helps.
+_MOST_FOR_FULL = 1000
+
+
+def metric_options(
+    X: Array,
+    kernel: object,
+    gamma: object,
+    Cs: Sequence[float] | None,
+    *,
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> MetricOptions:
+    """Return the options of a metric search for an estimator's kernel and gamma.
+
+    ``Cs`` is what to choose from; None: 0.1 to 100,000, and beyond where that pays.
+    """
+    d = X.shape[1]
+    X = longest_rows(X)
+    families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
+    kinds = ("diagonal", "full")
+    if is_sparse(X) or d > _MOST_FOR_FULL:
+        kinds = ("diagonal",)
+    given = METRIC_CS if Cs is None else Cs
+    return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
+
+
+def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
+    if isinstance(kernel, str) and kernel == "auto":
+        names = AUTO_FAMILIES
+        if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
+            names = names[:2]
+    elif isinstance(kernel, str) and kernel in kernels_with_gamma():
+        names = (kernel,)
+    else:
+        return [_with_gradient(resolve_kernel(kernel, **params))]
+    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
+    return [
+        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
+        for name in names
+    ]
+
+
+def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
+    """Check that a given kernel has a gradient before any work is done."""
+    one = np.ones((1, 1))
+    try:
+        next(iter(kernel.gradients(one, one, one)))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"learn_metric=True needs a kernel with a gradient: {error} Or pass "
+            "learn_metric=False."
+        ) from error
+    return Family(kernel, gamma)
 
 
 # ----------------------------------------------------------------------------------
@@ -1366,10 +1427,11 @@ class LeftOutColumns(RowJudge):
     def _squares(self, values: np.ndarray) -> np.ndarray:
         return np.mean((values - to_numpy(self.Y)[:, None, :]) ** 2, axis=2)
 
-    def losses(self, candidate: Kernel, Cs: Sequence[float]) -> np.ndarray:
-        values = self.values(candidate, Cs, self.at_once([]))
-        losses = np.concatenate([self.loss(part) for part in values], axis=1)
-        return losses * self.handicap if candidate.name == "rbf" else losses
+    def work(self, job: Job) -> np.ndarray:
+        kernel, Cs = job
+        values = self.values(kernel, Cs, self.at_once([]))
+        losses = np.concatenate(list(map(self.loss, values)), axis=1)
+        return losses * self.handicap if kernel.name == "rbf" else losses
 
     def described(self, candidate: Kernel) -> dict[str, Any]:
         of_kernel = {"kernel": name_of(candidate), "gamma": gamma_of(candidate)}
@@ -1449,32 +1511,13 @@ _SIZES = (
 )
 
 
-def choose_kernel(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
-    """Choose kernel and C by leave-one-out, or with a metric by rows held out."""
-    if plan.metric is not None and enough_rows(problem.n, problem.fit_weight):
-        found = search_metric(
-            problem,
-            plan.metric,
-            rng,
-            callback=plan.progress("stage"),
-            memory_budget=plan.memory_budget,
-        )
-        assert found.row_map is not None
-        found = found._replace(kernel=MappedKernel(found.kernel, found.row_map))
-    elif len(plan.Cs) == 1 and [len(path) for path in plan.kernels] == [1]:
-        return Choice(plan.kernels[0][0], float(plan.Cs[0]), [])
-    else:
-        with errors_at(max(plan.Cs)):
-            found = tune(problem, plan, rng)
-    release_freed_memory()
-    return found
-
-
 def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
-    """Choose the kernel and C of the least leave-one-out loss.
+    """Choose the kernel and C of the least leave-one-out loss, where several are given.
 
     Where memory is short, fewer rows and columns are looked at.
     """
+    if len(plan.Cs) == 1 and [len(path) for path in plan.kernels] == [1]:
+        return Choice(plan.kernels[0][0], float(plan.Cs[0]), [])
     given, problem = problem, without_copies(problem)
     paths, Cs, weight = plan.kernels, np.asarray(plan.Cs), problem.fit_weight
     Y, present = problem.targets.scaled(weight), problem.present()
@@ -1509,6 +1552,7 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     judge = judge_of(kernels, Z.shape[0])
     best = best_of(judge.tried((kernel, Cs) for kernel in kernels))
     best = _beyond(judge, best, paths, Cs)
+    release_freed_memory()
     # Leave-one-out of all rows would be of rows with copies among the others.
     n_columns = Z.shape[0] if problem is given else math.inf
     return Choice(best.candidate, best.C, judge.decided(best), n_columns=n_columns)
@@ -1621,15 +1665,17 @@ class LeftOut(Judge):
         self.scores, self.n_columns = np.full(shape, np.nan), np.zeros(shape, dtype=int)
         self._tell()
 
-    def judged(
-        self, pair: tuple[int, int], values, n_columns: int, model=None
-    ) -> Trial:
+    def trial(self, job: Job, found: LSSVMSolution) -> Trial:
+        values = to_numpy(found.loo_decision)
+        return self.judged(job[0], values, len(values), found)
+
+    def judged(self, pair: tuple[int, int], values, n_columns: int, *model) -> Trial:
         """Return the trial of a pair by leave-one-out values, (n, t), and note it."""
         score = self.score(values)
         self.scores[pair], self.n_columns[pair] = score.value, n_columns
         self._tell()
         loss = -score.value, -score.tie_break
-        return Trial(pair, self.Cs[pair[1]], loss, model=model)
+        return Trial(pair, self.Cs[pair[1]], loss, None, (), *model)
 
     def _tell(self) -> None:
         if self.progress is not None:
@@ -1640,9 +1686,7 @@ class LeftOut(Judge):
         for g, kernel in enumerate(self.kernels):
             spectrum = self._decomposed(kernel)
             for c, C in enumerate(self.Cs):
-                model = solve_at(spectrum, C)
-                values = to_numpy(model.loo_decision)
-                yield self.judged((g, c), values, len(values), model)
+                yield self.trial(((g, c), [C]), solve_at(spectrum, C))
 
     def screened(self) -> list[Trial]:
         """Return every pair, judged by models of few columns."""
@@ -1662,26 +1706,26 @@ class LeftOut(Judge):
             found += [self.judged((g, c), v, m) for c, v in enumerate(each)]
         return found
 
-    def trial(self, job: Job) -> Trial:
-        """Return the exact model of a pair.
+    def work(self, job: Job) -> LSSVMSolution:
+        """Fit the exact model of a pair.
 
         By eigenvalues where rounding leaves a factor no positive diagonal.
         """
-        (g, c), n = job[0], self.X.shape[0]
-        model, kernel = None, self.kernels[g]
+        (g, c), model = job[0], None
+        kernel = self.kernels[g]
         with contextlib.suppress(NotPositiveDefiniteError):
             model = solve_ls_svm(
                 kernel(self.X),
                 self.Y,
                 C=self.Cs[c],
                 sample_weight=self.sample_weight,
-                n_leave_one_out=n,
+                n_leave_one_out=self.X.shape[0],
                 precision="float64",
                 overwrite_K=True,
             )
         if model is None or model.info.jitter > 0:
             model = solve_at(self._decomposed(kernel), self.Cs[c])
-        return self.judged((g, c), to_numpy(model.loo_decision), n, model)
+        return model
 
     def _decomposed(self, kernel: Kernel) -> LSSVMSpectrum:
         return decompose_ls_svm(
@@ -1788,11 +1832,13 @@ class Solved(Judge):
         super().__init__()
         self.solve, self.losses = solve, {}
 
-    def trial(self, job: Job) -> Trial:
+    def work(self, job: Job) -> tuple[Any, float]:
+        return self.solve(float(job[1][0]))
+
+    def trial(self, job: Job, found: tuple[Any, float]) -> Trial:
         candidate, (C,) = job
-        model, loss = self.solve(float(C))
-        self.losses[float(C)] = loss
-        return Trial(candidate, float(C), loss, model=model)
+        model, self.losses[float(C)] = found
+        return Trial(candidate, float(C), found[1], model=model)
 
 
 def better_C(
@@ -1807,8 +1853,9 @@ def better_C(
     def moves(now: Trial) -> list[Job]:
         return [(None, [min(step, _MOST_C)]) for step in (now.C / by, now.C * by)]
 
-    start = judge.trial((None, [choice.C]))
-    (best,) = judge.climb([start], moves, falls_by(_REFINE_LEAST_FALL))
+    (best,) = judge.climb(
+        judge.tried([(None, [choice.C])]), moves, falls_by(_REFINE_LEAST_FALL)
+    )
     (chosen,) = (row for row in choice.table if row["chosen"])
     chosen["chosen"] = False
     new = [

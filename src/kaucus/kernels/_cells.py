@@ -31,6 +31,7 @@ from kaucus.kernels._kernel import (
     Rows,
     bytes_for_tiles,
     dense,
+    fill_tiles,
     mean_row,
     shifted_rows,
     squared_distances,
@@ -871,7 +872,7 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
     D = xp.empty(pairs.shape, dtype=like.dtype, device=device_of(like))
     tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, D))
     compute = functools.partial(_distances, kernel)
-    pairs.fill(D, tile, compute, symmetric=Y is None)
+    fill_tiles(pairs, D, tile, compute, symmetric=Y is None)
     cells = [getattr(rows, "cells", None) for rows in (pairs.rows, pairs.columns)]
     return GammaPath(kernel, D, *cells, n_features=X.shape[1])
 

@@ -106,22 +106,17 @@ class PreparedPairs:
         """Yield the rows and the columns of each tile."""
         return ((self.rows.block(i), self.columns.block(j)) for i, j in tiles)
 
-    def fill(
-        self,
-        out: Array,
-        tile: tuple[int, int],
-        compute: Compute | None = None,
-        *,
-        symmetric: bool = False,
-    ) -> None:
-        """Write the tiles of a matrix, in threads: those of the kernel, or as told.
+    def writing(
+        self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
+    ) -> tuple[Callable, Iterable, int]:
+        """Return a function that writes a tile, its arguments, and how many threads.
 
-        Of a symmetric matrix one half is written so, and copied to the other.
+        Of a symmetric matrix each tile is copied to the other half.
         """
         in_place = compute is None and _writes_in_place(self._kernel, out)
         compute = self._kernel.tile if compute is None else compute
 
-        def fill(block: Tile) -> None:
+        def write(block: Tile) -> None:
             rows, columns = self.rows.block(block[0]), self.columns.block(block[1])
             if in_place:
                 self._kernel.tile_into(out[block], rows, columns)
@@ -130,10 +125,7 @@ class PreparedPairs:
             if symmetric:
                 _mirror(out, block)
 
-        blocks = tiles_of(self.shape, tile, symmetric)
-        workers = self._kernel.n_workers(self._like)
-        for _ in map_blocks(fill, blocks, workers=workers):
-            pass
+        return write, blocks, self._kernel.n_workers(self._like)
 
     def part(self, rows=None, columns=None) -> "PreparedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
@@ -180,19 +172,22 @@ class StreamedPairs:
             assert isinstance(pairs, PreparedPairs)  # of blocks that are there
             yield pairs.rows, pairs.columns
 
-    def fill(
-        self, out: Array, tile: tuple[int, int], *, symmetric: bool = False
-    ) -> None:
-        """Write the tiles of a matrix, one by one; see :class:`PreparedPairs`."""
-        blocks = tiles_of(self.shape, tile, symmetric)
+    def writing(
+        self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
+    ) -> tuple[Callable, Iterable, int]:
+        """Return a function that writes a tile, its arguments, and one thread."""
         in_place = _writes_in_place(self._kernel, out)
-        for block, pair in zip(blocks, self.iterate(blocks), strict=True):
+
+        def write(found: tuple[Tile, tuple[Any, Any]]) -> None:
+            block, pair = found
             if in_place:
                 self._kernel.tile_into(out[block], *pair)
             else:
                 out[block] = self._kernel.tile(*pair)
             if symmetric:
                 _mirror(out, block)
+
+        return write, zip(blocks, self.iterate(blocks), strict=True), 1
 
     def part(self, rows=None, columns=None) -> "StreamedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
@@ -202,6 +197,16 @@ class StreamedPairs:
 
 
 RowPairs = PreparedPairs | StreamedPairs
+
+
+def fill_tiles(
+    pairs: RowPairs, out: Array, tile: tuple[int, int], compute=None, *, symmetric=False
+) -> None:
+    """Write the tiles of a matrix: those of the kernel, or as computed otherwise."""
+    blocks = tiles_of(pairs.shape, tile, symmetric)
+    write, items, workers = pairs.writing(out, blocks, symmetric, compute)
+    for _ in map_blocks(write, items, workers=workers):
+        pass
 
 
 def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
@@ -317,10 +322,11 @@ class Rows(NamedTuple):
     """The rows before they were shifted, (n, d), or None where they were not."""
 
     def block(self, rows: slice) -> "Rows":
-        """Return the rows of a slice."""
+        """Return the rows of a slice, dense where a CSR block has many entries."""
         norms, given = self.squared_norms, self.given
+        values = self.values[rows, :]
         return Rows(
-            self.values[rows, :],
+            dense(values) if is_sparse(values) and _dense_enough(values) else values,
             None if norms is None else norms[rows],
             None if given is None else given[rows, :],
         )
@@ -407,7 +413,7 @@ def _dense_enough(X: Array) -> bool:
 
 def dense(X: Array) -> Array:
     """Return a CSR block as a dense one; others as they are."""
-    return X.toarray() if is_sparse(X) else X
+    return X.toarray() if scipy.sparse.issparse(X) else X
 
 
 def squared_distances(X: Rows, Y: Rows) -> Array:
@@ -438,13 +444,12 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
     With few features as one product, [x, ‖x‖², 1] [−2y, 1, ‖y‖²]ᵀ: passes over the
     result would take longer than the product itself.
     """
-    if X.shape[1] > _FEW_FEATURES or not (_dense_enough(X) and _dense_enough(Y)):
+    if X.shape[1] > _FEW_FEATURES or is_sparse(X) or is_sparse(Y):
         D = inner_products(X, Y)
         D *= -2
         D += x_norms
         D += y_norms
         return D
-    X, Y = dense(X), dense(Y)
     xp = array_namespace(X, Y)
     left = xp.concat([X, x_norms, xp.ones_like(x_norms)], axis=1)
     right = xp.concat([-2 * Y, xp.ones_like(y_norms.T), y_norms.T], axis=1)
@@ -567,7 +572,10 @@ class Kernel(ABC):
         if out is None:
             xp = array_namespace(X)
             out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
-        pairs.fill(out, tile, symmetric=Y is None)
+        blocks = tiles_of(pairs.shape, tile, Y is None)
+        write, items, workers = pairs.writing(out, blocks, Y is None)
+        for _ in map_blocks(write, items, workers=workers):
+            pass
         return out
 
     def _one_tile(self, pairs: PreparedPairs, *, symmetric: bool) -> Array:
@@ -575,7 +583,8 @@ class Kernel(ABC):
         X = pairs.rows.values
         alone = one_blas_thread() if self.n_workers(X) > 1 else nullcontext()
         with alone:  # as in threads: the result does not depend on their number
-            K = self.tile(pairs.rows, pairs.columns)
+            every = slice(None)
+            K = self.tile(pairs.rows.block(every), pairs.columns.block(every))
         if symmetric:
             mirror_upper(K)
         return K

@@ -40,6 +40,7 @@ from kaucus.kernels._kernel import (
     Precomputed,
     RowPairs,
     Tile,
+    fill_tiles,
     kernel_diagonal,
     squared_norms,
     tiles_of,
@@ -671,8 +672,7 @@ class KernelOperator:
     def _compute(self, out: Array, rows: np.ndarray) -> None:
         """Write K[rows, :] into ``out``, tile by tile."""
         for s in self._row_chunks(len(rows)):
-            pairs = self._pairs.part(rows[s])
-            pairs.fill(out[s, :], self._tile)
+            fill_tiles(self._pairs.part(rows[s]), out[s, :], self._tile)
 
     def _row_chunks(self, n: int) -> list[slice]:
         """Return slices of rows of X that are copied together: a few tiles at least."""

@@ -28,14 +28,18 @@ from kaucus._array.namespace import (
     rows_in_order,
     take_rows,
 )
-from kaucus._array.rows import HostRows, budget_without_buffers, copy_buffer_bytes
+from kaucus._array.rows import (
+    HostRows,
+    budget_without_buffers,
+    copy_buffer_bytes,
+    shifted_bytes,
+)
 from kaucus.clustering._landmarks import pivoted_factor
 from kaucus.kernels._kernel import Kernel, kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._blocks import (
     RANDOMIZED,
     plan_blocks,
-    row_copies,
     solve_ls_svm_randomized,
 )
 from kaucus.solvers._cg import solve_ls_svm_cg
@@ -214,7 +218,7 @@ def _cg_needs(X, n_columns: int) -> int:
 
     Many rows need tiles of K that are not tiny: there are n² entries in every step.
     """
-    needed = cg_bytes(X, n_columns) + row_copies(X)
+    needed = cg_bytes(X, n_columns) + shifted_bytes(X)
     many = needed > _LEAST_REFUSED
     return needed + (n_workers(X) * _TILE_ROOM if many else 0)
 
@@ -224,7 +228,7 @@ def _check_cg_memory(X, n_columns: int, budget: int) -> None:
     needed = _cg_needs(X, n_columns)
     if needed <= max(budget, _LEAST_REFUSED):
         return
-    vectors, rows = cg_bytes(X, n_columns), row_copies(X)
+    vectors, rows = cg_bytes(X, n_columns), shifted_bytes(X)
     enough = budget_to_have(1.25 * needed, X)
     raise MemoryError(
         f"solver='cg' holds {format_bytes(vectors)} of vectors for {X.shape[0]} rows "

@@ -37,14 +37,13 @@ from kaucus._array.namespace import (
     dtype_name,
     epsilon,
     get_entries,
-    is_sparse,
     is_torch,
     itemsize,
     on_gpu,
     set_entries,
     take_rows,
 )
-from kaucus._array.rows import HostRows
+from kaucus._array.rows import shifted_bytes
 from kaucus._array.segments import random_normal
 from kaucus.clustering._landmarks import pivoted_factor
 from kaucus.kernels._kernel import Kernel
@@ -584,7 +583,7 @@ def plan_blocks(
         """Return the part of the pieces that the operator needs for its tiles."""
         return min(n_workers(X) * _PIECES_OF_THREAD, 4 * itemsize(X) * n * J)
 
-    copies_of_rows = row_copies(X)
+    copies_of_rows = shifted_bytes(X)
     budget = max(budget - copies_of_rows, 1)
     J = min(block_size or _BLOCK_SIZE, n)
     if block_size is None:
@@ -614,18 +613,11 @@ def _planned(budget: int) -> int:
     return budget - budget // 8
 
 
-def row_copies(X: Array) -> int:
-    """Return the bytes of the shifted rows that a kernel of distances holds."""
-    if isinstance(X, HostRows) or is_sparse(X):
-        return 0
-    return itemsize(X) * X.shape[0] * X.shape[1]
-
-
 def _check_smallest(X: Array, J: int, needed, budget: int) -> None:
     """Raise where blocks would be too small for a fit to end in reasonable time."""
     n = X.shape[0]
     least = min(_LEAST_BLOCK, n)
-    wanted = needed(least) + row_copies(X)
+    wanted = needed(least) + shifted_bytes(X)
     if least <= J or wanted <= _LEAST_REFUSED:
         return
     enough = budget_to_have(1.25 * wanted, X)

@@ -29,7 +29,6 @@ from kaucus._array.namespace import (
     dtype_name,
     take_rows,
 )
-from kaucus._array.segments import random_normal
 from kaucus.solvers._system import (
     CGResult,
     Eliminated,
@@ -126,24 +125,6 @@ def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
         stop=stop,
         **more,
     )
-
-
-def operator_norm(matvec: Callable[[Array], Array], like: Array, rng) -> float:
-    """Estimate ‖A‖ from below by three steps of the power method.
-
-    The start is a constant vector plus noise: kernels are mostly positive, so their
-    first eigenvector is nearly constant and three steps come within a few percent.
-    """
-    xp = array_namespace(like)
-    v = xp.ones_like(like[:, :1]) + 0.5 * random_normal(rng, (like.shape[0], 1), like)
-    norm = 0.0
-    for _ in range(3):
-        v = v / xp.linalg.vector_norm(v)
-        v = matvec(v)
-        norm = max(norm, float(xp.linalg.vector_norm(v)))
-        if norm == 0.0:
-            break
-    return norm
 
 
 def _column_norms(R: Array) -> Array:

@@ -32,6 +32,7 @@ from kaucus._array.linalg import (
     diagonal,
     eigh,
     inverse_diagonal,
+    operator_norm,
     restore_lower,
     solve_triangular,
 )
@@ -44,7 +45,7 @@ from kaucus._array.namespace import (
     epsilon,
     is_numpy,
 )
-from kaucus.solvers._cg import conjugate_gradient, operator_norm
+from kaucus.solvers._cg import conjugate_gradient
 from kaucus.solvers._system import (
     LSSVMSolution,
     ScaledTargets,
