@@ -23,7 +23,7 @@ import kaucus
 
 PACKAGE = Path(kaucus.__file__).parent
 CEILINGS = tomllib.loads((Path(__file__).parent / "house.toml").read_text("utf-8"))
-KINDS_OF_ROWS = {"BatchRows", "DaskRows", "HostRows", "RowSource", "Rows"}
+KINDS_OF_ROWS = {"AnyRows", "BatchRows", "DaskRows", "HostRows", "RowSource", "Rows"}
 
 DIGITS = "import sklearn.datasets as sets; X, y = sets.load_digits(return_X_y=True); "
 WALKS = {

@@ -35,11 +35,9 @@ from kaucus._array.namespace import (
     working_types,
 )
 from kaucus._array.rows import (
-    HostRows,
-    RowSource,
+    as_rows,
     longest_rows,
     rows_for_device,
-    stream_blocks,
 )
 from kaucus._array.segments import generator_from
 from kaucus._base import on_host, validate_data
@@ -705,10 +703,8 @@ class KernelInputMixin:
         )
         check_kernel_values(kernel, X)
         # A function of the user's: does it return a matrix?
-        if isinstance(X, RowSource):
-            some = X.longest  # known already
-        else:
-            some = take_rows(X, np.arange(min(X.shape[0], 3)))
+        some = longest_rows(X)
+        some = take_rows(some, np.arange(min(some.shape[0], 3)))
         kernel(some[:2, :], some)
         return kernel
 
@@ -758,11 +754,7 @@ def map_rows(function, X, device, memory_budget):
     Rows that do not fit there are streamed in blocks.
     """
     rows = place_rows(X, device, memory_budget)
-    if not isinstance(rows, HostRows):
-        return as_like(function(rows), X)
-    row_bytes = itemsize(X) * X.shape[1]
-    blocks = list(row_blocks(rows.shape[0], row_bytes, rows.buffer_bytes))
-    parts = [as_like(function(block), X) for block in stream_blocks(rows, blocks)]
+    parts = [as_like(function(b.rows), X) for b in as_rows(rows, 1).blocks()]
     return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
 
 
@@ -815,7 +807,8 @@ def _is_of_distances(kernel: object) -> bool:
 
 def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     """Warn where one column carries nearly all the variance that distances see."""
-    if is_sparse(X) or isinstance(X, RowSource) or min(X.shape) < 2:
+    X = longest_rows(X)  # of rows in parts two, which tell nothing
+    if is_sparse(X) or X.shape[0] <= 2 or X.shape[1] < 2:
         return
     if not _is_of_distances(kernel):
         return

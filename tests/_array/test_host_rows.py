@@ -9,7 +9,6 @@ from kaucus._array.namespace import (
     array_namespace,
     as_like,
     astype,
-    concat_rows,
     device_of,
     dtype_name,
     is_numpy,
@@ -98,12 +97,6 @@ def test_blocks_in_turn(X, xp, ordered):
             assert type(block) is type(rows.like)
             assert_close(block, expected[s], rtol=0)
     assert list(stream_blocks(rows, [])) == []
-
-
-def test_rows_before_them_join_them_on_the_host(X, xp):
-    joined = concat_rows(array(xp, X[:2]), seen(X, xp).in_order(np.array([5, 3])))
-    assert isinstance(joined, HostRows)
-    assert_close(take_rows(joined, np.arange(4)), X[[0, 1, 5, 3]], rtol=0)
 
 
 # ---- what stays ------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
     expected = output(model, X)
     model.set_params(device=there)
     seen = []
-    place, stream = _parameters.place_rows, _parameters.stream_blocks
+    place, stream = _parameters.place_rows, _streaming.stream_blocks
 
     def few_rows(X, device, memory_budget):
         return place(X, device, 8 * 7 * X.shape[1] * 8)  # an eighth for seven rows
@@ -75,7 +75,7 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
             yield part
 
     monkeypatch.setattr(_parameters, "place_rows", few_rows)
-    monkeypatch.setattr(_parameters, "stream_blocks", noted)
+    monkeypatch.setattr(_streaming, "stream_blocks", noted)
     got = output(model, X)
     assert isinstance(got, np.ndarray)
     assert [n for n, _ in seen] == [7] * 7 + [1]

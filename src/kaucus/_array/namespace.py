@@ -53,14 +53,14 @@ def array_namespace(*arrays: Array) -> ModuleType:
         ) from error
 
 
-def are_rows(x: Any) -> bool:
-    """Return True for rows of :mod:`kaucus._array.rows`, False for arrays."""
-    return hasattr(x, "in_kind_of")
+# Of rows that are no array, :mod:`kaucus._array.rows` registers its own versions of
+# what is a single dispatch here.
 
 
+@functools.singledispatch
 def example_of(x: Array) -> Array:
     """Return an array of the library, device and precision of rows of any kind."""
-    return x.like if are_rows(x) else x
+    return x
 
 
 def device_of(x: Array) -> Any:
@@ -144,6 +144,7 @@ def to_numpy(x: Array) -> np.ndarray:
         return np.asarray(x.to_device(type(x.device)("CPU_DEVICE")))
 
 
+@functools.singledispatch
 def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
     """Bring ``x`` to the library and device of ``like``.
 
@@ -274,12 +275,11 @@ def label_array(labels: np.ndarray, like: Array) -> Array:
     return as_like(labels, like) if labels.dtype.kind in "fiub" else labels
 
 
+@functools.singledispatch
 def astype(x: Array, dtype: str) -> Array:
     """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
     if dtype_name(x) == dtype:
         return x
-    if are_rows(x):  # cast block by block
-        return x.in_kind_of(astype(x.like, dtype))
     if is_sparse(x):
         return x.astype(dtype)
     xp = array_namespace(x)
@@ -291,6 +291,7 @@ def itemsize(x: Array) -> int:
     return np.dtype(dtype_name(x)).itemsize
 
 
+@functools.singledispatch
 def take_rows(X: Array, rows: Array) -> Array:
     """Return the rows with the given numbers, of an array or a CSR matrix.
 
@@ -300,18 +301,15 @@ def take_rows(X: Array, rows: Array) -> Array:
     """
     if isinstance(X, np.ndarray) or is_sparse(X):
         return X[rows]  # numpy.take would first copy the whole of a view
-    if are_rows(X):
-        return X.take(to_numpy(rows))
     rows = as_like(rows, X)
     if is_torch(X):  # the standard's way looks for negative numbers: four more launches
         return X.index_select(0, rows)
     return array_namespace(X).take(X, rows, axis=0)
 
 
+@functools.singledispatch
 def rows_in_order(X: Array, order: Array) -> Array:
     """Return rows by their numbers, however many; rows of the host stay there."""
-    if are_rows(X):
-        return X.in_order(to_numpy(order))
     return take_rows(X, order if is_sparse(X) else as_like(order, X))
 
 
@@ -322,20 +320,16 @@ def dense_rows(X: Array, rows: np.ndarray) -> Array:
 
 
 def concat_rows(X: Array, Y: Array) -> Array:
-    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is.
-
-    Rows of the host stay there.
-    """
-    if are_rows(Y):
-        return Y.after(X)
+    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is."""
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)
 
 
+@functools.singledispatch
 def owned(X: Array) -> Array:
     """Return a copy of an array or CSR matrix; rows on disk or in parts as given."""
-    if are_rows(X) or _is_mapped(X):
+    if _is_mapped(X):
         return X
     return X.copy() if is_sparse(X) else array_namespace(X).asarray(X, copy=True)
 

@@ -23,11 +23,14 @@ from kaucus._array.namespace import (
     astype,
     concat_rows,
     dtype_name,
+    example_of,
     is_numpy,
     is_sparse,
     is_torch,
     itemsize,
+    owned,
     rows_in_order,
+    take_rows,
     to_device,
     to_numpy,
 )
@@ -133,6 +136,32 @@ class Rows(abc.ABC):
             elif part is not total:  # to which the step has added the block
                 total.merge(part)
         return total
+
+
+@example_of.register
+def _(x: Rows) -> Any:
+    return x.like
+
+
+@astype.register
+def _(x: Rows, dtype: str) -> Rows:
+    same = dtype_name(x) == dtype  # else cast block by block
+    return x if same else x.in_kind_of(astype(x.like, dtype))
+
+
+@take_rows.register
+def _(X: Rows, rows: Any) -> Any:
+    return X.take(to_numpy(rows))
+
+
+@rows_in_order.register
+def _(X: Rows, order: Any) -> Any:
+    return X.in_order(to_numpy(order))
+
+
+@owned.register
+def _(X: Rows) -> Rows:
+    return X.at_rest()
 
 
 def as_rows(X: Any, budget: int | str | None = None) -> Rows:
@@ -504,12 +533,6 @@ class HostRows(Rows):
         some = np.asarray(self.values[self.part(numbers)])
         return self.of_block(as_like(some, self.like, dtype=dtype_name(self.like)))
 
-    def after(self, first: Array) -> "HostRows":
-        """Return other rows and then these, copied on the host."""
-        first = to_numpy(first).astype(self.values.dtype)
-        values = np.concatenate([first, self.host()])
-        return HostRows(values, self.like, self.buffer_bytes)
-
     def rows_at_once(self, copies: int) -> int:
         """Return the number of rows that may be on the device beside other work."""
         return self.buffer_bytes // (itemsize(self) * self.shape[1])
@@ -625,21 +648,53 @@ def _copied_ahead(
     yield from (as_like(X[rows], like) for rows in parts)
 
 
+@functools.singledispatch
+def streaming_bytes(X: Array) -> float:
+    """Return the bytes for blocks being copied; infinity for rows that are there."""
+    return math.inf
+
+
+@as_like.register
+def _(x: HostRows, like: Any, *, dtype: Any = None) -> Any:
+    return as_like(x.host(), like, dtype=dtype) if is_numpy(like) else x
+
+
+@streaming_bytes.register
+def _(X: HostRows) -> float:
+    return X.buffer_bytes
+
+
 def copy_buffer_bytes(X: Array) -> int:
     """Return the bytes on the device that blocks copied from the host may take."""
-    return 2 * X.buffer_bytes if isinstance(X, HostRows) else 0
+    n_bytes = streaming_bytes(X)
+    return 0 if math.isinf(n_bytes) else int(2 * n_bytes)
+
+
+@functools.singledispatch
+def resident_bytes(X: Array) -> int:
+    """Return the bytes of rows that are in memory where the work on them is."""
+    return X.data.nbytes if is_sparse(X) else itemsize(X) * math.prod(X.shape)
+
+
+@resident_bytes.register
+def _(X: Rows) -> int:
+    return 0
 
 
 def shifted_bytes(X: Array) -> int:
     """Return the bytes of a shifted copy of all rows, as a kernel of distances has."""
-    if isinstance(X, HostRows) or is_sparse(X):
-        return 0
-    return itemsize(X) * math.prod(X.shape)
+    return 0 if is_sparse(X) else resident_bytes(X)
 
 
+@functools.singledispatch
 def longest_rows(X: Array) -> Array:
     """Return rows with the largest norm and entry of all: two, of rows in parts."""
-    return X.longest if isinstance(X, RowSource) else X
+    return X
+
+
+@longest_rows.register
+def _(X: RowSource) -> Any:
+    return X.longest
 
 
 def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:

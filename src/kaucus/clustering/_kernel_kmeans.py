@@ -19,19 +19,23 @@ from kaucus._array.blocks import (
 from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
 from kaucus._array.namespace import (
     Array,
-    are_rows,
     array_namespace,
     as_like,
     astype,
     device_of,
     dtype_name,
     epsilon,
-    is_sparse,
     itemsize,
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, Rows, as_rows, budget_without_buffers
+from kaucus._array.rows import (
+    Block,
+    Rows,
+    as_rows,
+    budget_without_buffers,
+    shifted_bytes,
+)
 from kaucus._array.segments import entries_at, segment_sum
 from kaucus.clustering._kmeans import (
     ClusterSums,
@@ -83,9 +87,7 @@ def make_gram(
 
 def _check_memory(X: Array, budget: int, sums: int) -> None:
     """Refuse a budget in which tiles would be so small that a fit crawls."""
-    if are_rows(X) or is_sparse(X):
-        return
-    copies = itemsize(X) * X.shape[0] * X.shape[1]
+    copies = shifted_bytes(X)
     matrix = itemsize(X) * X.shape[0] ** 2
     if copies < _SMALL or matrix <= budget or budget - copies >= _LEAST_WORK:
         return

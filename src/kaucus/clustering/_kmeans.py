@@ -20,7 +20,6 @@ from kaucus._array.blocks import (
 )
 from kaucus._array.namespace import (
     Array,
-    are_rows,
     array_namespace,
     as_like,
     astype,
@@ -1423,10 +1422,9 @@ def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
 def _rows_of_class(c: int, rows: Array, weights: np.ndarray) -> Representatives:
     """Return rows that stand for themselves."""
     n = len(weights)
-    points = (
-        dense_rows(rows, np.arange(n)) if is_sparse(rows) or are_rows(rows) else rows
+    return Representatives(
+        dense_rows(rows, np.arange(n)), np.full(n, c), weights, 0, 0, True
     )
-    return Representatives(points, np.full(n, c), weights, 0, 0, True)
 
 
 def _centers_of_class(c: int, result: KMeansResult) -> Representatives:

@@ -14,15 +14,13 @@ from kaucus._array.namespace import (
     as_like,
     astype,
     dtype_name,
-    is_sparse,
-    itemsize,
     label_array,
     owned,
     products_in,
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import RowSource
+from kaucus._array.rows import resident_bytes
 from kaucus._array.segments import generator_from
 from kaucus._base import is_dask, rowwise, score
 from kaucus._parameters import (
@@ -149,15 +147,14 @@ class KnowsLeftOut:
         targets, weight = problem.targets, problem.fit_weight
         if model.fit_rows is not None:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
-        elif (n_bytes := _bytes_of(X)) > _MOST_KEPT:
+        elif (n_bytes := resident_bytes(X)) > _MOST_KEPT:
             self._remember(
                 None,
                 f"the training rows take {format_bytes(n_bytes)}, and a model keeps no "
                 f"more than {format_bytes(_MOST_KEPT)} of them in memory",
             )
         elif model.solution.info.solver == "normal_equations":
-            rows = X.at_rest() if isinstance(X, RowSource) else X
-            given = (targets.values, weight, model.C, rows, targets.unit)
+            given = (targets.values, weight, model.C, X, targets.unit)
             self._remember(Training(*given))
         elif model.order is not None:
             values = targets.values[model.order]
@@ -285,13 +282,6 @@ def _in_unit(models: LeftOutModels, unit: TargetUnit) -> LeftOutModels:
     residuals, values = rows.residuals * scale, unit.values(rows.values)
     rows = rows._replace(residuals=residuals, values=values)
     return models._replace(scale=models.scale * scale**2, left_out=rows)
-
-
-def _bytes_of(X: Any) -> int:
-    """Return the memory of rows; none for rows that are read again when needed."""
-    if isinstance(X, RowSource):
-        return 0
-    return X.data.nbytes if is_sparse(X) else itemsize(X) * X.shape[0] * X.shape[1]
 
 
 def check_calibrated(calibration) -> None:

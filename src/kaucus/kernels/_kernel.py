@@ -48,7 +48,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import Block, HostRows, as_rows, stream_blocks
+from kaucus._array.rows import Block, as_rows, stream_blocks, streaming_bytes
 
 # ----------------------------------------------------------------------------------
 # The rows and columns of a kernel's tiles: in memory, or streamed from the host.
@@ -142,10 +142,9 @@ class StreamedPairs:
 
     held_bytes = 0
 
-    def __init__(self, kernel: "Kernel", X: Array, Y: Array) -> None:
-        self._kernel, self._X, self._Y = kernel, X, Y
+    def __init__(self, kernel: "Kernel", X: Array, Y: Array, room: float) -> None:
+        self._kernel, self._X, self._Y, self._room = kernel, X, Y, int(room)
         self.shape = (int(X.shape[0]), int(Y.shape[0]))
-        self._room = min(x.buffer_bytes for x in (X, Y) if isinstance(x, HostRows))
 
     def tile_shape(self, budget: int) -> tuple[int, int]:
         """Return rows and columns of a tile for which there is memory.
@@ -193,7 +192,7 @@ class StreamedPairs:
         """Return the pairs of the rows and columns with these numbers; None: all."""
         X = self._X if rows is None else rows_in_order(self._X, rows)
         Y = self._Y if columns is None else rows_in_order(self._Y, columns)
-        return StreamedPairs(self._kernel, X, Y)
+        return StreamedPairs(self._kernel, X, Y, self._room)
 
 
 RowPairs = PreparedPairs | StreamedPairs
@@ -270,11 +269,8 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
     array of shape (n,)
         In the precision of ``X``.
     """
-    if not isinstance(X, HostRows):
-        return kernel.diag(X)
-    blocks = list(row_blocks(X.shape[0], _bytes_per_row(X), X.buffer_bytes))
-    parts = [kernel.diag(block) for block in stream_blocks(X, blocks)]
-    return array_namespace(X).concat(parts)
+    parts = [kernel.diag(block.rows) for block in as_rows(X, 1).blocks()]
+    return array_namespace(X).concat(parts) if len(parts) > 1 else parts[0]
 
 
 def _bytes_per_row(X: Array) -> int:
@@ -604,9 +600,11 @@ class Kernel(ABC):
 
         Made ready once; rows that stay on the host, for each tile anew.
         """
-        if isinstance(X, HostRows) or isinstance(Y, HostRows):
-            return StreamedPairs(self, X, X if Y is None else Y)
-        shift = self.shift_of(X, X if Y is None else Y)
+        others = X if Y is None else Y
+        room = min(streaming_bytes(X), streaming_bytes(others))
+        if math.isfinite(room):
+            return StreamedPairs(self, X, others, room)
+        shift = self.shift_of(X, others)
         rows = self.prepare(X, shift)
         columns = rows if Y is None else self.prepare(Y, shift)
         return PreparedPairs(self, X, rows, columns)

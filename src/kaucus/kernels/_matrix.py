@@ -34,7 +34,7 @@ from kaucus._array.namespace import (
     times_split,
     to_numpy,
 )
-from kaucus._array.rows import HostRows
+from kaucus._array.rows import copy_buffer_bytes
 from kaucus.kernels._kernel import (
     Kernel,
     Precomputed,
@@ -802,7 +802,7 @@ def _sums_in_float64(kernel, X, Y, coef, memory_budget) -> Array:
         x = astype(X[rows, :], "float64")
         total = 0.0
         for points in _blocks(Y, n_bytes):
-            y = Y if isinstance(Y, HostRows) else Y[points, :]
+            y = Y if points.stop - points.start == Y.shape[0] else Y[points, :]
             total = total + _sums(kernel, x, y, coef[points, :], memory_budget)
         parts.append(total)
     return parts[0] if len(parts) == 1 else array_namespace(coef).concat(parts)
@@ -811,6 +811,6 @@ def _sums_in_float64(kernel, X, Y, coef, memory_budget) -> Array:
 def _blocks(X: Array, n_bytes: int) -> list[slice]:
     """Return slices of rows that take at most ``n_bytes`` bytes in float64."""
     # Rows that stay on the host are widened where they arrive; float64 rows are here.
-    if isinstance(X, HostRows) or itemsize(X) == 8:
+    if copy_buffer_bytes(X) or itemsize(X) == 8:
         return [slice(0, X.shape[0])]
     return list(row_blocks(X.shape[0], 8 * X.shape[1], n_bytes)) or [slice(0, 0)]

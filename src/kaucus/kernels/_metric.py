@@ -13,13 +13,13 @@ import scipy.sparse
 
 from kaucus._array.namespace import (
     Array,
-    are_rows,
     array_namespace,
     as_like,
     dtype_name,
     is_sparse,
 )
-from kaucus._array.rows import HostRows
+from kaucus._array.rows import Rows as AnyRows
+from kaucus._array.rows import copy_buffer_bytes
 from kaucus.kernels._kernel import Kernel, RowPairs, Rows
 
 # Back from z to x, a scaled column is kept within so much of its bound.
@@ -87,7 +87,7 @@ class RowMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the mapped rows, in the library, device and precision of ``X``."""
-        if are_rows(X):
+        if isinstance(X, AnyRows):
             return X.mapped(self, self.n_components)
         if is_sparse(X):
             return self._sparse(X)
@@ -262,7 +262,7 @@ class MappedKernel(Kernel):
         return self.kernel.of_length
 
     def pairs(self, X: Array, Y: Array | None = None) -> RowPairs:
-        if isinstance(X, HostRows) or isinstance(Y, HostRows):
+        if copy_buffer_bytes(X) or (Y is not None and copy_buffer_bytes(Y)):
             return super().pairs(X, Y)  # which asks for the pairs of each tile
         mapped = None if Y is None else self.row_map(Y)
         return self.kernel.pairs(self.row_map(X), mapped)

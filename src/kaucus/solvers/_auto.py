@@ -22,16 +22,15 @@ from kaucus._array.namespace import (
     dtype_name,
     is_tensor,
     is_torch,
-    itemsize,
     on_gpu,
     product_epsilon,
     rows_in_order,
     take_rows,
 )
 from kaucus._array.rows import (
-    HostRows,
     budget_without_buffers,
     copy_buffer_bytes,
+    resident_bytes,
     shifted_bytes,
 )
 from kaucus.clustering._landmarks import pivoted_factor
@@ -168,7 +167,7 @@ def plan_ls_svm(
             "float32 data, fewer rows, or a larger memory_budget."
         )
     size = f"{n} rows: the kernel matrix takes {format_bytes(matrix)} in {dtype}"
-    if isinstance(X, HostRows):
+    if copy_buffer_bytes(X):
         size += ", the rows stay on the host and are copied in blocks"
     direct = fits and (
         n <= _FEW_ROWS
@@ -388,8 +387,8 @@ def fit_ls_svm(
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
     plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
     X = astype(X, plan.kernel_dtype)
-    if X is not given and not isinstance(X, HostRows):  # a copy of another precision
-        budget = max(budget - X.shape[0] * X.shape[1] * itemsize(X), 1)
+    if X is not given:  # a copy of another precision
+        budget = max(budget - resident_bytes(X), 1)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
     n_unseen = _LOO_ROWS if direct else _n_held_out(n)

@@ -33,7 +33,7 @@ from kaucus._array.namespace import (
     take_rows,
     to_numpy,
 )
-from kaucus._array.rows import HostRows, as_rows, stream_blocks
+from kaucus._array.rows import as_rows, stream_blocks
 from kaucus._array.segments import draw_some
 from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._columns import (
@@ -291,10 +291,8 @@ def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
     there = {
         name: as_like(getattr(models, name), like)
         for name in arrays
-        if hasattr(models, name) and not isinstance(getattr(models, name), HostRows)
+        if hasattr(models, name)
     }
-    if isinstance(models.X, HostRows) and is_numpy(like):
-        there["X"] = models.X.values
     rows = models.left_out
     residuals, values = (as_like(part, like) for part in rows[:2])
     there["left_out"] = LeftOutRows(residuals, values, rows.numbers)
