@@ -1,5 +1,7 @@
 """Kernel k-means of rows that are read part by part is that of all rows at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -41,7 +43,7 @@ def both(X, n_parts, kernel=KERNEL, k=K, place=None, **options):
     )
     labels = labels_on_landmarks(kernel, source, landmarks, parts)
     values = [kernel(landmarks) @ found.coef for found in (whole, parts)]
-    return whole._replace(coef=values[0]), parts._replace(coef=values[1]), labels
+    return replace(whole, coef=values[0]), replace(parts, coef=values[1]), labels
 
 
 def assert_same(whole, parts, labels, rtol=1e-6):

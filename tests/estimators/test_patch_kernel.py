@@ -1,6 +1,7 @@
 """The estimators of pictures: exact systems, choices, memory, and what is refused."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,8 +168,8 @@ def test_the_first_gives_way_only_to_what_is_clearly_better(rng):
     noise = rng.normal(0, 0.2, size=400)  # a standard error of 0.01
     noise -= noise.mean()
     gains, old = paired_gain(2.0, None), Trial(None, 1.0, None, np.ones(400))
-    assert not gains(old._replace(losses=0.985 + noise), old)
-    assert gains(old._replace(losses=0.97 + noise), old)
+    assert not gains(replace(old, losses=0.985 + noise), old)
+    assert gains(replace(old, losses=0.97 + noise), old)
     assert not gains(old, old)
 
 

@@ -1,5 +1,7 @@
 """A metric learned from the targets: its formula, its honesty, and what it finds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -231,7 +233,7 @@ def test_every_row_judges_where_few_rows_have_most_of_the_weight(rng):
 def test_c_is_one_of_those_to_choose_from_unless_it_may_leave_them(rng, beyond):
     X = rng.normal(size=(150, 2))
     y = np.sin(2 * X[:, 0]) * X[:, 1]  # no noise: the larger C the better
-    few = options(max_steps=0)._replace(Cs=[0.1, 1.0], beyond=beyond)
+    few = replace(options(max_steps=0), Cs=[0.1, 1.0], beyond=beyond)
     found = search_metric(numbers(X, y), few, np.random.default_rng(0))
     assert (found.C > 1.0) if beyond else (found.C == 1.0)
 
@@ -243,7 +245,7 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
     first = search.best_scale()[0]
     trials = {}
     for some in (kinds, *zip(kinds)):
-        search.options = options()._replace(kinds=some, powers=(1.0,))
+        search.options = replace(options(), kinds=some, powers=(1.0,))
         for trial in search._step(first, onwards=False):
             trials.setdefault(trial.candidate.kind, []).append(trial.candidate)
     for both, alone in trials.values():
@@ -302,7 +304,7 @@ def test_a_climb_ends_at_the_least_loss_and_no_further(least):
 
 def test_a_step_is_judged_by_every_second_c(one_direction):
     X, y = one_direction
-    many = options()._replace(Cs=10.0 ** np.arange(-2, 4.1, 0.5))
+    many = replace(options(), Cs=10.0 ** np.arange(-2, 4.1, 0.5))
     search = MetricSearch(numbers(X, y), many, np.random.default_rng(0), None)
     for C in many.Cs:
         _, Cs = search.coarse(candidate("rbf", [1.0], C=C))

@@ -24,13 +24,13 @@ def class_problem(n=600, weight=None):
 
 def same(a, b):
     """Compare two models by all their numbers."""
-    for left, right in (
-        (a.representatives, b.representatives),
-        (a.solution, b.solution),
-    ):
-        for x, y in zip(left[:2], right[:2], strict=True):
-            assert_to_rounding(x, y)
-    assert a[:2] == b[:2]
+    first, second = (
+        (m.representatives.points, m.representatives.labels, *m.solution[:2])
+        for m in (a, b)
+    )
+    for x, y in zip(first, second, strict=True):
+        assert_to_rounding(x, y)
+    assert (a.kernel, a.C) == (b.kernel, b.C)
 
 
 @pytest.mark.parametrize("fit_on", ["all", "boundary", "representatives"])

@@ -1,5 +1,7 @@
 """Laws of least squares to whose representatives the hardest rows are added."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -226,7 +228,7 @@ def test_rows_held_out_join_the_others_in_the_end(weighted):
 def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     p, held, Z = problem(n=90), slice(70, None), problem(n=5, seed=7).X
     scores = iter([-3.0, -1.0, last])
-    told = judge(p, held)._replace(score=lambda values: next(scores), least_gain=0.01)
+    told = replace(judge(p, held), score=lambda values: next(scores), least_gain=0.01)
     fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
     grown = grow(fitted, Z, (5, 10, 20), judge=told)
     assert grown.scores == [-3.0, -1.0, last]

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +118,8 @@ def _check_memory(X: Array, budget: int, sums: int) -> None:
 _TIE = 8.0
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Problem:
     """A kernel matrix, weights of its rows, and a number of clusters."""
 
     gram: KernelOperator
@@ -131,7 +132,8 @@ class Problem(NamedTuple):
     """Difference of scores that counts as none."""
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Run:
     """Clusters between two steps of one start."""
 
     labels: Array
@@ -253,7 +255,8 @@ _RISE = 1e-6
 _SUMS_HELD = 5
 
 
-class KernelKMeansResult(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KernelKMeansResult:
     """Outcome of one start of kernel k-means."""
 
     labels: Array | None
@@ -426,7 +429,7 @@ def _step(problem: Problem, runs: list[Run], tol: float):
     xp = array_namespace(problem.weight)
     moved = [int(xp.sum(astype(p.moved, "int64"))) for p in proposals]
     at_work = [i for i, m in enumerate(moved) if m]
-    new = [run._replace(n_iter=run.n_iter + 1, finished=True) for run in runs]
+    new = [replace(run, n_iter=run.n_iter + 1, finished=True) for run in runs]
     if at_work:
         all_sums = _moved_sums(
             problem, [runs[i] for i in at_work], [proposals[i] for i in at_work]
@@ -485,8 +488,9 @@ def _accept(problem: Problem, run: Run, proposal: _Proposal, sums, tol) -> Run:
     gain = run.objective - new.objective
     if gain <= 0:  # ties at the level of rounding, or an indefinite K
         rose = -gain > _RISE * abs(problem.total)
-        return run._replace(n_iter=n_iter, finished=True, rose=rose)
-    return new._replace(
+        return replace(run, n_iter=n_iter, finished=True, rose=rose)
+    return replace(
+        new,
         n_iter=n_iter,
         n_reseeded=run.n_reseeded + proposal.n_reseeded,
         finished=gain <= tol * abs(run.objective),
@@ -601,7 +605,7 @@ def kernel_kmeans_on_landmarks(
     best = best_of_starts(start, rng.spawn(n_init))
     if not rows.local:
         return best
-    return best._replace(labels=steps.labels(best))
+    return replace(best, labels=steps.labels(best))
 
 
 def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:

@@ -4,7 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -956,7 +956,8 @@ def part_labels(X: Rows, centers: Array, metric: str) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 
 
-class KMeansResult(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KMeansResult:
     """Outcome of k-means."""
 
     centers: Array
@@ -976,7 +977,8 @@ class KMeansResult(NamedTuple):
     the euclidean geometry."""
 
 
-class KMeansOptions(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KMeansOptions:
     """How rows are clustered, see :func:`kmeans`."""
 
     metric: str = "euclidean"
@@ -1043,7 +1045,7 @@ def kmeans_of_groups(
     if shift is not None:
         X = X.mapped(functools.partial(less, shift))
         init = init if isinstance(init, str) else less(shift, init)
-    options = options._replace(init=init)
+    options = replace(options, init=init)
     lloyd = _Lloyd(X.attached(groups, weight), n_clusters, groups, options, host)
     best: dict[Group, KMeansResult] = {}
     starts = [rng.spawn(options.n_init) for rng in rngs]
@@ -1061,7 +1063,7 @@ def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
     """Return a result of shifted rows for the rows as they were given."""
     if shift is None:
         return result
-    return result._replace(centers=less(-shift, result.centers))
+    return replace(result, centers=less(-shift, result.centers))
 
 
 def best_of_starts(
@@ -1236,7 +1238,8 @@ _VECTORS = 6
 _LEAST_CHECKED = 2**20
 
 
-class Representatives(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Representatives:
     """Points that stand for classes of rows."""
 
     points: Array
@@ -1322,7 +1325,7 @@ def represent_classes(
                 kmeans(
                     own,
                     k,
-                    **options._asdict(),
+                    **vars(options),
                     # Rows that all count as one are counted, not weighed.
                     sample_weight=None if np.all(w == 1) else as_like(w, own),
                     rng=rngs[c],
@@ -1376,7 +1379,8 @@ def with_rows(
     total = np.bincount(chosen.labels, weights=chosen.weights, minlength=n_classes)
     own = np.bincount(labels, weights=weights, minlength=n_classes)
     share = np.maximum(1 - own / np.where(total > 0, total, 1.0), 0.0)
-    return chosen._replace(
+    return replace(
+        chosen,
         points=concat_rows(chosen.points, points),
         labels=np.concatenate([chosen.labels, labels]),
         weights=np.concatenate([chosen.weights * share[chosen.labels], weights]),

@@ -1,7 +1,8 @@
 """Predictions: classes, probabilities, sets, values, intervals."""
 
 import copy
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -80,7 +81,8 @@ _NOT_IN_FILES = (
 )
 
 
-class Training(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Training:
     """The problem that was solved, as far as leave-one-out models need it."""
 
     values: np.ndarray
@@ -129,7 +131,8 @@ class KnowsLeftOut:
     def _remember(self, training: Training | None, reason: str = "") -> None:
         """Keep the problem of a fit, or the reason why it cannot be kept."""
         if training is not None:  # what is the caller's may change
-            training = training._replace(
+            training = replace(
+                training,
                 values=np.array(training.values),
                 weight=None if training.weight is None else np.array(training.weight),
                 rows=None if training.rows is None else owned(training.rows),
@@ -261,7 +264,7 @@ class KnowsLeftOut:
         models = move_left_out(self._left_out_models(), np.empty(0))
         sent = copy.copy(self)
         sent._left_out, sent._is_sent = models, True
-        sent._training = self._training._replace(rows=None)
+        sent._training = replace(self._training, rows=None)
         return sent
 
     def __getstate__(self):
@@ -281,7 +284,7 @@ def _in_unit(models: LeftOutModels, unit: TargetUnit) -> LeftOutModels:
     scale = as_like(unit.scale, rows.residuals)
     residuals, values = rows.residuals * scale, unit.values(rows.values)
     rows = rows._replace(residuals=residuals, values=values)
-    return models._replace(scale=models.scale * scale**2, left_out=rows)
+    return replace(models, scale=models.scale * scale**2, left_out=rows)
 
 
 def check_calibrated(calibration) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,7 +118,8 @@ class RepresentedModel(LSSVMBase):
     def _store_model(self, X, model: Model) -> None:
         """Store what was learned, in the kind of ``X``, and warn where it is needed."""
         chosen, solution = model.representatives, model.solution
-        self.kernel_, self.C_, self.search_results_ = model[:3]
+        self.kernel_, self.C_ = model.kernel, model.C
+        self.search_results_ = model.search_results
         self.gamma_ = getattr(model.kernel, "gamma", None)
         self._report_model(chosen, solution.info)
         check_coefficients(solution.dual_coef, self.kernel)
@@ -274,7 +276,7 @@ _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 
 def _in_unit(model: Model, unit: TargetUnit) -> Model:
     """Return a model of standard targets with coefficients for those of the user."""
-    return model._replace(solution=unit.restored(model.solution))
+    return replace(model, solution=unit.restored(model.solution))
 
 
 def _is_mapping(value) -> bool:

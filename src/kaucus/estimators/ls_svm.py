@@ -4,6 +4,7 @@ import contextlib
 import functools
 import math
 import sys
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -514,11 +515,12 @@ class LSSVMOfAllRows(LSSVMBase):
             None if is_auto(self.C) else self._Cs(),
             degree=self.degree,
             coef0=self.coef0,
-        )._replace(losses=functools.partial(self._losses, problem))
+        )
+        options = replace(options, losses=functools.partial(self._losses, problem))
         if self.max_samples is not None:
-            options = options._replace(max_samples=self.max_samples)
+            options = replace(options, max_samples=self.max_samples)
         found = search_metric(
-            problem._replace(rows=self._placed(X)),
+            replace(problem, rows=self._placed(X)),
             options,
             generator_from(self.random_state),
             callback=share_reporter(self.verbose, "stage"),

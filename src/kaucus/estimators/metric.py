@@ -1,5 +1,6 @@
 """A metric learned from the labels."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -297,11 +298,11 @@ class LearnedMetric(
                 "kind='diagonal', or X.toarray()."
             )
         if self.kind != "auto":
-            options = options._replace(kinds=(self.kind,))
+            options = replace(options, kinds=(self.kind,))
         if self.power != "auto":
-            options = options._replace(powers=(float(self.power),))
-        return options._replace(
-            max_steps=self.max_steps, cv=self.cv, max_samples=self.max_samples
+            options = replace(options, powers=(float(self.power),))
+        return replace(
+            options, max_steps=self.max_steps, cv=self.cv, max_samples=self.max_samples
         )
 
     def _validate(self, X, y="no_validation", *, reset: bool):

@@ -195,7 +195,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         precision = resolve_precision(self.precision, rows)
         plan = self._plan(X, rows, precision, rng)
         with products_in("tf32" if precision == "float16" else None):
-            model = fit_pictures(problem._replace(rows=rows), plan, rng)
+            model = fit_pictures(replace(problem, rows=rows), plan, rng)
         fitted = problem.targets.unit.restored(model.solution)
         kernel, chosen = model.kernel, model.chosen
         self.kernel_, self.gamma_, self.C_ = kernel, kernel.gamma, model.C

@@ -190,7 +190,7 @@ class PictureJudge(RowJudge):
             D = [learn_distances(X, how, part, **options)[0] for part in parts]
             candidate = Pictured(D, gamma, chosen)
             best = best_of(self.tried((candidate, [C]) for C in Cs))
-            return best._replace(candidate=candidate._replace(distances=[]))
+            return replace(best, candidate=candidate._replace(distances=[]))
 
         best, pays = tried(chosen), paired_gain(_ERRORS, self.weight)
         for name, values in open_ones.items():

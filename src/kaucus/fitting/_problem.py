@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ class TargetUnit(NamedTuple):
     def standardised(self, model: Any) -> Any:
         """Return a model of y with coefficients for standard targets."""
         coef, intercept = model.dual_coef, model.intercept
-        offset, scale = (as_like(part, intercept) for part in self)
+        offset, scale = as_like(self.offset, intercept), as_like(self.scale, intercept)
         intercept = (intercept - offset) / scale
         return model._replace(
             dual_coef=coef / as_like(self.scale, coef), intercept=intercept
@@ -315,7 +316,8 @@ UNSEEN_ROWS = 2000
 NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Problem:
     """Rows with targets and weights."""
 
     rows: Array
@@ -346,7 +348,7 @@ class Problem(NamedTuple):
     def part(self, numbers: np.ndarray) -> "Problem":
         """Return the problem of some of the rows."""
         targets = self.targets.like(self.targets.values[numbers])
-        weights = (None if w is None else w[numbers] for w in self[2:4])
+        weights = (of_rows(w, numbers) for w in (self.weight, self.fit_weight))
         rows = take_rows(self.rows, numbers)
         return Problem(rows, targets, *weights, self.row_map)
 
@@ -360,10 +362,11 @@ class Problem(NamedTuple):
         size = itemsize(rows) * self.n * row_map.n_components
         if is_numpy(rows) and 4 * size > budget:
             rows = HostRows(rows, rows[:1, :], budget // 8)
-        return self._replace(rows=row_map(rows), row_map=row_map)
+        return replace(self, rows=row_map(rows), row_map=row_map)
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Plan:
     """How a problem is to be solved."""
 
     kernels: Sequence[Sequence[Kernel]]
@@ -396,7 +399,8 @@ class Unseen(NamedTuple):
     weight: np.ndarray | None
 
 
-class Model(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Model:
     """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, and how it came about."""
 
     kernel: Kernel
@@ -405,7 +409,7 @@ class Model(NamedTuple):
     """Candidates for kernel and C, with their scores."""
     representatives: Representatives
     solution: LSSVMSolution
-    hard_rows: np.ndarray = NO_ROWS
+    hard_rows: np.ndarray = field(default_factory=lambda: NO_ROWS)
     """Numbers of the rows that are the last of the representatives."""
     refine: str | None = None
     """How these were chosen: "residual" or "random"."""
@@ -427,7 +431,7 @@ def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
         # representatives spoke for; the least possible was 0.110.
         some = draw_some(rng, problem.n, UNSEEN_ROWS)
         unseen = values_of(model, problem, some, plan)
-        model = model._replace(unseen=unseen)
+        model = replace(model, unseen=unseen)
     return model
 
 
@@ -480,7 +484,8 @@ def _with_shift(model: Model) -> Model:
         shift = shift[1:] - shift[:1]
     intercept = model.solution.intercept
     moved = intercept + as_like(shift, intercept, dtype=dtype_name(intercept))
-    return model._replace(
+    return replace(
+        model,
         solution=model.solution._replace(intercept=moved),
         unseen=model.unseen._replace(values=values + shift),
     )
@@ -496,9 +501,9 @@ def in_given_columns(
     chosen, n_rows = model.representatives, len(model.hard_rows)
     if model.order is not None:
         rows = dense_rows(problem.rows, model.order)
-        return chosen._replace(points=as_like(rows, chosen.points))
+        return replace(chosen, points=as_like(rows, chosen.points))
     points = row_map.back(chosen.points[: chosen.points.shape[0] - n_rows, :])
     if n_rows:
         hard = as_like(dense_rows(problem.rows, model.hard_rows), points)
         points = concat_rows(points, astype(hard, dtype_name(points)))
-    return chosen._replace(points=points)
+    return replace(chosen, points=points)

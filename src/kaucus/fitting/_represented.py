@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +113,8 @@ _SHARE, _FLOAT32 = 0.85, np.empty((1, 1), np.float32)
 _TRIAL = (3000, 300)
 
 
-class Growth(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Growth:
     """The first representatives of each group, and what may be added to them."""
 
     numbers: list[int]
@@ -403,7 +405,7 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
     model = _fit_tuned(mapped, plan, choice, rng)
     chosen = in_given_columns(model, problem, choice.row_map)
     kernel = MappedKernel(choice.kernel, choice.row_map)
-    return model._replace(kernel=kernel, representatives=chosen)
+    return replace(model, kernel=kernel, representatives=chosen)
 
 
 def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
@@ -415,9 +417,9 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     fit, targets = _Fit(problem, plan, tuning, rng), problem.targets
     with errors_at(tuning.C), products_in(plan.precision):
         if growth.order is not None:
-            model = fit_representatives(
-                fit, chosen, targets.like(targets.values[growth.order])
-            )._replace(order=growth.order)
+            own = targets.like(targets.values[growth.order])
+            model = fit_representatives(fit, chosen, own)
+            model = replace(model, order=growth.order)
         elif plan.fit_on == "representatives":
             model = fit_representatives(fit, chosen, targets.like(chosen.labels))
         else:
@@ -459,12 +461,12 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
     if row_map is not None:
         # As they will be when they are given back in the columns of the user.
         points = row_map(row_map.back(chosen.points))
-        chosen = chosen._replace(points=points)
+        chosen = replace(chosen, points=points)
     if len(held) == 0:
         return chosen
     # Rows held out are spoken for, too.
     total = problem.n if weight is None else weight.sum()
-    return chosen._replace(weights=chosen.weights * total / chosen.weights.sum())
+    return replace(chosen, weights=chosen.weights * total / chosen.weights.sum())
 
 
 # ---- 3. to 5. accumulate, solve, refine ----------------------------------------------
@@ -510,7 +512,8 @@ class _Fit(NamedTuple):
         weights = np.ones(problem.n) if weight is None else weight
         points = as_like(dense_rows(problem.rows, added), chosen.points)
         chosen = with_rows(chosen, points, groups[added], weights[added])
-        model = self.model(chosen, found.solution)._replace(
+        model = replace(
+            self.model(chosen, found.solution),
             hard_rows=added,
             refine=growth.choices[found.choice] if len(added) else None,
             fit_rows=part,
@@ -522,7 +525,7 @@ class _Fit(NamedTuple):
             unseen = joined_unseen(
                 unseen, values_of(model, problem, outside, self.plan)
             )
-        return model._replace(unseen=unseen)
+        return replace(model, unseen=unseen)
 
     def rows_to_leave_out(self, held: np.ndarray) -> np.ndarray:
         """Draw the rows whose leave-one-out values are wanted."""
@@ -538,7 +541,7 @@ class _Fit(NamedTuple):
         self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
-        rows, targets, _, fit_weight, _ = problem
+        rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
         Y = targets.columns()
         columns = (self.tuning.kernel, rows, as_like(Y, points), points)
         options: dict[str, Any] = {
@@ -654,7 +657,7 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
     values = to_numpy(fitted.solution.loo_decision)
     some = fitted.loo_rows
     weight = None if weight is None else weight[some]
-    return model._replace(unseen=Unseen(values, targets.values[some], weight))
+    return replace(model, unseen=Unseen(values, targets.values[some], weight))
 
 
 def _is_singular(found: GrownSolution | NearBoundary) -> bool:
@@ -680,7 +683,8 @@ def _without(weight: np.ndarray | None, held: np.ndarray, n: int) -> np.ndarray 
 # ----------------------------------------------------------------------------------
 
 
-class Stream(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Stream:
     """State of ``partial_fit`` between two calls, without the model."""
 
     sums: RunningSums
@@ -729,14 +733,14 @@ def learn_part(
         data = _row_data(first, model, points)
         solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
     chosen = model.representatives
-    chosen = chosen._replace(weights=chosen.weights * (total / stream.total))
-    model = model._replace(
-        solution=solution, representatives=chosen, fit_rows=None, unseen=None
+    chosen = replace(chosen, weights=chosen.weights * (total / stream.total))
+    model = replace(
+        model, solution=solution, representatives=chosen, fit_rows=None, unseen=None
     )
     if wanted is not None:
         unseen = unseen_values(solution.loo_decision, first, wanted)
-        model = model._replace(unseen=unseen)
-    stream = stream._replace(sums=sums.on_host(), total=total)
+        model = replace(model, unseen=unseen)
+    stream = replace(stream, sums=sums.on_host(), total=total)
     return calibrated(model, first, plan, rng), stream
 
 

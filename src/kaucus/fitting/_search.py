@@ -391,7 +391,8 @@ Job = tuple[Any, Sequence[float]]
 """A candidate and the values of C to try."""
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Trial:
     """A candidate with the C of its least loss."""
 
     candidate: Any
@@ -608,7 +609,7 @@ def without_copies(problem: Problem) -> Problem:
     """Return the problem with all weight of copies on the first of them."""
     values = problem.targets.values
     found = weights_without_copies(problem.rows, values, problem.fit_weight)
-    return problem if found is None else problem._replace(fit_weight=found[0])
+    return problem if found is None else replace(problem, fit_weight=found[0])
 
 
 # ----------------------------------------------------------------------------------
@@ -840,7 +841,8 @@ _REFINE_ROWS, _MORE_COLUMNS, _MOST_ROWS = 4500, 1200, 5000
 _MOST_THREADS, COPIES = 8, 6
 
 
-class MetricOptions(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MetricOptions:
     """What there is to choose from."""
 
     families: Sequence[Family]
@@ -860,7 +862,8 @@ class MetricOptions(NamedTuple):
     None: log-loss or squared error."""
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Candidate:
     """A metric with a kernel and its width."""
 
     family: Family
@@ -880,7 +883,8 @@ class Candidate(NamedTuple):
         return self.family.name, self.kind, self.power
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Choice:
     """What was chosen, and what was tried."""
 
     kernel: Kernel
@@ -1024,7 +1028,7 @@ class MetricSearch(RowJudge):
                 return []
             factors = candidate.family.steps((1 / by, by))
             old = candidate.factor
-            return [(candidate._replace(factor=old * f), Cs(trial)) for f in factors]
+            return [(replace(candidate, factor=old * f), Cs(trial)) for f in factors]
 
         return moves
 
@@ -1210,7 +1214,7 @@ class MetricSearch(RowJudge):
             else:
                 fold = replace(rows.mapped(row_map, 1), n_columns=_LAST_COLUMNS)
                 factor, C = step
-                last = Trial(candidate._replace(factor=factor), C, None)
+                last = Trial(replace(candidate, factor=factor), C, None)
                 M = self._product(fold, last, candidate.kind, self.n_threads)
             weights = composed_weights(base.weights, M, candidate.power)
             row_map = base.weighed(weights)
@@ -1231,7 +1235,7 @@ class MetricSearch(RowJudge):
 
 
 def _changed(trial: Trial, **changes) -> Trial:
-    return trial._replace(candidate=trial.candidate._replace(**changes))
+    return replace(trial, candidate=replace(trial.candidate, **changes))
 
 
 def _first_of_each(trials: Iterable[Trial], name: Callable[[Trial], Any]):
@@ -1637,7 +1641,8 @@ _EXACT = 3
 _MATRICES = 5
 
 
-class LOOSearch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LOOSearch:
     """What was tried, and the best of it."""
 
     scores: np.ndarray
@@ -1862,7 +1867,7 @@ def better_C(
         {**chosen, "C": C, "score": -loss, "n_columns": n, "chosen": best.C == C}
         for C, loss in judge.losses.items()
     ]
-    return choice._replace(C=best.C, table=choice.table + new), best.model
+    return replace(choice, C=best.C, table=choice.table + new), best.model
 
 
 # ----------------------------------------------------------------------------------

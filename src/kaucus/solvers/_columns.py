@@ -856,7 +856,8 @@ Hardness = Callable[[Array, Array], Array]
 """(decision values, targets), both (b, t), to what orders the rows, (b,)."""
 
 
-class Judge(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Judge:
     """Rows held out, by which it is decided what is added and when to stop.
 
     In the end they join the others.
@@ -1078,7 +1079,8 @@ class _Growth:
         """Add the held-out rows to the equations."""
         if self._judge is None:
             return
-        held = RowData(self._data.kernel, *self._judge[:3])
+        given = self._judge
+        held = RowData(self._data.kernel, given.X, given.Y, given.sample_weight)
         columns, height = self.grown.columns, self._plan.height
         sum_equations(held, columns.Z, columns.shift, height, None, columns.equations)
 

@@ -17,6 +17,7 @@ solution. Where it would take too many steps, the factorisation is in float64.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,8 @@ _MAX_REFINEMENTS = 200
 _BLOCK_BYTES = 32 * 2**20
 
 
-class _Factored(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Factored:
     """H with its factor: what is needed to solve, and to judge the solution."""
 
     L: Array
@@ -181,7 +183,7 @@ def _factor(H: Array, C: float, precision: str) -> _Factored:
         mixed = _factor_mixed(H, C, on_diagonal, norm, jitter)
         if mixed is not None:
             refined = precision != "float32"
-            return mixed if refined else mixed._replace(precision="float32")
+            return mixed if refined else replace(mixed, precision="float32")
     return _factor_float64(H, C)
 
 
@@ -428,7 +430,8 @@ def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> lis
 # ----------------------------------------------------------------------------------
 
 
-class LowRankSpectrum(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LowRankSpectrum:
     """Least squares on representatives, decomposed: everything but C."""
 
     eigenvalues: Array
@@ -498,7 +501,8 @@ def leave_one_out_errors(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> Arra
 # ----------------------------------------------------------------------------------
 
 
-class LSSVMSpectrum(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LSSVMSpectrum:
     """An LS-SVM problem, decomposed: everything but C."""
 
     eigenvalues: Array

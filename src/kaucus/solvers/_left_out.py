@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,8 @@ class LeftOutRows(NamedTuple):
     """Which rows, of those that have a weight; None: all rows."""
 
 
-class ExactLeftOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ExactLeftOut:
     """The models without one of the rows, of an LS-SVM of all rows."""
 
     kernel: Kernel
@@ -229,7 +231,8 @@ _BLOCK_COPIES = 4
 _SAME_ROWS = 2.0**-4
 
 
-class RepresentedLeftOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RepresentedLeftOut:
     """The models without one of the rows, of least squares on representatives."""
 
     kernel: Kernel
@@ -294,9 +297,9 @@ def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
         if hasattr(models, name)
     }
     rows = models.left_out
-    residuals, values = (as_like(part, like) for part in rows[:2])
+    residuals, values = as_like(rows.residuals, like), as_like(rows.values, like)
     there["left_out"] = LeftOutRows(residuals, values, rows.numbers)
-    return models._replace(**there)
+    return replace(models, **there)
 
 
 def leave_out_on_representatives(
@@ -380,7 +383,7 @@ def _rows_to_leave_out(X: Array, data: RowData, rng):
         numbers = np.sort(draw_some(rng, present, _SOURCE_ROWS))
     Y, weight = (
         None if part is None else take_optional(astype(part, "float64"), numbers)
-        for part in data[2:]
+        for part in (data.Y, data.sample_weight)
     )
     if in_parts:
         return as_like(take_rows(X, numbers), Y), Y, weight, numbers
@@ -413,7 +416,7 @@ def _with_residuals(models: RepresentedLeftOut, solution, given):
     # H⁻¹ (y − b) = C S (y − f)
     scale = xp.mean(weight[:, None] * Y * residuals, axis=0) * models.C
     rows = LeftOutRows(e, Y - e + moved, models.left_out.numbers)
-    return models._replace(scale=scale, left_out=rows)
+    return replace(models, scale=scale, left_out=rows)
 
 
 def _check_same_rows(difference: Array, Y: Array) -> None:
