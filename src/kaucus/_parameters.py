@@ -39,7 +39,6 @@ from kaucus._array.rows import (
     longest_rows,
     rows_for_device,
 )
-from kaucus._array.segments import generator_from
 from kaucus._base import on_host, validate_data
 from kaucus.kernels._cells import MahalanobisRBF
 from kaucus.kernels._kernel import (
@@ -150,6 +149,28 @@ def _is_size(value: Any) -> bool:
     if value is not None:
         parse_bytes(value)  # raises with words of its own
     return True
+
+
+def generator_from(random_state: object) -> np.random.Generator:
+    """Turn scikit-learn's ``random_state`` into a ``Generator``.
+
+    ``None`` gives fresh entropy, an int a seed; a ``Generator`` is used as it is; a
+    ``RandomState`` gives the seed of a new one, so that it advances as scikit-learn
+    users expect.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    if random_state is None:
+        return np.random.default_rng()
+    is_int = isinstance(random_state, int | np.integer)
+    if is_int and not isinstance(random_state, bool) and random_state >= 0:
+        return np.random.default_rng(int(random_state))
+    raise ValueError(
+        f"random_state={random_state!r} cannot seed a generator; "
+        "pass None, an int of 0 or more, a RandomState or a Generator."
+    )
 
 
 def _is_random_state(value: Any) -> bool:

@@ -178,28 +178,6 @@ def _portable_segment_sum(
 _MANY_ROWS = 2**20
 
 
-def generator_from(random_state: object) -> np.random.Generator:
-    """Turn scikit-learn's ``random_state`` into a ``Generator``.
-
-    ``None`` gives fresh entropy, an int a seed; a ``Generator`` is used as it is; a
-    ``RandomState`` gives the seed of a new one, so that it advances as scikit-learn
-    users expect.
-    """
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31 - 1))
-    if random_state is None:
-        return np.random.default_rng()
-    is_int = isinstance(random_state, int | np.integer)
-    if is_int and not isinstance(random_state, bool) and random_state >= 0:
-        return np.random.default_rng(int(random_state))
-    raise ValueError(
-        f"random_state={random_state!r} cannot seed a generator; "
-        "pass None, an int of 0 or more, a RandomState or a Generator."
-    )
-
-
 def random_normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array):
     """Draw standard normal numbers, in the library, device and precision of ``like``.
 

@@ -22,7 +22,6 @@ from kaucus._array.namespace import (
     to_numpy,
 )
 from kaucus._array.rows import resident_bytes
-from kaucus._array.segments import generator_from
 from kaucus._base import is_dask, rowwise, score
 from kaucus._parameters import (
     BOOLEAN,
@@ -32,6 +31,7 @@ from kaucus._parameters import (
     check_one_label_type,
     check_results,
     encode_labels,
+    generator_from,
     map_rows,
     numeric_targets,
     on_device,

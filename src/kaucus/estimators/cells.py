@@ -30,7 +30,6 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
-from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, rowwise, score, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
@@ -42,6 +41,7 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
+    generator_from,
     map_rows,
     on_device,
     one_of,

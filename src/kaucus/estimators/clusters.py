@@ -26,7 +26,6 @@ from kaucus._array.namespace import (
     warn_user,
     working_types,
 )
-from kaucus._array.segments import generator_from
 from kaucus._base import (
     FollowsX,
     fit_batches,
@@ -49,6 +48,7 @@ from kaucus._parameters import (
     check_start_labels,
     check_weights,
     count,
+    generator_from,
     in_precision_of,
     is_whole,
     map_rows,

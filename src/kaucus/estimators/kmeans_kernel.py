@@ -5,7 +5,7 @@ import copy
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -21,7 +21,6 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
-from kaucus._array.segments import generator_from
 from kaucus._base import fit_batches
 from kaucus._parameters import (
     LEARN_METRIC,
@@ -34,6 +33,7 @@ from kaucus._parameters import (
     check_one_label_type,
     check_weights,
     count,
+    generator_from,
     in_precision_of,
     instance_of,
     learns_metric,
@@ -80,184 +80,6 @@ from kaucus.solvers._columns import compress_columns
 from kaucus.solvers._system import LSSVMSolution, SolveInfo
 
 # ----------------------------------------------------------------------------------
-# A fitted model of representatives: stored, explained, compressed.
-# ----------------------------------------------------------------------------------
-
-
-class RepresentedModel(LSSVMBase):
-    """Fitted model of representatives: attributes, explanation, compression.
-
-    Attributes
-    ----------
-    refine_ : {"residual", "random"} or None
-        How rows were chosen that became representatives; None: there are none.
-    hard_rows_ : ndarray of shape (n_hard_rows,)
-        Numbers of the training rows that ``refine`` made representatives; they are the
-        last of them.
-    kernel_ : kernel object
-        The kernel, with its parameters as numbers; in a learned metric, that of rows
-        which ``kernel_.row_map`` maps.
-    C_ : float
-        The C that was used.
-    gamma_ : float or None
-        The gamma that was used; None for a kernel without one.
-    search_results_ : dict of ndarrays
-        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
-        ``C``, ``score``, minus the leave-one-out loss, ``n_columns``, the kernel
-        columns of the model that was judged, and ``chosen``, true in the row of the
-        model; empty where all were given. Scores compare with an equal number of
-        columns. For ``pandas.DataFrame(model.search_results_)``.
-    solver_ : str
-        How the least squares were solved.
-    """
-
-    _kmeans_options: Any
-    _weight_unit = 1.0
-    """The ``sample_weight`` that is a weight of 1 in the fit."""
-
-    def _store_model(self, X, model: Model) -> None:
-        """Store what was learned, in the kind of ``X``, and warn where it is needed."""
-        chosen, solution = model.representatives, model.solution
-        self.kernel_, self.C_ = model.kernel, model.C
-        self.search_results_ = model.search_results
-        self.gamma_ = getattr(model.kernel, "gamma", None)
-        self._report_model(chosen, solution.info)
-        check_coefficients(solution.dual_coef, self.kernel)
-        self.hard_rows_ = as_like(model.hard_rows, X)
-        self.refine_ = model.refine
-        self.representatives_ = owned(as_like(chosen.points, X))
-        self.representative_weights_ = as_like(chosen.weights * self._weight_unit, X)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
-        self.solve_info_ = solution.info
-        self.solver_ = solution.info.solver
-        self.n_iter_ = max(chosen.n_iter, 1)
-
-    def _as_model(self, X) -> Model:
-        """Return the stored model, with its points where rows like ``X`` are fitted."""
-        points = on_device(in_precision_of(self.representatives_, X), self.device)
-        weights = to_numpy(self.representative_weights_).astype(np.float64)
-        weights = weights / self._weight_unit
-        labels = self._representative_groups()
-        return Model(
-            self.kernel_,
-            self.C_,
-            self.search_results_,
-            Representatives(points, labels, weights, self.n_iter_, 0, True),
-            LSSVMSolution(
-                as_like(self.dual_coef_, points),
-                as_like(self.intercept_, points),
-                None,
-                self.solve_info_,
-            ),
-            to_numpy(self.hard_rows_),
-            self.refine_,
-        )
-
-    def _representative_groups(self) -> np.ndarray:
-        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
-
-    def _support_rows(self):
-        check_is_fitted(self, "representatives_")
-        return self.representatives_
-
-    def explain(self):
-        """Say in words what the last fit has chosen, and what it is made of.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self, "representatives_")
-        width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
-        name = getattr(self.kernel_, "name", repr(self.kernel_))
-        judges = "rows held out" if self._has_metric else "leave-one-out"
-        how = told_choice(self.search_results_, judges)
-        n_hard = len(self.hard_rows_)
-        hard = f", {n_hard} of them hard training rows" if n_hard else ""
-        return (
-            f"kernel={name!r}{width}, C={self.C_:g}: {how}. "
-            f"{self.representatives_.shape[0]} representatives{hard}. "
-            f"solver={self.solver_!r}.{self._metric_text()}"
-        )
-
-    def compress(self, tol, X=None):
-        """Return a smaller model of nearly the same decision values.
-
-        Representatives that others can stand in for are dropped, and the coefficients
-        of the rest solved for anew, so that no decision value (prediction, for a
-        regressor) of the given rows changes by more than ``tol``.
-
-        Parameters
-        ----------
-        tol : float
-            The largest change; a classifier's targets are ±1, a regressor's are those
-            of ``y``.
-        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows for which that holds, such as the training rows or some thousands of
-            them; None: the representatives.
-
-        Returns
-        -------
-        compressed : estimator
-            A copy; the model itself stays as it is.
-
-        Notes
-        -----
-        2 n m² multiplications for n rows and m representatives, in float64.
-        """
-        check_is_fitted(self, "representatives_")
-        POSITIVE.advise("Try 0.01.").check("tol", tol)
-        points = self.representatives_
-        rows = points if X is None else self._validate(X, reset=False)
-        K = to_numpy(self.kernel_(rows, as_like(points, rows))).astype(np.float64)
-        coef, intercept = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
-        small = compress_columns(K, coef, intercept, float(tol))
-        model = copy.copy(self)
-        model._keep(small.kept)
-        model._stream = None  # of the representatives there were
-        model._remember(None, "the model was compressed")
-        model.dual_coef_ = as_like(small.dual_coef, points)
-        model.intercept_ = as_like(small.intercept, points)
-        return model
-
-    def _keep(self, kept: np.ndarray) -> None:
-        """Forget representatives; those kept stand for the rows of the others."""
-        hard_rows = to_numpy(self.hard_rows_)
-        n_first = self.representatives_.shape[0] - len(hard_rows)
-        weights, points = to_numpy(self.representative_weights_), self.representatives_
-        hard_rows = hard_rows[kept[kept >= n_first] - n_first]
-        self.hard_rows_ = as_like(hard_rows, points)
-        share = weights.sum() / max(weights[kept].sum(), 1e-300)
-        self.representative_weights_ = as_like(weights[kept] * share, points)
-        self.representatives_ = take_rows(points, kept)
-
-    # ---- warnings --------------------------------------------------------------------
-
-    def _report_model(self, chosen: Representatives, info: SolveInfo) -> None:
-        if not chosen.converged:
-            max_iter = self._kmeans_options["max_iter"]
-            warn_user(
-                f"k-means stopped after max_iter={max_iter} steps before the centres "
-                "came to rest; increase max_iter or tol in kmeans_params.",
-                ConvergenceWarning,
-            )
-        if info.solver == "normal_equations":
-            self._report_least_squares(info)
-        else:
-            self._report(info, self.C_)
-
-    def _report_least_squares(self, info: SolveInfo) -> None:
-        if info.relative_jitter > USUAL_JITTER[info.precision]:
-            warn_user(
-                f"The normal equations are singular in {info.precision} at "
-                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
-                "C, use fewer representatives, or pass float64 rows.",
-                LinAlgWarning,
-            )
-
-
-# ----------------------------------------------------------------------------------
 # What the k-means kernel classifier and regressor share.
 #
 # They check parameters and data, say what the targets are, and store what
@@ -287,7 +109,7 @@ def _is_mapping(value) -> bool:
 CLUSTERINGS = {"kmeans": "euclidean", "spherical": "cosine"}
 
 
-class RepresentativesBase(RepresentedModel):
+class RepresentativesBase(LSSVMBase):
     """Representatives by k-means, and least squares of rows on their columns.
 
     Subclasses give ``_targets`` (of validated ``y``) and ``_size``.
@@ -325,9 +147,34 @@ class RepresentativesBase(RepresentedModel):
     memory_budget : int or str
         Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
         kernel matrix of all rows is never held; blocks of it are.
+
+    Attributes
+    ----------
+    refine_ : {"residual", "random"} or None
+        How rows were chosen that became representatives; None: there are none.
+    hard_rows_ : ndarray of shape (n_hard_rows,)
+        Numbers of the training rows that ``refine`` made representatives; they are the
+        last of them.
+    kernel_ : kernel object
+        The kernel, with its parameters as numbers; in a learned metric, that of rows
+        which ``kernel_.row_map`` maps.
+    C_ : float
+        The C that was used.
+    gamma_ : float or None
+        The gamma that was used; None for a kernel without one.
+    search_results_ : dict of ndarrays
+        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
+        ``C``, ``score``, minus the leave-one-out loss, ``n_columns``, the kernel
+        columns of the model that was judged, and ``chosen``, true in the row of the
+        model; empty where all were given. Scores compare with an equal number of
+        columns. For ``pandas.DataFrame(model.search_results_)``.
+    solver_ : str
+        How the least squares were solved.
     """
 
     fit_batches = fit_batches
+    _weight_unit = 1.0
+    """The ``sample_weight`` that is a weight of 1 in the fit."""
     _kernel_words = ("auto",)
     _dask_fit = "rows"
     _moves_intercept = _calibrates = False
@@ -522,6 +369,149 @@ class RepresentativesBase(RepresentedModel):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = False  # there must be rows to cluster
         return tags
+
+    # ---- the fitted model: stored, explained, compressed -----------------------------
+
+    def _store_model(self, X, model: Model) -> None:
+        """Store what was learned, in the kind of ``X``, and warn where it is needed."""
+        chosen, solution = model.representatives, model.solution
+        self.kernel_, self.C_ = model.kernel, model.C
+        self.search_results_ = model.search_results
+        self.gamma_ = getattr(model.kernel, "gamma", None)
+        self._report_model(chosen, solution.info)
+        check_coefficients(solution.dual_coef, self.kernel)
+        self.hard_rows_ = as_like(model.hard_rows, X)
+        self.refine_ = model.refine
+        self.representatives_ = owned(as_like(chosen.points, X))
+        self.representative_weights_ = as_like(chosen.weights * self._weight_unit, X)
+        self.dual_coef_ = as_like(solution.dual_coef, X)
+        self.intercept_ = as_like(solution.intercept, X)
+        self.solve_info_ = solution.info
+        self.solver_ = solution.info.solver
+        self.n_iter_ = max(chosen.n_iter, 1)
+
+    def _as_model(self, X) -> Model:
+        """Return the stored model, with its points where rows like ``X`` are fitted."""
+        points = on_device(in_precision_of(self.representatives_, X), self.device)
+        weights = to_numpy(self.representative_weights_).astype(np.float64)
+        weights = weights / self._weight_unit
+        labels = self._representative_groups()
+        return Model(
+            self.kernel_,
+            self.C_,
+            self.search_results_,
+            Representatives(points, labels, weights, self.n_iter_, 0, True),
+            LSSVMSolution(
+                as_like(self.dual_coef_, points),
+                as_like(self.intercept_, points),
+                None,
+                self.solve_info_,
+            ),
+            to_numpy(self.hard_rows_),
+            self.refine_,
+        )
+
+    def _representative_groups(self) -> np.ndarray:
+        return np.zeros(self.representatives_.shape[0], dtype=np.int64)
+
+    def _support_rows(self):
+        check_is_fitted(self, "representatives_")
+        return self.representatives_
+
+    def explain(self):
+        """Say in words what the last fit has chosen, and what it is made of.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self, "representatives_")
+        width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
+        name = getattr(self.kernel_, "name", repr(self.kernel_))
+        judges = "rows held out" if self._has_metric else "leave-one-out"
+        how = told_choice(self.search_results_, judges)
+        n_hard = len(self.hard_rows_)
+        hard = f", {n_hard} of them hard training rows" if n_hard else ""
+        return (
+            f"kernel={name!r}{width}, C={self.C_:g}: {how}. "
+            f"{self.representatives_.shape[0]} representatives{hard}. "
+            f"solver={self.solver_!r}.{self._metric_text()}"
+        )
+
+    def compress(self, tol, X=None):
+        """Return a smaller model of nearly the same decision values.
+
+        Representatives that others can stand in for are dropped, and the coefficients
+        of the rest solved for anew, so that no decision value (prediction, for a
+        regressor) of the given rows changes by more than ``tol``.
+
+        Parameters
+        ----------
+        tol : float
+            The largest change; a classifier's targets are ±1, a regressor's are those
+            of ``y``.
+        X : array-like or CSR matrix of shape (n_samples, n_features), default=None
+            Rows for which that holds, such as the training rows or some thousands of
+            them; None: the representatives.
+
+        Returns
+        -------
+        compressed : estimator
+            A copy; the model itself stays as it is.
+
+        Notes
+        -----
+        2 n m² multiplications for n rows and m representatives, in float64.
+        """
+        check_is_fitted(self, "representatives_")
+        POSITIVE.advise("Try 0.01.").check("tol", tol)
+        points = self.representatives_
+        rows = points if X is None else self._validate(X, reset=False)
+        K = to_numpy(self.kernel_(rows, as_like(points, rows))).astype(np.float64)
+        coef, intercept = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
+        small = compress_columns(K, coef, intercept, float(tol))
+        model = copy.copy(self)
+        model._keep(small.kept)
+        model._stream = None  # of the representatives there were
+        model._remember(None, "the model was compressed")
+        model.dual_coef_ = as_like(small.dual_coef, points)
+        model.intercept_ = as_like(small.intercept, points)
+        return model
+
+    def _keep(self, kept: np.ndarray) -> None:
+        """Forget representatives; those kept stand for the rows of the others."""
+        hard_rows = to_numpy(self.hard_rows_)
+        n_first = self.representatives_.shape[0] - len(hard_rows)
+        weights, points = to_numpy(self.representative_weights_), self.representatives_
+        hard_rows = hard_rows[kept[kept >= n_first] - n_first]
+        self.hard_rows_ = as_like(hard_rows, points)
+        share = weights.sum() / max(weights[kept].sum(), 1e-300)
+        self.representative_weights_ = as_like(weights[kept] * share, points)
+        self.representatives_ = take_rows(points, kept)
+
+    # ---- warnings --------------------------------------------------------------------
+
+    def _report_model(self, chosen: Representatives, info: SolveInfo) -> None:
+        if not chosen.converged:
+            max_iter = self._kmeans_options["max_iter"]
+            warn_user(
+                f"k-means stopped after max_iter={max_iter} steps before the centres "
+                "came to rest; increase max_iter or tol in kmeans_params.",
+                ConvergenceWarning,
+            )
+        if info.solver == "normal_equations":
+            self._report_least_squares(info)
+        else:
+            self._report(info, self.C_)
+
+    def _report_least_squares(self, info: SolveInfo) -> None:
+        if info.relative_jitter > USUAL_JITTER[info.precision]:
+            warn_user(
+                f"The normal equations are singular in {info.precision} at "
+                f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
+                "C, use fewer representatives, or pass float64 rows.",
+                LinAlgWarning,
+            )
 
 
 # ----------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import budget_without_buffers
-from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, on_host, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
@@ -38,6 +37,7 @@ from kaucus._parameters import (
     check_coefficients,
     check_weights,
     count,
+    generator_from,
     is_auto,
     learns_metric,
     map_rows,

@@ -13,7 +13,6 @@ from kaucus._array.namespace import (
     is_sparse,
     working_types,
 )
-from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, fit_batches, rowwise, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
@@ -26,6 +25,7 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
+    generator_from,
     map_rows,
     numeric_targets,
     one_of,

@@ -28,7 +28,6 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import rows_for_device
-from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, on_host, rowwise, score, validate_data
 from kaucus._parameters import (
     BOOLEAN,
@@ -42,6 +41,7 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
+    generator_from,
     is_whole,
     map_rows,
     one_of,

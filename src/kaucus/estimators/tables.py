@@ -16,7 +16,6 @@ from sklearn.utils.validation import (
 )
 
 from kaucus._array.namespace import to_numpy
-from kaucus._array.segments import generator_from
 from kaucus._base import FollowsX, is_dask, on_host, refusal, to_onnx
 from kaucus._parameters import (
     MEMORY_BUDGET,
@@ -28,6 +27,7 @@ from kaucus._parameters import (
     check_one_label_type,
     check_weights,
     encode_labels,
+    generator_from,
     numeric_targets,
     one_of,
     relative_weights,

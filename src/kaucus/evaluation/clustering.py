@@ -21,9 +21,8 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from kaucus._array.blocks import few_threads_for
-from kaucus._array.segments import generator_from
 from kaucus._base import on_host
-from kaucus._parameters import step_counter
+from kaucus._parameters import generator_from, step_counter
 from kaucus.clustering._kernel_kmeans import (
     best_start,
     kernel_kmeans,

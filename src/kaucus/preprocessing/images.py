@@ -28,8 +28,8 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import rows_for_device, stream_blocks
-from kaucus._array.segments import generator_from
 from kaucus._base import to_onnx
+from kaucus._parameters import generator_from
 from kaucus.kernels._patches import (
     PRECISIONS,
     FilterBank,
