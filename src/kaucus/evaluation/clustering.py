@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,14 +22,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from kaucus._array.blocks import few_threads_for
 from kaucus._array.segments import generator_from
 from kaucus._base import on_host
-from kaucus._parameters import step_counter
+from kaucus._parameters import count, is_whole, one_of, step_counter
 from kaucus.clustering._kernel_kmeans import (
     best_start,
     kernel_kmeans,
     make_gram,
     total_scatter,
 )
-from kaucus.evaluation.displays import new_axes
+from kaucus.evaluation.displays import Display, new_axes
 from kaucus.kernels._kernel import (
     Kernel,
     Linear,
@@ -414,7 +413,7 @@ class KernelComparison:
     ('name', 'objective', 'explained')
     """
 
-    scores: tuple[KernelScore, ...]
+    scores: Sequence[KernelScore]
     rows: np.ndarray | None
     consensus: KernelScore | None = None
 
@@ -430,12 +429,10 @@ class KernelComparison:
     @property
     def best_by_n_clusters(self) -> dict[int, KernelScore]:
         """The kernel of the largest score for each number of clusters."""
-        numbers = sorted({one.n_clusters for one in self.scores})
-        return {k: self._with(k).best for k in numbers}
-
-    def _with(self, n_clusters: int) -> "KernelComparison":
-        some = tuple(one for one in self.scores if one.n_clusters == n_clusters)
-        return KernelComparison(some, self.rows, self.consensus)
+        return {
+            k: replace(self, scores=[s for s in self.scores if s.n_clusters == k]).best
+            for k in sorted({one.n_clusters for one in self.scores})
+        }
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the table's columns."""
@@ -485,7 +482,7 @@ class KernelComparison:
         )
 
 
-class KernelComparisonDisplay:
+class KernelComparisonDisplay(Display):
     """Scores of kernels over the number of clusters.
 
     Parameters
@@ -554,11 +551,8 @@ class KernelComparisonDisplay:
             ax.plot(numbers, values, **{"marker": ".", "label": name, **style})
         best = self.comparison.best
         ax.plot(best.n_clusters, getattr(best, y), "o", mfc="none", ms=11, color="C3")
-        ax.set(xlabel="number of clusters", ylabel=y)
         ax.set_xticks(sorted({one.n_clusters for one in scores}))
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="number of clusters", ylabel=y)
 
 
 def _as_text(columns, rows: list[list[Any]]) -> str:
@@ -588,7 +582,7 @@ def _as_text(columns, rows: list[list[Any]]) -> str:
 # best are no worse than the pick: look at them too.
 # ----------------------------------------------------------------------------------
 
-CONSENSUS = (None, "average", "coassociation")
+CONSENSUS = one_of(None, "average", "coassociation")
 WIDTHS = (1, 4, 16, 64)
 
 
@@ -656,15 +650,31 @@ def compare_kernels(
     True
     """
     X = check_array(X, dtype=(np.float64, np.float32))
-    _check_counts(n_init=n_init, n_subsamples=n_subsamples, max_samples=max_samples)
+    counts = {"n_init": n_init, "n_subsamples": n_subsamples}
+    for name, value in {**counts, "max_samples": max_samples}.items():
+        count().check(name, value)
     n_rows = min(max_samples, X.shape[0])
     numbers = _numbers_of_clusters(n_clusters, n_rows, consensus)
     rng = generator_from(random_state)
-    named = _named(default_kernels(X) if kernels is None else kernels)
+    named = default_kernels(X) if kernels is None else kernels
+    if not isinstance(named, Mapping):
+        named = {
+            one if isinstance(one, str) else f"{number}: {type(one).__name__}": one
+            for number, one in enumerate(named, 1)
+        }
+    if not named:
+        raise ValueError("kernels is empty; pass at least one, or None for a choice.")
     rows = None
     if X.shape[0] > max_samples:
         rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
-    classes = None if y is None else _classes(y, X.shape[0], rows)
+    classes = None if y is None else column_or_1d(y)
+    if classes is not None and len(classes) != X.shape[0]:
+        raise ValueError(
+            f"y has {len(classes)} classes; expected one for each of the {X.shape[0]} "
+            "rows."
+        )
+    if classes is not None and rows is not None:
+        classes = classes[rows]
     scorer = _Scorer(classes, n_init, n_subsamples, int(rng.integers(2**31)))
     matrices = {name: _matrix(kernel, X, rows) for name, kernel in named.items()}
     scores = scorer.scores(matrices, numbers, verbose)
@@ -722,7 +732,9 @@ class _Scorer:
         report = step_counter(verbose, len(matrices) * len(numbers), "kernel")
         found: list[KernelScore] = []
         for name, K in matrices.items():
-            eigenvalues = _centred_eigenvalues(K)
+            with few_threads_for(len(K)):
+                # All of them: LAPACK's search for a few fails where many are equal.
+                eigenvalues = np.linalg.eigvalsh(_centred(K))
             for n_clusters in numbers:
                 found.append(self._score(name, K, n_clusters, eigenvalues))
                 report()
@@ -739,11 +751,11 @@ class _Scorer:
             n_clusters=k,
             objective=result.inertia,
             explained=between / scatter if scatter > 0 else 0.0,
-            tightness=_share(between, most),
+            tightness=min(between / most, 1.0) if most > 0 else 0.0,
             stability=self._stability(K, k, labels),
             silhouette=_silhouette(K, labels),
             labels=labels,
-            **self._against_classes(labels),
+            **self._agreement(labels),
         )
 
     def _cluster(self, K: np.ndarray, n_clusters: int, n_init: int, seed: int):
@@ -766,7 +778,8 @@ class _Scorer:
             agreement.append(adjusted_rand_score(labels[some], result.labels))
         return float(np.mean(agreement))
 
-    def _against_classes(self, labels: np.ndarray) -> dict[str, float]:
+    def _agreement(self, labels: np.ndarray) -> dict[str, float]:
+        """Return the scores against the classes, if there are any."""
         if self.classes is None:
             return {}
         return {
@@ -776,24 +789,13 @@ class _Scorer:
         }
 
 
-def _check_counts(**counts: Any) -> None:
-    for name, value in counts.items():
-        if not _is_whole(value) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number, 1 or more.")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _numbers_of_clusters(given: Any, n_rows: int, consensus: str | None) -> list[int]:
     """Return the numbers of clusters to try, of ``n_rows`` rows."""
-    if consensus not in CONSENSUS:
-        raise ValueError(f"consensus={consensus!r} must be one of {list(CONSENSUS)}.")
+    CONSENSUS.check("consensus", consensus)
     several = isinstance(given, Iterable) and not isinstance(given, str)
     numbers = list(given) if several else [given]
     for k in numbers or [None]:
-        if not _is_whole(k) or not 2 <= k < n_rows:  # type: ignore[operator]
+        if not is_whole(k) or not 2 <= k < n_rows:  # type: ignore[operator]
             raise ValueError(
                 f"n_clusters={given!r} must be a whole number, or several, from 2 to "
                 f"n_samples - 1 = {n_rows - 1}; one cluster is the same with every "
@@ -805,26 +807,6 @@ def _numbers_of_clusters(given: Any, n_rows: int, consensus: str | None) -> list
             f"n_clusters={given!r}; choose the number first, with consensus=None."
         )
     return [int(k) for k in numbers]
-
-
-def _classes(y, n_samples: int, rows: np.ndarray | None) -> np.ndarray:
-    y = column_or_1d(y)
-    if len(y) != n_samples:
-        raise ValueError(
-            f"y has {len(y)} classes; expected one for each of the {n_samples} rows."
-        )
-    return y if rows is None else y[rows]
-
-
-def _named(kernels: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    if not isinstance(kernels, Mapping):
-        kernels = {
-            one if isinstance(one, str) else f"{number}: {type(one).__name__}": one
-            for number, one in enumerate(kernels, 1)
-        }
-    if not kernels:
-        raise ValueError("kernels is empty; pass at least one, or None for a choice.")
-    return dict(kernels)
 
 
 def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -844,20 +826,9 @@ def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return np.asarray(kernel(some.astype(np.float64)))
 
 
-def _share(part: float, whole: float) -> float:
-    return min(part / whole, 1.0) if whole > 0 else 0.0
-
-
 def _centred(K: np.ndarray) -> np.ndarray:
     mean = K.mean(axis=0)
     return K - mean[None, :] - mean[:, None] + mean.mean()
-
-
-def _centred_eigenvalues(K: np.ndarray) -> np.ndarray:
-    """Return the eigenvalues of the centred kernel matrix, ascending."""
-    with few_threads_for(len(K)):
-        # All of them: LAPACK's search for a few fails where many are equal.
-        return np.linalg.eigvalsh(_centred(K))
 
 
 def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
