@@ -138,7 +138,7 @@ def test_kept_features_give_the_same_matrix(rng):
     kernel = make_kernel(X, rng, grids=(2, 3), mean=True)
     kept = KeptFeatures()
     assert not kept.are_with(Z)
-    kept.parts = [list(kernel.blocks_of(X, part, 2**28, 12)) for part in kernel.parts]
+    kept.parts = list(map(list, kernel.all_blocks_of(X, 2**28, 12)))
     assert kept.are_with(Z)
     assert kept.n_bytes() == kernel.feature_bytes(12)
     assert_close(kernel.of_features(Z, kept.parts), kernel(Z, X), rtol=1e-12)

@@ -109,27 +109,16 @@ def tasks(
 ) -> list[Delayed]:
     """Return a task for each tuple of arguments, named for the dashboard.
 
-    Parameters
-    ----------
-    function : callable
-    label : str
-    arguments : sequence of tuples
-        Results of other tasks, arrays, numbers, texts or None.
-    homes : sequence of str, default=None
-        Addresses of the workers on which the tasks run, as long as these are there;
-        None: on any.
+    Arguments are results of other tasks, arrays, numbers, texts or None; homes are the
+    addresses of the workers on which the tasks run, as long as these are there.
     """
-    name, used = f"{label}-{uuid.uuid4().hex}", []
-    calls = {}
+    name, used, calls = f"{label}-{uuid.uuid4().hex}", [], {}
     for number, given in enumerate(arguments):
         used += [value for value in given if isinstance(value, Delayed)]
         key = (name, number)
-        calls[key] = Task(key, function, *(_in_graph(value) for value in given))
+        given = [TaskRef(v.key) if isinstance(v, Delayed) else v for v in given]
+        calls[key] = Task(key, function, *given)
     return _nodes(name, calls, used, homes)
-
-
-def _in_graph(value: Any) -> Any:
-    return TaskRef(value.key) if isinstance(value, Delayed) else value
 
 
 def _nodes(
@@ -181,16 +170,8 @@ def reduce_tree(
 ) -> Any:
     """Return the accumulators of all leaves as one, merged in an order of their own.
 
-    Parameters
-    ----------
-    leaves : sequence of Delayed
-        Each an accumulator with ``merge``.
-    label : str
-        Names the merging tasks.
-    n_bytes : int
-        Bytes of an accumulator, 0 where they are few; no more leaves are in flight than
-        have room.
-    force : Workforce
+    An accumulator takes n_bytes, 0 where they are few; no more leaves are in flight
+    than have room.
     """
     if _MERGED_AT_LEAST * n_bytes > force.task_bytes:
         raise MemoryError(

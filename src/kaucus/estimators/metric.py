@@ -75,42 +75,28 @@ def metric_options(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> MetricOptions:
-    """Return the options of a metric search.
+    """Return the options of a metric search, where gamma "tune" is searched.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    kernel, gamma
-        As the estimator has them; gamma ``"tune"`` is searched.
-    Cs : sequence of float or None
-        To choose from; None: 0.1 to 100,000, and beyond where that pays.
-    degree, coef0
-        Of a named kernel.
+    Cs are what to choose from; None: 0.1 to 100,000, and beyond where that pays.
     """
-    d = X.shape[1]
-    X = X.longest if isinstance(X, RowSource) else X
-    families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
-    kinds = ("diagonal", "full")
-    if is_sparse(X) or d > _FULL_COLUMNS:
-        kinds = ("diagonal",)
+    d, params = X.shape[1], {"degree": degree, "coef0": coef0}
+    is_csr = is_sparse(X.longest if isinstance(X, RowSource) else X)
+    if is_auto(kernel):
+        few = is_csr or d > _LAPLACIAN_COLUMNS
+        names = AUTO_FAMILIES[:2] if few else AUTO_FAMILIES
+    else:
+        names = (kernel,)
+    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
+    families = []
+    for name in names:
+        if isinstance(name, str) and name in kernels_with_gamma():
+            made = resolve_kernel(name, gamma=number, **params), word
+        else:
+            made = (resolve_kernel(name, **params),)
+        families.append(_with_gradient(*made))
+    kinds = ("diagonal",) if is_csr or d > _FULL_COLUMNS else ("diagonal", "full")
     given = METRIC_CS if Cs is None else Cs
     return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
-
-
-def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
-    if is_auto(kernel):
-        names = AUTO_FAMILIES
-        if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
-            names = names[:2]
-    elif isinstance(kernel, str) and kernel in kernels_with_gamma():
-        names = (kernel,)
-    else:
-        return [_with_gradient(resolve_kernel(kernel, **params))]
-    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
-    return [
-        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
-        for name in names
-    ]
 
 
 def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
@@ -135,11 +121,7 @@ def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:
 _MOST_CLASSES = 20
 
 
-class LearnedMetric(
-    FollowsX,
-    TransformerMixin,
-    BaseEstimator,
-):
+class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     """Scale, weigh and mix columns by a metric that is learned from the targets.
 
     Rows are mapped by z = u T, where u are the columns of x on a common scale and
@@ -290,12 +272,9 @@ class LearnedMetric(
         problem = Problem.of(rows, _targets(y, weight), weight)
         options, rng = self._options(X), generator_from(self.random_state)
         if enough_rows(X.shape[0], weight):
+            report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
             found = search_metric(
-                problem,
-                options,
-                rng,
-                callback=share_reporter(self.verbose, "stage"),
-                memory_budget=self.memory_budget,
+                problem, options, rng, callback=report, memory_budget=budget
             )
         else:
             found = only_scaled(problem, options, rng)
@@ -360,9 +339,8 @@ class LearnedMetric(
         names = known if input_features is None else np.asarray(input_features, object)
         if names is None:
             return np.asarray([f"x{k}" for k in range(self.n_features_in_)], object)
-        if len(names) != self.n_features_in_ or (
-            known is not None and list(names) != list(known)
-        ):
+        unlike = known is not None and list(names) != list(known)
+        if len(names) != self.n_features_in_ or unlike:
             raise ValueError(
                 f"input_features has {len(names)} names that are not those of fit; "
                 "pass feature_names_in_, or None."
@@ -382,20 +360,13 @@ class LearnedMetric(
             options = options._replace(kinds=(self.kind,))
         if self.power != "auto":
             options = options._replace(powers=(float(self.power),))
-        return options._replace(
-            max_steps=self.max_steps, cv=self.cv, max_samples=self.max_samples
-        )
+        rows = {"cv": self.cv, "max_samples": self.max_samples}
+        return options._replace(max_steps=self.max_steps, **rows)
 
     def _validate(self, X, y="no_validation", *, reset: bool):
-        checked = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=working_types(None),
-            **({"multi_output": True} if reset else {}),
-        )
+        options = {"accept_sparse": "csr", "dtype": working_types(None)}
+        options |= {"multi_output": True} if reset else {}
+        checked = validate_data(self, X, y, reset=reset, **options)
         check_magnitude(checked[0] if reset else checked, fitted=reset)
         return checked
 

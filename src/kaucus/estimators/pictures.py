@@ -42,6 +42,7 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
+    is_auto,
     is_whole,
     map_rows,
     one_of,
@@ -72,8 +73,18 @@ from kaucus.fitting._problem import (
     all_classes,
     of_rows,
 )
-from kaucus.kernels._patches import PRECISIONS, FilterBank, resolve_precision
-from kaucus.preprocessing.images import PatchDictionary, iter_patches, patch_view
+from kaucus.kernels._patches import (
+    PRECISIONS,
+    PictureFeatures,
+    n_positions,
+    resolve_precision,
+)
+from kaucus.preprocessing.images import (
+    PatchDictionary,
+    banks_of,
+    iter_patches,
+    patch_view,
+)
 from kaucus.solvers._system import SolveInfo, classification_score
 
 # ----------------------------------------------------------------------------------
@@ -85,12 +96,14 @@ AUTO = one_of("auto")
 _FILTERS_CPU, _FILTERS_GPU = 512, 2048
 
 
-def _are_grids(value) -> bool:
-    several = isinstance(value, tuple) and len(value) > 0
-    return several and all(is_whole(cells) and cells > 0 for cells in value)
-
-
-GRIDS = Constraint(_are_grids, "a tuple of such numbers")
+GRIDS = Constraint(
+    lambda value: (
+        isinstance(value, tuple)
+        and len(value) > 0
+        and all(is_whole(cells) and cells > 0 for cells in value)
+    ),
+    "a tuple of such numbers",
+)
 
 
 class PatchKernelBase(FollowsX, BaseEstimator):
@@ -186,7 +199,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
         """Return the weights of the pictures; only their ratios where C is chosen."""
         weight = check_weights(sample_weight, X)
-        return relative_weights(weight) if _is_auto(self.C) else weight
+        return relative_weights(weight) if is_auto(self.C) else weight
 
     def _learn(self, problem: Problem) -> PictureModel:
         """Fit on the device; store the pictures, the coefficients, what was chosen."""
@@ -212,9 +225,14 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _plan(self, X, rows, precision: str, rng) -> PicturePlan:
         """Make the filters; return the plan of the fit with what is left to choose."""
         few = _FILTERS_GPU if on_gpu(rows) else _FILTERS_CPU
-        grids = self._choice("pooling", "cells")
+        choices = {}
+        for name, values in ALTERNATIVES.items():
+            value = getattr(self, "pooling" if name == "cells" else name)
+            value = value.item() if isinstance(value, np.generic) else value
+            choices[name] = values if is_auto(value) else (value,)
+        grids = choices["cells"]
         dictionary = self._dictionary_class(
-            few if _is_auto(self.n_filters) else self.n_filters,
+            few if is_auto(self.n_filters) else self.n_filters,
             self.patch_sizes,
             image_shape=self.image_shape,
             dictionary=self.dictionary,
@@ -223,33 +241,22 @@ class PatchKernelBase(FollowsX, BaseEstimator):
             random_state=int(rng.integers(2**31)),
             verbose=self.verbose,
         ).fit(X)
-        self.image_shape_ = dictionary.image_shape_
-        pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
-        banks = [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
+        self.image_shape_, banks = dictionary.image_shape_, banks_of(dictionary)
+        # The grids that every picture has positions for, or the first.
+        positions = [min(n_positions(self.image_shape_, bank.size)) for bank in banks]
+        fitting = tuple(cells for cells in grids if np.max(cells) <= min(positions))
+        choices["cells"] = fitting or grids[:1]
         return PicturePlan(
-            dictionary.image_shape_,
-            dictionary.pixel_range_,
+            PictureFeatures.of(dictionary, precision),
             banks,
-            precision,
-            {
-                "mirror": self._choice("mirror", "mirror"),
-                "threshold": self._choice("threshold", "threshold"),
-                "cells": _that_fit(grids, banks, self.image_shape_),
-                "power": self._choice("power", "power"),
-            },
-            PICTURE_GAMMAS if _is_auto(self.gamma) else (float(self.gamma),),
-            PICTURE_CS if _is_auto(self.C) else (float(self.C),),
+            choices,
+            PICTURE_GAMMAS if is_auto(self.gamma) else (float(self.gamma),),
+            PICTURE_CS if is_auto(self.C) else (float(self.C),),
             self.combine,
             self.n_representatives,
             self.memory_budget,
             lambda stage: share_reporter(self.verbose, stage),
         )
-
-    def _choice(self, parameter: str, name: str) -> tuple:
-        value = getattr(self, parameter)
-        if isinstance(value, np.generic):
-            value = value.item()
-        return ALTERNATIVES[name] if _is_auto(value) else (value,)
 
     def _report(self, info: SolveInfo) -> None:
         """Store what ran, and warn once where the user must know."""
@@ -289,9 +296,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
         checked = validate_data(self, X, y, reset=reset, dtype="numeric", **options)
-        X, rest = (
-            (checked[0], checked[1:]) if isinstance(checked, tuple) else (checked, ())
-        )
+        X, *rest = checked if isinstance(checked, tuple) else (checked,)
         if dtype_name(X) in ("bool", "float16"):
             X = astype(X, "float32")
         return (X, *rest) if rest else X
@@ -340,16 +345,6 @@ def with_weight(problem: Problem) -> Problem:
     """Return the problem of the pictures whose weight is above zero."""
     present = problem.present()
     return problem if len(present) == problem.n else problem.part(present)
-
-
-def _is_auto(value) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _that_fit(grids: tuple, banks: list[FilterBank], shape) -> tuple:
-    """Return the grids that every picture has positions for, or the first."""
-    smallest = min(min(shape[1] - b.size[0], shape[2] - b.size[1]) + 1 for b in banks)
-    return tuple(g for g in grids if np.max(g) <= smallest) or grids[:1]
 
 
 def _as_columns(results: list[dict], chosen: dict) -> dict[str, np.ndarray]:
@@ -636,7 +631,6 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
 # Classify images by a vote of their patches.
 # ----------------------------------------------------------------------------------
 
-VOTINGS = ("majority", "sum")
 # Patches may take this share of the budget; the rest is the estimator's.
 _PATCH_SHARE = 0.8
 
@@ -654,10 +648,7 @@ def _can_give_probabilities(self) -> bool:
 
 
 class PatchVotingClassifier(
-    FollowsX,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    BaseEstimator,
+    FollowsX, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Any classifier on the patches of images, and a vote of the patches.
 
@@ -726,7 +717,7 @@ class PatchVotingClassifier(
 
     score = score
     _parameters: ClassVar = {
-        "voting": one_of(*VOTINGS),
+        "voting": one_of("majority", "sum"),
         "memory_budget": MEMORY_BUDGET,
     }
 
@@ -771,7 +762,8 @@ class PatchVotingClassifier(
         weights_with_classes(weight, None, self.classes_, indices)
         # Of one image, whatever the kind of X: how many patches, of how many pixels.
         one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
-        self.n_patches_ = self._count_patches(one)
+        n_axes = 1 if self.image_shape is None else 2
+        self.n_patches_ = math.prod(one.shape[1 : 1 + n_axes])
         patch_bytes = self._patch_bytes(X, one.size)
         estimator = self._new_estimator(patch_bytes, X)
         # A budget for one block of all patches.
@@ -782,8 +774,8 @@ class PatchVotingClassifier(
         labels = np.repeat(self.classes_[indices], self.n_patches_)
         options = {}
         if weight is not None:
-            repeated = np.repeat(weight, self.n_patches_)
-            options = _weight_argument(estimator, repeated)
+            name = _weight_argument(estimator)
+            options = {name: np.repeat(weight, self.n_patches_)}
         self.estimator_ = estimator.fit(patches, labels, **options)
         return self
 
@@ -860,12 +852,10 @@ class PatchVotingClassifier(
         report = share_reporter(self.verbose, "image")
         # The estimator makes copies of what it is given.
         budget = min(resolve_budget(self.memory_budget, X) // 4, 2**29)
-        blocks = iter_patches(
-            X, self.image_shape, self.patch_size, memory_budget=budget
-        )
+        size, shape = self.patch_size, (-1, self.n_patches_, len(self.classes_))
+        blocks = iter_patches(X, self.image_shape, size, memory_budget=budget)
         for rows, patches in blocks:
             values = as_like(function(patches), X)
-            shape = (-1, self.n_patches_, len(self.classes_))
             yield array_namespace(values).reshape(values, shape)
             if report is not None:
                 report(rows.stop, X.shape[0])
@@ -887,18 +877,17 @@ class PatchVotingClassifier(
         checked = validate_data(
             self, X, y, reset=reset, dtype="numeric", ensure_min_samples=1 + reset
         )
-        X, rest = (
-            (checked[0], checked[1:]) if isinstance(checked, tuple) else (checked, ())
-        )
+        X, *rest = checked if isinstance(checked, tuple) else (checked,)
         if "float" not in dtype_name(X):
             X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
     def _new_estimator(self, patch_bytes: int, X):
         """Return the estimator to be fitted, with the memory that the patches leave."""
-        estimator = KMeansKernelClassifier(learn_metric=False)
-        if self.estimator is not None:
-            estimator = clone(self.estimator)
+        estimator = self.estimator
+        if estimator is None:
+            estimator = KMeansKernelClassifier(learn_metric=False)
+        estimator = clone(estimator)
         if self.memory_budget is None:
             return estimator
         left = resolve_budget(self.memory_budget, X) - patch_bytes
@@ -908,10 +897,6 @@ class PatchVotingClassifier(
             if name.split("__")[-1] == "memory_budget" and value is None
         }
         return estimator.set_params(**budgets)
-
-    def _count_patches(self, one: np.ndarray) -> int:
-        n_axes = 1 if self.image_shape is None else 2
-        return math.prod(one.shape[1 : 1 + n_axes])
 
     def _patch_bytes(self, X, n_values: int) -> int:
         """Return the bytes of all patches, if the budget allows them."""
@@ -952,7 +937,7 @@ def _majority(values):
     return _sum(astype(votes, "float64")) + sums / (2 * (xp.abs(sums) + 1) + 1e-9)
 
 
-def _weight_argument(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:
+def _weight_argument(estimator) -> str:
     """Return the keyword by which an estimator, or a pipeline's last, takes weights."""
     last, prefix = estimator, ""
     if hasattr(estimator, "steps"):  # a pipeline
@@ -963,4 +948,4 @@ def _weight_argument(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:
             f"sample_weight was given, but {last!r} takes none; use another estimator, "
             "or sample_weight=None."
         )
-    return {f"{prefix}sample_weight": weight}
+    return f"{prefix}sample_weight"

@@ -668,21 +668,10 @@ class PatchDictionary(ImageTransformer):
             banks.append(make_filters(patches, n, (shape[0], p, q), **options))
         return banks
 
-    def _banks(self) -> list[FilterBank]:
-        pairs = zip(self.filters_, self.biases_, strict=True)
-        return [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
-
     def _transform(self, X):
         rows = rows_for_device(X, self.device, self.memory_budget)
-        how = PictureFeatures(
-            self.image_shape_,
-            self.pixel_range_,
-            float(self.threshold),
-            float(self.power),
-            bool(self.mirror),
-            resolve_precision(self.precision, rows),
-        )
-        banks, xp = self._banks(), array_namespace(X)
+        how = PictureFeatures.of(self, resolve_precision(self.precision, rows))
+        banks, xp = banks_of(self), array_namespace(X)
         budget = resolve_budget(self.memory_budget, rows) // _BLOCK_SHARE
         n_bytes = sum(feature_bytes(self.pooling, len(b.bias), how) for b in banks)
         blocks = list(row_blocks(X.shape[0], n_bytes, budget))
@@ -701,6 +690,12 @@ class PatchDictionary(ImageTransformer):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # pictures are whole numbers
         return tags
+
+
+def banks_of(dictionary: PatchDictionary) -> list[FilterBank]:
+    """Return the filters of each size of patches, on the host."""
+    pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
+    return [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
 
 
 def sizes_of(patch_sizes) -> list:
