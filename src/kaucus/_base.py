@@ -392,6 +392,20 @@ def constraints_of(cls: type) -> dict[str, Any]:
     return found
 
 
+def stored(init: Any) -> Any:
+    """Return an estimator's ``__init__`` that stores every parameter as it is."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def wrapped(self, *args, **kwargs):
+        init(self, *args, **kwargs)  # its own errors for arguments it does not have
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        vars(self).update({k: v for k, v in given.arguments.items() if k != "self"})
+
+    return wrapped
+
+
 def _whole(method: Any) -> Any:
     """Return the method, restoring the estimator's state if it raises.
 

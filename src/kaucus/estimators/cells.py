@@ -30,7 +30,7 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.segments import generator_from
-from kaucus._base import FollowsX, rowwise, score, to_onnx, validate_data
+from kaucus._base import FollowsX, rowwise, score, stored, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
@@ -637,6 +637,7 @@ class ClusterRBFSVC(PartitionedSVC):
     _has_one_svm = True
     _parameters: ClassVar = {"normalization": one_of(*ClusterRBF.NORMALIZATIONS)}
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -652,19 +653,7 @@ class ClusterRBFSVC(PartitionedSVC):
         device=None,
         memory_budget=None,
         random_state=None,
-    ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.partition = partition
-        self.covariance = covariance
-        self.normalization = normalization
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
+    ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the one kernel, for all rows."""
@@ -735,6 +724,7 @@ class LocalSVC(PartitionedSVC):
     0.99
     """
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -750,19 +740,7 @@ class LocalSVC(PartitionedSVC):
         memory_budget=None,
         n_jobs=None,
         random_state=None,
-    ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.partition = partition
-        self.covariance = covariance
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the kernel of each cell, and its rows."""

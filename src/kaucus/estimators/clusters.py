@@ -32,6 +32,7 @@ from kaucus._base import (
     is_dask,
     on_host,
     rowwise,
+    stored,
     to_onnx,
     validate_data,
 )
@@ -286,6 +287,7 @@ default="k-means++"
         "landmarks": one_of(*LANDMARKS),
     }
 
+    @stored
     def __init__(
         self,
         n_clusters=8,
@@ -306,24 +308,7 @@ default="k-means++"
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None, sample_weight=None):
         """Find the clusters.
@@ -637,6 +622,7 @@ default="k-means++"
         "random_state": RANDOM_STATE,
     }
 
+    @stored
     def __init__(
         self,
         n_clusters=8,
@@ -650,17 +636,7 @@ default="k-means++"
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None, sample_weight=None):
         """Find the clusters.

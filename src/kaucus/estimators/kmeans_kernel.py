@@ -21,7 +21,7 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.segments import generator_from
-from kaucus._base import fit_batches
+from kaucus._base import fit_batches, stored
 from kaucus._parameters import (
     LEARN_METRIC,
     NONE,
@@ -112,7 +112,8 @@ class RepresentedModel(LSSVMBase):
     def _store_model(self, X, model: Model) -> None:
         """Store what was learned, in the kind of ``X``, and warn where it is needed."""
         chosen, solution = model.representatives, model.solution
-        self.kernel_, self.C_, self.search_results_ = model[:3]
+        self.kernel_, self.C_ = model.kernel, model.C
+        self.search_results_ = model.search_results
         self.gamma_ = getattr(model.kernel, "gamma", None)
         self._report_model(chosen, solution.info)
         check_coefficients(solution.dual_coef, self.kernel)
@@ -627,6 +628,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         "fit_on": one_of(*FIT_ON),
     }
 
+    @stored
     def __init__(
         self,
         n_representatives="balanced",
@@ -648,25 +650,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_representatives = n_representatives
-        self.clustering = clustering
-        self.fit_on = fit_on
-        self.refine = refine
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.probability = probability
-        self.kmeans_params = kmeans_params
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Choose representatives, and fit the model.
@@ -882,6 +866,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         "n_bins": count(),
     }
 
+    @stored
     def __init__(
         self,
         n_representatives="balanced",
@@ -901,23 +886,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_representatives = n_representatives
-        self.n_bins = n_bins
-        self.clustering = clustering
-        self.refine = refine
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.kmeans_params = kmeans_params
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Choose representatives, and fit the model.

@@ -24,7 +24,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import budget_without_buffers
 from kaucus._array.segments import generator_from
-from kaucus._base import FollowsX, on_host, to_onnx
+from kaucus._base import FollowsX, on_host, stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
     LEARN_METRIC,
@@ -794,6 +794,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         "scoring": one_of("accuracy", "neg_log_loss", "neg_mean_squared_error")
     }
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -819,29 +820,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.learn_metric = learn_metric
-        self.class_weight = class_weight
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.probability = probability
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.block_size = block_size
-        self.n_runs = n_runs
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Choose what is left open, and fit the model.
@@ -986,6 +965,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         "scoring": one_of("neg_mean_squared_error", "neg_mean_absolute_error")
     }
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -1009,27 +989,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.learn_metric = learn_metric
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.block_size = block_size
-        self.n_runs = n_runs
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Choose what is left open, and fit the model.

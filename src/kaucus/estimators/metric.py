@@ -8,15 +8,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    is_sparse,
-    working_types,
-)
+from kaucus._array.namespace import Array, as_like, is_sparse, working_types
 from kaucus._array.rows import RowSource
 from kaucus._array.segments import generator_from
-from kaucus._base import FollowsX, fit_batches, rowwise, to_onnx, validate_data
+from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     NONE,
@@ -221,6 +216,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         "random_state": RANDOM_STATE,
     }
 
+    @stored
     def __init__(
         self,
         kind="auto",
@@ -234,17 +230,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.kind = kind
-        self.power = power
-        self.max_steps = max_steps
-        self.kernel = kernel
-        self.max_samples = max_samples
-        self.cv = cv
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Learn the metric.

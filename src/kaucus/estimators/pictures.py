@@ -29,7 +29,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import rows_for_device
 from kaucus._array.segments import generator_from
-from kaucus._base import FollowsX, on_host, rowwise, score, validate_data
+from kaucus._base import FollowsX, on_host, rowwise, score, stored, validate_data
 from kaucus._parameters import (
     BOOLEAN,
     MEMORY_BUDGET,
@@ -431,6 +431,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
 
     probability = "softmax"
 
+    @stored
     def __init__(
         self,
         n_filters="auto",
@@ -453,26 +454,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.gamma = gamma
-        self.C = C
-        self.mirror = mirror
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.combine = combine
-        self.dictionary = dictionary
-        self.whitening = whitening
-        self.n_representatives = n_representatives
-        self.class_weight = class_weight
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
@@ -551,6 +533,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
     True
     """
 
+    @stored
     def __init__(
         self,
         n_filters="auto",
@@ -572,25 +555,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.gamma = gamma
-        self.C = C
-        self.mirror = mirror
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.combine = combine
-        self.dictionary = dictionary
-        self.whitening = whitening
-        self.n_representatives = n_representatives
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
@@ -721,6 +686,7 @@ class PatchVotingClassifier(
         "memory_budget": MEMORY_BUDGET,
     }
 
+    @stored
     def __init__(
         self,
         estimator=None,
@@ -730,13 +696,7 @@ class PatchVotingClassifier(
         voting="majority",
         memory_budget=None,
         verbose=0,
-    ):
-        self.estimator = estimator
-        self.patch_size = patch_size
-        self.image_shape = image_shape
-        self.voting = voting
-        self.memory_budget = memory_budget
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Fit the estimator on all patches.

@@ -29,7 +29,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import rows_for_device, stream_blocks
 from kaucus._array.segments import generator_from
-from kaucus._base import to_onnx
+from kaucus._base import stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
     NONE,
@@ -243,9 +243,8 @@ class ImagePatches(ImageTransformer):
     'patch0_1_pixel0_1'
     """
 
-    def __init__(self, patch_size=None, image_shape=None):
-        self.patch_size = patch_size
-        self.image_shape = image_shape
+    @stored
+    def __init__(self, patch_size=None, image_shape=None): ...
 
     def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
@@ -566,6 +565,7 @@ class PatchDictionary(ImageTransformer):
         "precision": one_of(*PRECISIONS),
     }
 
+    @stored
     def __init__(
         self,
         n_filters=512,
@@ -583,21 +583,7 @@ class PatchDictionary(ImageTransformer):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.dictionary = dictionary
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.mirror = mirror
-        self.whitening = whitening
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None):
         """Draw patches of the pictures and make filters of them.
@@ -860,11 +846,8 @@ class FourierFeatures(ImageTransformer):
         ),
     }
 
-    def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True):
-        self.image_shape = image_shape
-        self.fft = fft
-        self.power = power
-        self.concatenate = concatenate
+    @stored
+    def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True): ...
 
     def _transform(self, X):
         names = ("fft", "power", "concatenate")
@@ -1040,9 +1023,8 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
         )
     }
 
-    def __init__(self, image_shape=None, c=4.0):
-        self.image_shape = image_shape
-        self.c = c
+    @stored
+    def __init__(self, image_shape=None, c=4.0): ...
 
     def _transform(self, X):
         xp, dtype = array_namespace(X), float_dtype(X)
