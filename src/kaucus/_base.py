@@ -289,7 +289,7 @@ class FollowsX:
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
     verbose : int
         1 shows progress on a terminal.
 

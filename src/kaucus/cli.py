@@ -425,7 +425,7 @@ def _check_word(option: str, word: str | None, known: tuple) -> None:
 
 
 def _check_machine(device: str | None, memory_budget: str | None) -> None:
-    """Check device and memory budget at once, before data is looked for."""
+    """Check device and memory budget before the data is read."""
     import numpy as np
 
     from kaucus._array.blocks import parse_bytes
@@ -441,7 +441,7 @@ def _check_machine(device: str | None, memory_budget: str | None) -> None:
 
 
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Refuse at once what cannot be written, or what the same command reads."""
+    """Refuse outputs that cannot be written, or that the same command reads."""
     from kaucus.export.files import check_output
     from kaucus.export.tables import TableError
 

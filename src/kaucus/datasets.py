@@ -217,7 +217,7 @@ def _rejection_sample(
     high: Sequence[float],
     accept: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Return ``n`` uniform points of a box, all of which ``accept`` takes."""
+    """Return ``n`` uniform points of a box that ``accept`` admits."""
     kept = np.empty((0, 2))
     while len(kept) < n:
         # Twice what is missing: every region here fills over half of its box.

@@ -106,7 +106,11 @@ def test_progress_counts_all_pictures_for_each_block_of_filters(rng, monkeypatch
     told = []
     part = kernel.parts[0]
     learn_distances(
-        X, kernel.how, part, 2**28, tell=lambda done, all_: told.append((done, all_))
+        X,
+        kernel.how,
+        part,
+        2**28,
+        callback=lambda done, all_: told.append((done, all_)),
     )
     assert max(told) == (160, 160)  # 20 pictures, two sizes, four filters each
     assert {n_all for _, n_all in told} == {160}

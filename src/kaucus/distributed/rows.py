@@ -53,7 +53,7 @@ def here() -> str | None:
 def even_homes(
     places: Sequence[str], n_rows: Sequence[int], threads: Mapping[str, int]
 ) -> list[str]:
-    """Return the worker of each partition, given places and rows; few are moved.
+    """Return the worker of each partition, balanced by rows with few moves.
 
     One after the other is moved from the worker that has the most rows for each of its
     threads to the one that has the least, as long as the larger number gets smaller.
@@ -85,7 +85,7 @@ def even_homes(
 def at_home(
     partitions: Sequence[Delayed], places: Sequence[str], homes: Sequence[str]
 ) -> list[Delayed]:
-    """Return the partitions with copies of those that are elsewhere.
+    """Return the partitions, each on its worker: some are copied there.
 
     The copies are tasks: where a worker is lost, they are made again.
     """
@@ -130,7 +130,7 @@ class DaskRows(RowSource):
     def shared_out(
         self, places: Sequence[str], threads: Mapping[str, int]
     ) -> "DaskRows":
-        """Return the rows with as many for each thread of each worker.
+        """Return the rows balanced over the threads of the workers.
 
         ``places`` are the workers that have the partitions; a few are copied to others.
         """
@@ -139,7 +139,7 @@ class DaskRows(RowSource):
         return replace(self, partitions=copied, homes=homes, _given=self.partitions)
 
     def at_rest(self) -> "DaskRows":
-        """Return the rows without the copies on other workers."""
+        """Return the rows as partitioned before they were balanced."""
         given = self.partitions if self._given is None else self._given
         return replace(self, partitions=given, homes=None, _given=None)
 
@@ -189,7 +189,7 @@ def _together(*vectors: Any) -> tuple:
 
 
 def _on_partition(work: tuple, partition: Any, vectors: tuple, argument: Any) -> Any:
-    """Return a function of a partition's rows: the task.
+    """Task: return a function of a partition's rows.
 
     The tasks of a pass share function, handling, and the arguments in common; if these
     are None, each has its own.
@@ -340,10 +340,9 @@ def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
 
 
 def _is_in_memory(X: Any) -> bool:
-    """Return True if all that X is made of is where the tasks will run.
+    """Return True if the data behind X is in the memory of the workers.
 
-    What is computed from persisted data, such as a choice of columns or what a fitted
-    model makes of it, counts as that.
+    Columns chosen from persisted data, or predictions made of it, count as well.
     """
     graph = X.optimize() if hasattr(X, "columns") else X
     nodes = dict(graph.__dask_graph__()).values()
@@ -356,7 +355,7 @@ def _is_in_memory(X: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if a value in Dask's graph is a model or small, and no rows."""
+    """Return True if a value in Dask's graph is a model or a small constant."""
     if hasattr(value, "get_params"):
         return True
     plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"
@@ -405,7 +404,7 @@ def _call(method: str, options: dict, model: Any, rows: Any) -> Any:
 
 
 def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int) -> Any:
-    """Return a method of a partition's rows; of no rows, no results: the task."""
+    """Task: return a method of a partition's rows, no results of an empty one."""
     if rows.shape[0] == 0:
         return nothing
     with alone_on_its_core(), _errors_of(number):
@@ -414,7 +413,7 @@ def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int)
 
 @contextlib.contextmanager
 def _errors_of(number: int) -> Iterator[None]:
-    """Context manager: what is wrong with rows is told with their partition."""
+    """Context manager: name the partition in errors of its rows."""
     try:
         yield
     except ValueError as error:
@@ -478,7 +477,7 @@ def _n_rows(rows: Any) -> int:
 
 
 class _Sums:
-    """Sums over rows of what a model finds, beside the right values."""
+    """Sums over rows of scores of a model's predictions."""
 
     def __init__(self, model: Any):
         self.model = model

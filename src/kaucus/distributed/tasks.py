@@ -37,7 +37,7 @@ _WIDE_FAN_IN = 32
 
 
 class Workforce(NamedTuple):
-    """Who runs the tasks."""
+    """Threads and memory of the workers."""
 
     n_threads: int
     """Tasks that run at a time, on all workers together."""
@@ -152,7 +152,7 @@ def compute(nodes: Sequence[Delayed]) -> list:
 
 
 def persist(nodes: Sequence[Delayed], *, wait: bool = True) -> list[Delayed]:
-    """Return the tasks with their results kept where they are.
+    """Return the tasks with their results kept in the memory of the workers.
 
     ``wait`` for these; else tasks that use them may be sent after them at once.
     """
@@ -168,7 +168,7 @@ def persist(nodes: Sequence[Delayed], *, wait: bool = True) -> list[Delayed]:
 def reduce_tree(
     leaves: Sequence[Delayed], label: str, *, n_bytes: int, force: Workforce
 ) -> Any:
-    """Return the accumulators of all leaves as one, merged in an order of their own.
+    """Return the accumulators of all leaves, merged in a fixed order.
 
     An accumulator takes n_bytes, 0 where they are few; no more leaves are in flight
     than have room.
@@ -228,7 +228,7 @@ class _Tree:
         return key
 
     def settle(self) -> None:
-        """Compute what is known, and forget what it was made of."""
+        """Compute the partial sums, and release what they were made of."""
         self._begin(persist(self._nodes([k for level in self._levels for k in level])))
 
     def root(self) -> Delayed:
@@ -263,7 +263,7 @@ def alone_on_its_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_errors_of_ours() -> Iterator[None]:
-    """Context manager: a worker that is lost again and again is a lack of memory."""
+    """Context manager: raise MemoryError where workers are lost repeatedly."""
     quiet = contextlib.nullcontext()
     if current_client() is not None:
         # Labels and weights of the rows are part of the graph, on purpose: what a lost

@@ -508,7 +508,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         self.epsilon_ = as_like(epsilons, given)
         if (epsilons > 0).any():
             warn_user(
-                f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
+                f"{regularisation_text(epsilons)} epsilon_ has the shares. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
             )
@@ -577,7 +577,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
 class ClusterRBFSVC(PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
 
-    The rows are divided into cells, by k-means into two unless told otherwise; each
+    The rows are divided into cells, by default in two by k-means; each
     cell has its own covariance, and each row is represented by a Gaussian of its
     cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The SVM is scikit-learn's
     :class:`~sklearn.svm.SVC`; the kernel matrix is computed here, in float64.
@@ -593,7 +593,7 @@ class ClusterRBFSVC(PartitionedSVC):
         Factor of the kernel: ``"unit"`` makes k(x, x) = 1, so that C means what it
         means in ``SVC``; ``"determinant"`` is the paper's Algorithm 1.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused at once.
 
     Attributes
@@ -689,7 +689,7 @@ class LocalSVC(PartitionedSVC):
         Width of the kernels. ``"scale"`` and ``"auto"`` are 1 / n_features: distances
         are in units of the covariances already.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused before the SVMs are fitted.
     n_jobs : int, default=None
         Cells that are fitted at a time, in threads.

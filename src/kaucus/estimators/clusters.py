@@ -148,7 +148,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not a precomputed kernel matrix: k(X, X_fit) does not tell k(x, x).
+            Not a precomputed kernel matrix: k(X, X_fit) does not contain k(x, x).
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -369,7 +369,7 @@ default="k-means++"
         return self
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
-        """Cluster by the kernel of every row with every other."""
+        """Return the best clusters by the full kernel matrix."""
         report = step_reporter(
             self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
@@ -384,7 +384,7 @@ default="k-means++"
         return best_start(results)
 
     def _fit_on_landmarks(self, kernel, rows, options):
-        """Return the clusters with means in the span of landmarks, and these."""
+        """Return clusters with means in the span of landmarks, and the landmarks."""
         n_landmarks = min(self.n_landmarks, rows.shape[0])
         landmarks = choose_landmarks(
             kernel, rows, n_landmarks, method=self.landmarks, rng=options["rng"]
@@ -502,7 +502,7 @@ default="k-means++"
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
+            Not with a precomputed kernel: k(X, X_fit) does not contain k(x, x).
 
         Returns
         -------
@@ -536,7 +536,7 @@ default="k-means++"
         return check_results(astype(D, dtype_name(X)))
 
     def _distances_of_rows(self, rows):
-        """Return eq. (7) for checked rows, where they are."""
+        """Return eq. (7) for checked rows, on their device."""
         support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
         support = astype(support, dtype_name(rows))
         options = {"memory_budget": self.memory_budget, "keep": None}
@@ -574,7 +574,7 @@ default="k-means++"
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         Cosines are kept between steps where they fit, which saves most of the work.
     random_state : int, RandomState or Generator, default=None
         Draws the first centres.
@@ -662,7 +662,7 @@ default="k-means++"
         if not result.converged:
             warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
-                "centres came to rest; increase max_iter or tol.",
+                "centres converged; increase max_iter or tol.",
                 ConvergenceWarning,
             )
         self.cluster_centers_ = as_like(result.centers, X)

@@ -317,8 +317,8 @@ class RepresentativesBase(RepresentedModel):
         by no more: the alignment deviation δ with ``"cosine"``, the mean squared move
         over the variance with ``"euclidean"``).
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
-        kernel matrix of all rows is never held; blocks of it are.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
+        The kernel matrix of all rows is never held; blocks of it are.
     """
 
     fit_batches = fit_batches

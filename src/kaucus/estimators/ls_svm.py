@@ -130,7 +130,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     }
 
     def _report(self, info: SolveInfo, C: float) -> None:
-        """Store what ran, and warn once where the user must know."""
+        """Store the solver's report, and warn of jitter, fallbacks and early stops."""
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
         self.solve_info_ = info
         if info.jitter > 0:
@@ -159,7 +159,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    # ---- what a learned metric tells about the columns -------------------------------
+    # ---- importances of columns in a learned metric ----------------------------------
 
     @property
     def feature_importances_(self):
@@ -279,7 +279,7 @@ class LSSVMOfAllRows(LSSVMBase):
         ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
         ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
         ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
-        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
+        model; :meth:`explain` names it before a fit, ``solver_`` after.
     tol : float
         Relative residual at which an iterative solver stops; of a regressor, relative
         to the targets less their mean. ``"kaczmarz"`` and ``"nystrom"`` stop where no
@@ -305,14 +305,14 @@ class LSSVMOfAllRows(LSSVMBase):
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
         ``intercept``. A true result ends the fit, and what was learned is kept.
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator
         Draws the rows by which choices are made, those on which the temperature of
         probabilities is fitted where there are more than 2,000, the preconditioner of
         ``"cg"`` and the blocks of rows.
     verbose : int
-        1 tells which solver was chosen and shows progress on a terminal.
+        1 prints the solver that was chosen and shows progress on a terminal.
 
     Attributes
     ----------
@@ -332,7 +332,7 @@ class LSSVMOfAllRows(LSSVMBase):
         ``gamma``, ``C``, ``score``, the larger the better, ``n_columns``, the kernel
         columns of the model that was judged: all rows for an exact one, and ``chosen``,
         true in the row of the model. Where rows held out judged, the score is minus
-        their loss, and more columns tell of the metric, as in :class:`LearnedMetric`.
+        their loss, and more columns describe the metric, as in :class:`LearnedMetric`.
         For
         ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
@@ -400,7 +400,7 @@ class LSSVMOfAllRows(LSSVMBase):
 
     @property
     def _chooses(self) -> bool:
-        """Whether anything is left open."""
+        """Whether kernel, width, C or metric is to be chosen."""
         kernels = is_auto(self.kernel) or isinstance(self.kernel, list)
         widths = _are_several(self.gamma) or self.gamma == "tune"
         return self._chooses_C or kernels or widths or self.learn_metric is True
@@ -412,7 +412,7 @@ class LSSVMOfAllRows(LSSVMBase):
 
     @property
     def _named_kernels(self) -> list:
-        """The kernels to choose from, as they are written."""
+        """The kernels to choose from, as given by the user."""
         if is_auto(self.kernel):
             return list(AUTO_KERNELS)
         return self.kernel if isinstance(self.kernel, list) else [self.kernel]
@@ -630,8 +630,8 @@ class LSSVMOfAllRows(LSSVMBase):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows that would be fitted: the solver for them, without a fit. None tells
-            what the last fit did.
+            Rows that would be fitted: names the solver for them, without a fit. None
+            describes the last fit.
         y : array-like, default=None
             Their targets, for the number of classes or outputs, which is part of the
             cost; None counts as 10 classes or 1 output.
@@ -671,7 +671,7 @@ class LSSVMOfAllRows(LSSVMBase):
         width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
         text = f"kernel={name!r}{width}, C={self.C_:g}"
         if "n_steps" in table:
-            how = "in a learned metric" if self._has_metric else "of rows as they are"
+            how = "in a learned metric" if self._has_metric else "of unscaled rows"
             text += f" {how}, {told_choice(table, 'rows held out')}"
         else:
             sizes = {name: len(np.unique(table[name])) for name in list(table)[:3]}
@@ -707,7 +707,7 @@ def _what_ran(info: SolveInfo, reason: str) -> str:
 
 
 def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
-    """Check validation rows and targets; return them as the core takes them."""
+    """Return the checked validation rows and their error, None without any."""
     if X_val is None and y_val is None:
         return None
     if X_val is None or y_val is None:

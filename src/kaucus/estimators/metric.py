@@ -124,7 +124,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     products of the gradients of a kernel fit f, taken again in the columns found so
     far. Plain Euclidean distances of z are then those of the metric, for any estimator
     that follows. Whether and how is decided by rows that neither fit nor metric has
-    seen; where it does not help, columns are only scaled, or stay as they are.
+    seen; where it does not help, columns are only scaled, or left unchanged.
 
     ``KMeansKernelClassifier`` and ``KMeansKernelRegressor`` do the same by themselves
     (``learn_metric``), and choose their kernel together with it.
@@ -147,7 +147,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         Folds in which every row judges once. None: one split with a third of the rows
         as judges; below 1,500 rows three folds, below 300 four.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; where it is short, fewer rows are drawn.
+        Bytes, or a string such as ``"4GiB"``; where it is short, fewer rows are drawn.
     random_state : int, RandomState or Generator, default=None
         Draws the rows.
 
@@ -370,7 +370,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
 
 
 def _targets(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
-    """Return labels or numbers, whichever the targets are."""
+    """Return the targets as classes or as numbers."""
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     distinct = len(np.unique(y)) if kind == "multiclass" else 0
     counts = y.dtype.kind in "fiu" and distinct > max(_MOST_CLASSES, len(y) ** 0.5)

@@ -107,7 +107,7 @@ GRIDS = Constraint(
 
 
 class PatchKernelBase(FollowsX, BaseEstimator):
-    """Base of both: dictionary, search, fit and decision values.
+    """Base of PatchKernelClassifier and PatchKernelRegressor.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     image_shape : tuple of int or None
         ``(height, width)`` or ``(channels, height, width)``, in the order of the
         flattened row. None: guessed from 784, 1,024 or 3,072 columns; ``image_shape_``
-        and ``verbose=1`` tell.
+        and ``verbose=1`` show it.
     gamma : float or "auto"
         Width of the kernel, for features whose mean squared norm is one.
     mirror : bool or "auto"
@@ -149,7 +149,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     random_state : int, RandomState or Generator
         Draws the patches, the pictures of the search and the representatives.
     verbose : int
-        1 tells a guessed shape and what was chosen, and shows progress on a terminal.
+        1 prints a guessed shape and what was chosen, and shows progress on a terminal.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         )
 
     def _report(self, info: SolveInfo) -> None:
-        """Store what ran, and warn once where the user must know."""
+        """Store the solver's report, and warn of an added jitter."""
         self.solver_, self.solve_info_ = info.solver, info
         if info.solver == "cholesky" and info.jitter > 0:
             warn_user(
@@ -640,9 +640,9 @@ class PatchVotingClassifier(
         values. ``"sum"``: the class of the largest sum of decision values (of
         probabilities, where the estimator has no ``decision_function``).
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"8GiB"``; None is three quarters of what is free. All
-        patches are held in ``fit``, blocks of them in ``predict``. What the patches
-        leave is the ``memory_budget`` of the estimator, where it has one that is None.
+        Bytes, or a string such as ``"8GiB"``; None is three quarters of what is free.
+        All patches are held in ``fit``, blocks of them in ``predict``. What they leave
+        is the ``memory_budget`` of the estimator, where it has one that is None.
     verbose : int, default=0
         1 shows the progress of predictions on a terminal.
 
@@ -865,7 +865,7 @@ class PatchVotingClassifier(
         if needed > _PATCH_SHARE * budget:
             raise MemoryError(
                 f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
-                f"and the estimator needs memory beside them; memory_budget allows "
+                f"and the estimator needs memory of its own; memory_budget allows "
                 f"{format_bytes(budget)}. Pass float32 images, fewer of them, a "
                 "smaller patch_size, or a larger memory_budget."
             )

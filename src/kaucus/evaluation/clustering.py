@@ -115,7 +115,7 @@ def best_of(repeats: int, function: Callable, *args, **kwargs) -> tuple[Any, flo
 class MemoryUse:
     """Resident memory in bytes before a block, and the most during it.
 
-    Both are None where the system does not tell (Windows).
+    Both are None on systems that do not report it (Windows).
     """
 
     baseline: int | None = None
@@ -131,7 +131,7 @@ class MemoryUse:
 
 @contextmanager
 def peak_memory() -> Iterator[MemoryUse]:
-    """Measure by how much resident memory rises within a ``with`` block.
+    """Context manager: measure the rise of resident memory within the block.
 
     ``baseline``, ``peak`` and ``rise`` are complete when the block has ended. Linux
     resets the process's earlier peak at entry. Elsewhere the peak is that of the whole
@@ -161,7 +161,7 @@ def _peak_bytes() -> int | None:
 
 
 def _status_bytes(key: str) -> int | None:
-    """Read one value in kB of Linux's status of this process, in bytes."""
+    """Return an entry of Linux's /proc/self/status in bytes, None if absent."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
@@ -294,7 +294,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
 
 
 def _cells(headers, rows) -> tuple[list[list[str]], list[bool]]:
-    """Turn values into text, and say which columns are numbers."""
+    """Return the cells as text, and whether each column holds numbers."""
     for row in rows:
         if len(row) != len(headers):
             raise ValueError(
@@ -599,14 +599,14 @@ def compare_kernels(
     random_state=None,
     verbose: int = 0,
 ) -> KernelComparison:
-    """Cluster the rows with several kernels, and tell which one suits them.
+    """Cluster the rows with several kernels, and score how well each suits them.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     n_clusters : int or iterable of int
         Number of clusters, or several, such as ``range(2, 7)``: every kernel is tried
-        with each, and the table tells them apart.
+        with each, and the table has a column for it.
     kernels : mapping or sequence, default=None
         Names and kernels, or kernels alone: names that estimators know (with gamma from
         the median distance), kernel objects, functions ``k(X, Y)`` or matrices of shape
@@ -841,7 +841,7 @@ def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _consensus(how: str, matrices: list[np.ndarray], scores) -> np.ndarray:
-    """Return one kernel matrix made of all kernels'."""
+    """Return the consensus kernel matrix of all kernels, (n, n)."""
     if how == "average":
         centred = [_centred(K) for K in matrices]
         return sum(K / max(np.trace(K), 1e-300) for K in centred) / len(centred)  # type: ignore[return-value]

@@ -65,7 +65,7 @@ def last_step(model: Any) -> Any:
 
 
 def needed(model: Any, name: str, remedy: str) -> Any:
-    """Return an attribute of a fitted estimator, or say how to get it."""
+    """Return an attribute of a fitted estimator, or raise with the remedy."""
     check_is_fitted(model)
     model = last_step(model)
     if not hasattr(model, name):
@@ -828,7 +828,7 @@ class RepresentativesDisplay(Display):
             sheet = picture_sheet(self.rows, self.image_shape)
             ax.imshow(sheet, cmap="gray", vmin=0, vmax=1)
             ax.set_axis_off()
-            ax.set_title(f"the {len(self.rows)} that speak for most rows")
+            ax.set_title(f"the {len(self.rows)} that represent most rows")
         return self._finish(ax)
 
     def _plot_table(self, ax: Any, columns: np.ndarray) -> None:
@@ -841,7 +841,7 @@ class RepresentativesDisplay(Display):
         pairs = zip(self.weights, self.labels, strict=True)
         sizes = [f"{w:.0f} × {n}" for w, n in pairs]
         ax.set_yticks(range(len(sizes)), sizes)
-        ax.set_title("rows spoken for × label; colour: above or below the mean")
+        ax.set_title("rows represented × label; colour: above or below the mean")
 
 
 def picture_sheet(rows: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:

@@ -392,8 +392,8 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
     tol : float, default=1e-3
         Tolerance of the solver, as in ``SVC``.
     max_iter : int, default=100000
-        Most steps of an SVM. Those that need more are counted in ``capped``, and a
-        warning tells.
+        Most steps of an SVM. Fits that need more are marked in ``capped``, with a
+        warning.
     n_jobs : int, default=None
         Folds at a time, in threads.
     verbose : int, default=0
@@ -480,8 +480,8 @@ def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSe
     if capped.any():
         warn_user(
             f"{capped.sum()} of {capped.size} SVMs stopped at "
-            f"max_iter={options['max_iter']} steps before they converged; capped tells "
-            "which. Their C is too large for their gamma; increase max_iter if the "
+            f"max_iter={options['max_iter']} steps before they converged; capped marks "
+            "them. Their C is too large for their gamma; increase max_iter if the "
             "best one is among them.",
             ConvergenceWarning,
         )

@@ -25,7 +25,7 @@ from kaucus._base import require
 #
 # skops makes nothing of a type that is not on such a list, and it has a list of scikit-
 # learn's and NumPy's own. A type gets on ours only if making one runs nothing but the
-# setting of its attributes. Functions are never on it, beside the few predicates by
+# setting of its attributes. Functions are never on it, except the few predicates by
 # which a TableVectorizer chooses columns.
 # ----------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ def _lasting_name(node: dict) -> dict:
 # Save and load models as skops files: zip archives of arrays and type names, no code.
 #
 # Beside skops's own entries the archive has ``kaucus.json``: format and version, the
-# estimator, its columns, and what the writer tells about it. It is read, and the format
+# estimator, its columns, and remarks of the writer. It is read, and the format
 # checked, before anything else is. Types are named as in ``kaucus.model``, so that a
 # module may move; a format is another where the records of a model are.
 # ----------------------------------------------------------------------------------
@@ -175,11 +175,11 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
         Name of the file, ``model.skops`` for instance. An old file stays whole until
         the new one is written, which gets its permissions.
     about : mapping, default=None
-        Numbers, texts, lists and dicts that the file is to tell about the model, read
-        by :func:`describe`.
+        Remarks about the model: numbers, texts, lists and dicts, returned by
+        :func:`describe`.
     trusted : iterable of str, default=()
         Types and functions of the user's own that the model holds, such as
-        ``"mine.my_kernel"``; :func:`load` must be told of them too.
+        ``"mine.my_kernel"``; pass them to :func:`load` too.
 
     Raises
     ------
@@ -284,15 +284,15 @@ def describe(path) -> ModelFile:
         with zipfile.ZipFile(path) as archive:
             if archive.getinfo(_ENTRY).file_size > _MOST_BYTES:
                 raise ValueError(f"{_ENTRY} is too long")
-            told = json.loads(archive.read(_ENTRY))
-        columns = told["columns"]
+            stored = json.loads(archive.read(_ENTRY))
+        columns = stored["columns"]
         return ModelFile(
-            str(told["estimator"]),
-            str(told["kaucus"]),
+            str(stored["estimator"]),
+            str(stored["kaucus"]),
             None if columns is None else tuple(map(str, columns)),
-            dict(told["versions"]),
-            dict(told["about"]),
-            int(told["format"]),
+            dict(stored["versions"]),
+            dict(stored["about"]),
+            int(stored["format"]),
         )
     except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
@@ -353,7 +353,7 @@ def last_step(model):
 
 
 def check_output(path) -> Path:
-    """Return the file that writing to a path makes or replaces, with links followed.
+    """Return the file that a write to the path creates or replaces, links resolved.
 
     Raises
     ------

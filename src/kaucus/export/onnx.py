@@ -121,7 +121,7 @@ Outputs = dict[str, str]
 def outputs_of(model, graph: Graph, x: str) -> Outputs:
     """Add a fitted estimator of rows x, (n, d), to a graph; return its outputs."""
     raise NotExportableError(
-        f"{type(model).__name__} has no form in ONNX here; expected an LS-SVM, a "
+        f"{type(model).__name__} cannot be exported to ONNX; expected an LS-SVM, a "
         "k-means kernel model, ClusterRBFSVC, LocalSVC, a clusterer, LearnedMetric, "
         "UnitNormalizer, FourierFeatures or GaussianWindow."
     )
@@ -364,7 +364,7 @@ def to_onnx(model, *, dtype="float32"):
     model : estimator or pipeline
         One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
         knows. Of ``TableClassifier`` and ``TableRegressor``, columns of numbers and of
-        texts have a form, dates have none; trees give float32.
+        texts can be exported, dates cannot; trees give float32.
     dtype : {"float32", "float64"}, default="float32"
         Of the rows that the graph takes, and of the numbers that it returns. Within,
         it computes in float64 where float32 would move a result by more than 1e-5 of
@@ -483,7 +483,7 @@ def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 # Committees of tables: an input for every column.
 #
-# What is made of a text is looked up in a table; dates have no form in ONNX. Trees are
+# What is made of a text is looked up in a table; dates cannot be exported. Trees are
 # ONNX's own operator, whose results are float32.
 # ----------------------------------------------------------------------------------
 
@@ -500,10 +500,10 @@ def table_to_onnx(model: TableModel, dtype: str):
         inputs.append(graph.value_info("X", dtype, ["n", model.n_features_in_]))
     for j, column in enumerate(encoder.columns):
         if column is None:
-            continue  # it tells nothing
+            continue  # a constant
         if isinstance(column, DateColumn):
             raise NotExportableError(
-                f"Column {column.name!r} has dates, which have no form in ONNX; fit "
+                f"Column {column.name!r} has dates, which ONNX cannot express; fit "
                 "without it, or with numbers in its place, such as the year."
             )
         is_text = isinstance(column, CategoryColumn)
@@ -525,7 +525,9 @@ def table_to_onnx(model: TableModel, dtype: str):
         else:
             gappy.append(graph("Gather", np.column_stack(tables[1]), level))
     if not dense:
-        raise NotExportableError("No column tells rows apart; the model is a constant.")
+        raise NotExportableError(
+            "All columns are constant, and so is the model; nothing to export."
+        )
     parts = []
     if model.kernel_ is not None:
         [name] = {"prediction", "probabilities"} & set(
@@ -555,7 +557,7 @@ def table_to_onnx(model: TableModel, dtype: str):
 
 
 def _standard(graph: Graph, x: str, column: NumberColumn) -> str:
-    """Add a column of standard numbers, the median in gaps, and a mark of these."""
+    """Add a standardised column, with the median in gaps, and an indicator of gaps."""
     gaps = graph("IsNaN", x)
     scaled = graph("Div", graph("Sub", x, column.centre), column.spread)
     filled = graph("Where", gaps, 0.0, scaled)
@@ -674,8 +676,8 @@ def pipeline_to_onnx(model, dtype: str):
         # skl2onnx would take both outputs of a clusterer for columns.
         if isinstance(step, ClusterMixin) and _is_ours(step):
             raise NotExportableError(
-                f"{type(step).__name__} before the last step of a pipeline has no form "
-                "in ONNX here; put it last, or export the steps apart."
+                f"{type(step).__name__} before the last step of a pipeline cannot be "
+                "exported to ONNX; put it last, or export the steps apart."
             )
     register_converters()
     skl2onnx, types = _skl2onnx()

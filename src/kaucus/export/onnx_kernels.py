@@ -75,7 +75,7 @@ class Graph:
         self.constants: list[Any] = []
 
     def name(self, hint: str) -> str:
-        """Return a name that nothing has yet."""
+        """Return an unused name for a value."""
         return f"{hint}_{len(self.nodes) + len(self.constants)}"
 
     def __call__(self, op: str, *inputs, **attributes) -> str:
@@ -145,7 +145,7 @@ class Graph:
         return self("Gemm", value, weights, np.asarray(offset))
 
     def columns(self, *values: str) -> str:
-        """Return values side by side."""
+        """Return the concatenated columns of values."""
         return self("Concat", *values, axis=1)
 
     def column(self, value: str) -> str:
@@ -183,7 +183,7 @@ class Graph:
 
 
 def cell_masks(graph: Graph, partition, x: str, n_cells: int) -> list[str]:
-    """Add to a graph, for each cell, whether a row is in it, (n, 1)."""
+    """Add the membership masks of the cells to a graph, (n, 1) each."""
     cells = graph("Unsqueeze", _cells(graph, partition, x), np.array([1]))
     return [graph("Equal", cells, i) for i in range(n_cells)]
 
@@ -224,8 +224,8 @@ def _cell_labels(graph: Graph, function, x: str) -> str:
     leaves = getattr(function, "leaves", False)
     if not isinstance(model, BaseEstimator):
         raise NotExportableError(
-            f"partition={function!r} has no form in ONNX; use partition='kmeans', "
-            "another name, or one of scikit-learn's estimators."
+            f"partition={function!r} cannot be exported to ONNX; use "
+            "partition='kmeans', another name, or one of scikit-learn's estimators."
         )
     options: dict = {"zipmap": False} if is_classifier(model) else {}
     if leaves:
@@ -259,7 +259,7 @@ _LARGEST = 1e6
 def kernel_matrix(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
     """Add k(x, y) of rows x, (n, d), and fixed points, (m, d), to a graph, (n, m)."""
     raise NotExportableError(
-        f"kernel={kernel!r} has no form in ONNX; use 'linear', 'poly', 'rbf', "
+        f"kernel={kernel!r} cannot be exported to ONNX; use 'linear', 'poly', 'rbf', "
         "'exponential', 'cauchy', 'sigmoid', 'cosine' or 'laplacian', a MahalanobisRBF "
         "or a ClusterRBF."
     )

@@ -226,7 +226,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section], foot: str) -> s
 
 
 def escape(value: object) -> str:
-    """Return a text in which nothing is HTML."""
+    """Return the value as text with HTML's special characters escaped."""
     return html.escape(str(value))
 
 
@@ -282,7 +282,7 @@ def matrix(labels: Sequence[object], counts) -> str:
 
 # Rows and columns of the tables, and classes of a matrix that can be read.
 _HARDEST, _COLUMNS, _MOST_CLASSES = 10, 8, 40
-# Rows from which residuals tell how wide 90 % intervals must be.
+# Fewest residuals from which the width of 90 % intervals can be estimated.
 _LEAST_CALIBRATION = 20
 
 
@@ -345,7 +345,7 @@ def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def _of_truth(subject: Any) -> np.ndarray:
-    """Return the probability that each row's own class was given, 0 of an unknown."""
+    """Return the predicted probability of each row's class, 0 of an unknown one."""
     classes = np.asarray(subject.classes)
     places = np.minimum(np.searchsorted(classes, subject.y), len(classes) - 1)
     own = subject.probabilities[np.arange(len(subject.y)), places]
@@ -353,7 +353,7 @@ def _of_truth(subject: Any) -> np.ndarray:
 
 
 def committee(subject: Any) -> Section | None:
-    """Return who votes in a committee of tables, and how good each is alone."""
+    """Return the members of a committee of tables, with their votes and losses."""
     scores = getattr(subject.last, "scores_", None)
     if scores is None or not hasattr(subject.last, "weights_"):
         return None
@@ -438,12 +438,12 @@ def representatives(subject: Any) -> Section | None:
     if shown is None:
         return None
     n = subject.last.representatives_.shape[0]
-    body = paragraph(f"{n:,} representatives; those that speak for most rows:")
+    body = paragraph(f"{n:,} representatives; the heaviest of them:")
     if subject.image_shape is not None:
         body += figures(pictures_figure(shown.rows, subject.image_shape))
     else:
         columns = shown.most_important(_COLUMNS)
-        heads = ["speaks for", "predicted", *(shown.columns[c] for c in columns)]
+        heads = ["represents", "predicted", *(shown.columns[c] for c in columns)]
         values = shown.rows[:12, columns]
         noise = 1e-6 * np.abs(shown.rows[:, columns]).max(axis=0)
         values = np.where(np.abs(values) < noise, 0.0, values)  # rounding errors
@@ -484,7 +484,7 @@ def hardest(subject: Any) -> Section:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a text or a number of Python's own."""
+    """Return a value as a Python float, int or str."""
     if isinstance(value, np.ndarray):
         return ", ".join(f"{v:.4g}" for v in value)
     if isinstance(value, float | np.floating):
@@ -590,7 +590,7 @@ class Subject:
             self.representatives = shown
 
     def row(self, i: int) -> dict[str, Any]:
-        """Return one row as it was given, by the names of its columns."""
+        """Return one row as a dict from column names to values."""
         if hasattr(self.X, "iloc"):
             return dict(self.X.iloc[i])
         rows = self.X[[i]].toarray() if is_sparse(self.X) else to_numpy(self.X[[i]])
@@ -673,7 +673,7 @@ def report(
     image_shape : tuple of int, default=None
         Shape of a picture, if rows are pictures: (28, 28), or (3, 32, 32).
     about : mapping, default=None
-        More to tell, as :func:`kaucus.persistence.describe` returns it: ``rows``,
+        Metadata to show, as :func:`kaucus.persistence.describe` returns it: ``rows``,
         ``target``, ``fit_seconds``, ``memory``.
 
     Returns
@@ -725,11 +725,11 @@ def model_card(model, report: Report) -> str:
     cards = require("skops.card", "tables")
     last = last_step(model)
     card = cards.Card(last, model_diagram=False)
-    told = last.explain() if hasattr(last, "explain") else type(last).__name__
+    summary = last.explain() if hasattr(last, "explain") else type(last).__name__
     score = report.score
     card.add(
         **{
-            "Model description": f"{report.title}. {told}",
+            "Model description": f"{report.title}. {summary}",
             "Evaluation Results": f"{score.name} {score}, on {score.n_rows:,} rows "
             "that were not in the fit.",
         }

@@ -112,7 +112,7 @@ class PictureModel(NamedTuple):
 # What is left open in a machine for pictures, and how it is chosen.
 #
 # Mirror images, threshold, cells and power; then γ and C: by the leave-one-out loss of
-# some of the training pictures, each in its turn, with the others as they are. Values
+# some of the training pictures, each in its turn, with the others fixed. Values
 # that are known to be good come first, and give way only to what is better by twice the
 # standard error of the difference.
 # ----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class PictureJudge(RowJudge):
         return min(n_workers(D[0]), len(jobs))
 
     def _count(self, what: str, choices: Iterable[Sequence], each: int = 1) -> None:
-        """Count the trials of a stage from here on."""
+        """Begin the progress of a stage with its number of trials."""
         self.callback, self.n_done = self.plan.progress(what), 0
         self.n_all = each * (1 + sum(len(values) - 1 for values in choices))
 
@@ -316,9 +316,9 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
     if together and kernel.feature_bytes(len(order)) <= budget // KEPT_SHARE:
         kept.parts = [[] for _ in parts]
     keep = kept.parts or [None] * len(parts)
-    tell = _each_percent(judge.plan.progress("picture, for a block of filters"))
+    callback = _each_percent(judge.plan.progress("picture, for a block of filters"))
     found = [
-        learn_distances(seen, kernel.how, part, budget, of_part, tell, seen_weight)
+        learn_distances(seen, kernel.how, part, budget, of_part, callback, seen_weight)
         for part, of_part in zip(parts, keep, strict=True)
     ]
     gamma, C = judge.width([D for D, _ in found])
@@ -328,7 +328,7 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
         if not together:
             del D
             D, with_moments = learn_distances(
-                rows, kernel.how, part, budget, tell=tell, sample_weight=weight
+                rows, kernel.how, part, budget, callback=callback, sample_weight=weight
             )
         K = kernel.add_part(K, D)
         learned.append(with_moments)
@@ -340,16 +340,16 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
 
 
 def _each_percent(report: Callable[[int, int], object] | None):
-    """Return a callback that is passed on once for each percent that is done."""
+    """Return a progress callback that reports once for each percent."""
     last = [-1]
 
-    def tell(n_done: int, n_all: int) -> None:
+    def callback(n_done: int, n_all: int) -> None:
         percent = 100 * n_done // n_all
         if report is not None and percent != last[0]:
             last[0] = percent
             report(n_done, n_all)
 
-    return tell
+    return callback
 
 
 def picture_decision_values(
@@ -359,7 +359,7 @@ def picture_decision_values(
     coef: Array,
     intercept: Array,
     kept: KeptFeatures,
-    tell: Callable[[int, int], object] | None = None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> Array:
     """Return f of pictures, (n, t), in float64, by blocks within the kernel's budget.
 
@@ -380,8 +380,8 @@ def picture_decision_values(
         K = kernel.of_features(X[rows, :], blocks)
         for some in row_blocks(K.shape[0], 8 * K.shape[1], 2**27):
             parts.append(astype(K[some, :], "float64") @ coef + intercept)
-        if tell is not None:
-            tell(rows.stop, n)
+        if callback is not None:
+            callback(rows.stop, n)
     return xp.concat(parts)
 
 
@@ -390,7 +390,7 @@ def picture_decision_values(
 
 # Representatives at most, where all pictures are too many.
 _MOST_CPU, _MOST_GPU = 8000, 24_000
-# So many pictures are looked at, at least, for each representative.
+# Candidates for each representative, at least.
 _CANDIDATES = 3
 
 
@@ -412,7 +412,7 @@ def fit_on_columns(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
 
 
 def _most_representatives(kernel: PatchKernel, judge: PictureJudge) -> int:
-    """Return for how many representatives half of the budget holds the equations."""
+    """Return the number of representatives whose equations fit half of the budget."""
     most = _MOST_GPU if on_gpu(judge.X) else _MOST_CPU
     room = math.isqrt(judge.budget // (4 * 48))
     like = astype(take_rows(judge.X, np.arange(1)), kernel.how.dtype)
@@ -434,7 +434,7 @@ def _learn_kernel(kernel: PatchKernel, judge: PictureJudge, rows: np.ndarray):
 def _candidates(
     judge: PictureJudge, m: int, Z: Array, unseen: np.ndarray
 ) -> np.ndarray:
-    """Return the numbers of the pictures among which hard ones are looked for.
+    """Return the numbers of the pictures that are candidates for hard ones.
 
     All, if m columns of all can be kept; else as many as can, with the unseen ones.
     """
@@ -483,11 +483,11 @@ def _grow(
 
 
 class _AllBut:
-    """A hardness that passes over some rows, so that these become no representatives.
+    """Row scores of −∞ for held-out rows, which then become no representatives.
 
-    Of a row with a kernel column of its own, leave-one-out tells too little; and if the
-    hard ones were all among those, the others would tell too much. It is asked for all
-    rows in their order, block by block.
+    For a row with a kernel column of its own leave-one-out is too optimistic, and if
+    the hard ones were all among those, the others would be too easy. It is called for
+    all rows in their order, block by block.
     """
 
     def __init__(self, rows: np.ndarray, n: int, hardness: Hardness):

@@ -40,7 +40,7 @@ from kaucus.kernels._kernel import (
 # ----------------------------------------------------------------------------------
 # The Gaussian kernel in the metric of a covariance.
 #
-# Covariances may be restricted in three ways, told apart by their number of dimensions
+# Covariances may be restricted in three ways, distinguished by the number of dimensions
 # (Czarnecki & Tabor, Observation 3.3):
 #
 #     full     (d, d)   Σ
@@ -86,7 +86,7 @@ class MahalanobisRBF(FactoredOnce, DistanceKernel):
     ----------
     covariance : array of shape (d, d), (d,) or a number
         Σ: a matrix, the variances of a diagonal one, or σ² of σ² I. A singular one is
-        mixed with a little of its diagonal, and a warning tells.
+        mixed with a little of its diagonal, with a warning.
     gamma : float, default=1.0
 
     See Also
@@ -184,7 +184,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
                 f"{what} is not symmetric; a covariance is. Pass np.cov's."
             )
         covariances = (covariances + swapped) / 2
-    # Covariances that were regularised before pass: only rounding is looked for.
+    # Covariances that were regularised before pass: the share is of rounding only.
     positive, epsilons = regularise_covariances(covariances, smallest=1e-13)
     if epsilons.any():
         warn_user(
@@ -197,7 +197,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
 
 
 def regularisation_text(epsilons: np.ndarray) -> str:
-    """Warn of cells whose covariance was regularised."""
+    """Return the text of a warning of regularised covariances."""
     cells = np.flatnonzero(epsilons).tolist()
     which = "given" if len(epsilons) == 1 else f"of the cells {cells}"
     return (
@@ -261,8 +261,8 @@ def regularise_covariances(
     """Replace Σᵢ by (1 − ε) Σᵢ + ε A where Σᵢ is singular or nearly so (Obs. 3.2).
 
     Σᵢ is left alone if its variance in every direction is above a small share of that
-    of A. The determinant, which the paper tests, does not tell: it is 1e-20 for a good
-    covariance of ten columns, and never exactly 0 for a bad one.
+    of A. The determinant, which the paper tests, does not decide: it is 1e-20 for a
+    good covariance of ten columns, and never exactly 0 for a bad one.
 
     The share, smallest, must be below 1e-10, the first ε; A is the reference, or the
     mean of the covariances. Returns the covariances, (k, d, d), (k, d) or (k,), and ε
@@ -343,13 +343,13 @@ def whiten(root: np.ndarray, X: Array, shift: Array) -> Array:
 #
 # A partition is any function of rows, or any object with ``predict``, such as a fitted
 # clusterer, that returns whole numbers from 0 to k − 1. Kernels are given one; they
-# make none.
+# do not cluster.
 # ----------------------------------------------------------------------------------
 
 Partition = Callable[[Any], Any] | Any
 """A function of rows, or an object with ``predict``."""
 
-# Rows looked at together, so that their distances from the centres stay small.
+# Rows in a block, so that their distances from the centres stay small.
 _ROWS = 4096
 
 
@@ -490,7 +490,7 @@ class ClusterRBF(FactoredOnce, Kernel):
         cluster: fit a clusterer, or use :class:`~kaucus.kernels.NearestCenter`.
     covariances : array of shape (k, d, d), (k, d) or (k,)
         Σ of each cell: matrices, the variances of diagonal ones, or σ² of σ² I. A
-        singular one is mixed with a little of their mean, and a warning tells.
+        singular one is mixed with a little of their mean, with a warning.
     gamma : float, default=1.0
     normalization : {"unit", "determinant", "density"}, default="unit"
         The factor n(x, y). ``"density"``: that of Theorem 3.1, K̂. ``"determinant"``:
@@ -857,7 +857,7 @@ def _is_of_plain_distances(kernel: Kernel) -> bool:
 
 
 def with_gamma(kernel: Any, gamma: float) -> Any:
-    """Return the kernel, which has a gamma, with another one."""
+    """Return the kernel with another gamma."""
     if hasattr(kernel, "with_gamma"):
         return kernel.with_gamma(gamma)
     return type(kernel)(gamma=gamma)

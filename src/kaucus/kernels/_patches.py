@@ -110,7 +110,7 @@ def pixel_range(X: Array) -> PixelRange:
     if not _SMALLEST < found.length < _LARGEST or max(map(abs, found)) > _LARGEST:
         raise ValueError(
             f"The pixels of X are from {found.low:g} to {found.high:g}, which float32 "
-            "cannot tell apart. Divide X by a number that brings them near 1."
+            "cannot resolve. Divide X by a number that brings them near 1."
         )
     return found
 
@@ -194,7 +194,7 @@ def make_filters(
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Return rows of norm one; rows of zeros as they are."""
+    """Return rows of norm one; rows of zeros stay zero."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(norms > 0, norms, 1.0)
 
@@ -279,7 +279,7 @@ def features_of(
     n_cells: int,
     *,
     budget: int,
-    tell: Callable[[int], object] | None = None,
+    callback: Callable[[int], object] | None = None,
 ) -> Array:
     """Return the features of pictures, (n, cells · 2 · m); the budget is for blocks."""
     xp, work = array_namespace(X), _Work(how, bank, n_cells, X)
@@ -293,8 +293,8 @@ def features_of(
     def fill(block: tuple[slice, Array]) -> None:
         rows, pictures = block
         out[rows, :] = work.features(pictures)
-        if tell is not None:
-            tell(rows.stop)
+        if callback is not None:
+            callback(rows.stop)
 
     blocks = zip(slices, stream_blocks(X, slices), strict=True)
     for_each_block(fill, blocks, workers=workers)
@@ -398,7 +398,7 @@ class Moments(NamedTuple):
     """Zero for a feature that is constant."""
 
     def of_filters(self, which: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return both for some filters, in the order of their features."""
+        """Return mean and inverse deviation of some filters' features, flattened."""
         return tuple(part[:, :, which].reshape(-1) for part in self)  # type: ignore
 
 
@@ -421,7 +421,7 @@ FeatureBlocks = list[tuple[int, slice, Array]]
 
 
 class KeptFeatures:
-    """Features of the pictures of a model, kept from one prediction to the next.
+    """Cache of the features of a model's pictures between predictions.
 
     Of each part of its kernel; or nothing. They can be made again at any time, so that
     no pickle holds them.
@@ -435,7 +435,7 @@ class KeptFeatures:
         """Most pictures in a block of X for which the budget had room."""
 
     def are_with(self, X: Array) -> bool:
-        """Return True if there are any, in the library and place of ``X``."""
+        """Return True if features are kept in the library and on the device of X."""
         if self.parts is None:
             return False
         one = self.parts[0][0][2]
@@ -443,7 +443,7 @@ class KeptFeatures:
         return same and device_of(one) == device_of(X)
 
     def n_bytes(self) -> int:
-        """Return the bytes that they take."""
+        """Return the bytes of the kept features."""
         blocks = itertools.chain.from_iterable(self.parts or [])
         return sum(phi.shape[0] * phi.shape[1] * itemsize(phi) for *_, phi in blocks)
 
@@ -606,7 +606,7 @@ class PatchKernel(UnitDiagonalKernel):
 
 @dataclass(frozen=True, eq=False)
 class KeepingPatchKernel(PatchKernel):
-    """The same kernel, which keeps the features of the Y of its last call.
+    """PatchKernel that caches the features of the Y of its last call.
 
     For k(X, Y) of one block of X after the other: the features of Y are made once,
     where a quarter of the budget holds them.
@@ -658,14 +658,14 @@ def learn_distances(
     part: Part,
     budget: int,
     keep: FeatureBlocks | None = None,
-    tell: Callable[[int, int], object] | None = None,
+    callback: Callable[[int, int], object] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> tuple[Array, Part]:
     """Return squared distances of pictures over σ², (n, n), and the part with moments.
 
     The matrix is exactly symmetric with a diagonal of zeros; it and the features of a
     block of filters take the budget. Groups without moments get those of X, weighted.
-    Blocks of standardised features are appended to ``keep``; ``tell(n_done, n_all)``
+    Blocks of standardised features are appended to ``keep``; ``callback(done, all)``
     counts all pictures for each block of filters.
     """
     xp, n = array_namespace(X), X.shape[0]
@@ -677,14 +677,14 @@ def learn_distances(
     n_all = n * sum(map(len, blocks))
 
     def told(n_pictures: int) -> None:
-        if tell is not None:
-            tell(n_done + n_pictures, n_all)
+        if callback is not None:
+            callback(n_done + n_pictures, n_all)
 
     for k, group in enumerate(part):
         found = []
         for which in blocks[k]:
             bank, cells = group.bank.part(which), group.n_cells
-            phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
+            phi = features_of(X, how, bank, cells, budget=rest // 4, callback=told)
             n_done += n
             if group.moments is None:
                 found.append(moments_of(phi, cells, sample_weight))

@@ -92,7 +92,7 @@ def resolve_image_shape(
         raise ValueError(
             f"image_shape={image_shape!r} has {product} = {math.prod(shape)} values, "
             f"but X has n_features={n_features}; pass the shape that each row had "
-            "before it was flattened, or None for rows that are no images."
+            "before it was flattened, or None for rows that are not images."
         )
     if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
         height, width, channels = shape
@@ -342,7 +342,7 @@ def iter_patches(
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, as in :class:`ImagePatches`.
     memory_budget : int, str or None, default=None
-        Bytes, or a text such as ``"1GiB"``, for the blocks; None is three quarters
+        Bytes, or a string such as ``"1GiB"``, for the blocks; None is three quarters
         of what is free. The patches of one sample are never split.
 
     Yields
@@ -498,12 +498,12 @@ class PatchDictionary(ImageTransformer):
         Of the responses; ``"auto"`` is float16 on a GPU and float32 elsewhere. Features
         are float32, or float64 with ``"float64"``.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``, for all but the result; None is three
+        Bytes, or a string such as ``"4GiB"``, for all but the result; None is three
         quarters of what is free.
     random_state : int, RandomState or Generator, default=None
         Draws the patches.
     verbose : int, default=0
-        1 tells the shape of the pictures, where it is guessed.
+        1 prints the shape of the pictures, where it is guessed.
 
     Attributes
     ----------

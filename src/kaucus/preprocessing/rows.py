@@ -138,14 +138,14 @@ def _centred_unit_block(X: np.ndarray, out: np.ndarray) -> None:
     centred -= centred.mean(axis=1, keepdims=True)
     norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
     # What is left of a constant row is rounding, not a direction: compare it with
-    # the row as it came.
+    # the original row.
     rounding = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
     norms[norms <= 4 * rounding * peaks] = np.inf
     np.divide(centred, norms[:, None], out=out, casting="same_kind")
 
 
 def _centred_unit_tensor(X: Array) -> Array:
-    """Return the same for an array of any library, in memory of its own."""
+    """Return the centred unit rows of an array of any library, newly allocated."""
     xp = array_namespace(X)
     peaks = xp.max(xp.abs(X), axis=1)
     means = xp.mean(astype(X, "float64"), axis=1, keepdims=True)
