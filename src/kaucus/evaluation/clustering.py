@@ -82,9 +82,6 @@ def clustering_accuracy(y_true, labels) -> float:
 # Wall time and peak memory of a call.
 # ----------------------------------------------------------------------------------
 
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
-
 
 def timed(function: Callable, *args, **kwargs) -> tuple[Any, float]:
     """Call a function; return its result and its wall seconds.
@@ -137,8 +134,8 @@ def peak_memory() -> Iterator[MemoryUse]:
     resets the process's earlier peak at entry. Elsewhere the peak is that of the whole
     process, so that a block which stays below an earlier one shows no rise.
     """
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux: set the peak back to what is used now
+    with suppress(OSError):  # Linux: set the peak back to what is used now
+        Path("/proc/self/clear_refs").write_text("5")
     use = MemoryUse(baseline=_status_bytes("VmRSS") or _peak_bytes())
     try:
         yield use
@@ -163,7 +160,7 @@ def _peak_bytes() -> int | None:
 def _status_bytes(key: str) -> int | None:
     """Return an entry of Linux's /proc/self/status in bytes, None if absent."""
     try:
-        lines = _STATUS.read_text().splitlines()
+        lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return None
     values = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
@@ -200,8 +197,7 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     ours    0.5
     theirs   12
     """
-    cells, right = _cells(headers, rows)
-    widths = _widths(headers, cells)
+    cells, right, widths = _cells(headers, rows)
     lines = [_pad(headers, widths, right), "  ".join("-" * w for w in widths)]
     lines += [_pad(row, widths, right) for row in cells]
     return "\n".join(line.rstrip() for line in lines)
@@ -223,9 +219,9 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str
     |:-------|----:|
     | ours   | 0.5 |
     """
-    cells, right = _cells(headers, rows)
-    cells = [[value.replace("|", "\\|") for value in row] for row in cells]
-    widths = [max(3, width) for width in _widths(headers, cells)]
+    rows = [[_text(value).replace("|", "\\|") for value in row] for row in rows]
+    cells, right, widths = _cells(headers, rows)
+    widths = [max(3, width) for width in widths]
     rules = [
         "-" * (width + 1) + ":" if is_right else ":" + "-" * (width + 1)
         for width, is_right in zip(widths, right, strict=True)
@@ -284,7 +280,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    cells, right = _cells(headers, rows)
+    cells, right, _ = _cells(headers, rows)
     table = Table(title=title or None, title_justify="left")
     for header, is_right in zip(headers, right, strict=True):
         table.add_column(header, justify="right" if is_right else "left")
@@ -293,8 +289,8 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     Console(file=file).print(table)
 
 
-def _cells(headers, rows) -> tuple[list[list[str]], list[bool]]:
-    """Return the cells as text, and whether each column holds numbers."""
+def _cells(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
+    """Return the cells as text, whether columns hold numbers, and their widths."""
     for row in rows:
         if len(row) != len(headers):
             raise ValueError(
@@ -304,7 +300,8 @@ def _cells(headers, rows) -> tuple[list[list[str]], list[bool]]:
     cells = [[_text(value) for value in row] for row in rows]
     columns = zip(*cells, strict=True) if cells else [()] * len(headers)
     right = [any(column) and all(map(_is_number, column)) for column in columns]
-    return cells, right
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    return cells, right, widths
 
 
 def _text(value: Any) -> str:
@@ -319,10 +316,6 @@ def _text(value: Any) -> str:
 def _is_number(text: str) -> bool:
     """Return True if a cell starts like a number, or stands for a missing one."""
     return text in ("", _DASH) or text.lstrip("+-−<>≈ ")[:1].isdigit()
-
-
-def _widths(headers, cells) -> list[int]:
-    return [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
 
 
 def _pad(row, widths, right, gap: str = "  ") -> str:

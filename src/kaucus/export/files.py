@@ -19,6 +19,7 @@ import sklearn
 import kaucus
 import kaucus.model as lasting
 from kaucus._base import require
+from kaucus.evaluation.displays import last_step
 
 # ----------------------------------------------------------------------------------
 # The types that a model file may hold: ours, and those of skrub's TableVectorizer.
@@ -81,21 +82,6 @@ def trusted_types() -> list[str]:
     """
     ours = {f"kaucus.model.{name}" for name in lasting.__all__}
     return sorted(ours.union(_OF_SKRUB))
-
-
-def _with_lasting_names(data: bytes) -> io.BytesIO:
-    """Return a file of skops in which our types have their names in `kaucus.model`."""
-    renamed, packed = io.BytesIO(), zipfile.ZIP_DEFLATED
-    with (
-        zipfile.ZipFile(io.BytesIO(data)) as old,
-        zipfile.ZipFile(renamed, "w", packed) as new,
-    ):
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "schema.json":
-                content = json.dumps(json.loads(content, object_hook=_lasting_name))
-            new.writestr(name, content)
-    return renamed
 
 
 def _lasting_name(node: dict) -> dict:
@@ -204,11 +190,29 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
             f"{type(model).__name__} cannot be saved: {error} Save a fitted estimator "
             "of numbers, texts and arrays."
         ) from error
-    buffer = _with_lasting_names(data)
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as old,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "schema.json":  # our types get their names in kaucus.model
+                content = json.dumps(json.loads(content, object_hook=_lasting_name))
+            new.writestr(name, content)
     names = skops.get_untrusted_types(data=buffer.getvalue())
     _check_names(names, trusted, what=f"{type(model).__name__} holds", at="save")
+    columns = getattr(model, "feature_names_in_", None)
+    description = {
+        "format": FORMAT,
+        "kaucus": kaucus.__version__,
+        "estimator": type(last_step(model)).__name__,
+        "columns": None if columns is None else [str(name) for name in columns],
+        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
+        "about": dict(about or {}),
+    }
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_ENTRY, json.dumps(_description(model, about), indent=2))
+        archive.writestr(_ENTRY, json.dumps(description, indent=2))
     write_whole(path, buffer.getbuffer())
 
 
@@ -240,8 +244,13 @@ def load(path, *, trusted: Iterable[str] = ()):
     array([0, 0])
     """
     skops = require("skops.io", "tables")
-    path = Path(path)
-    _check_format(path, describe(path))
+    path, file = Path(path), describe(path)
+    if file.format != FORMAT:  # its models have other records
+        raise ModelFileError(
+            f"{path} has format {file.format}, of kaucus {file.version}, and kaucus "
+            f"{kaucus.__version__} reads format {FORMAT}; fit the model again, or load "
+            f"it with pip install kaucus=={file.version}."
+        )
     try:
         names = skops.get_untrusted_types(file=path)
         _check_names(names, trusted, what=f"{path} holds", at="load")
@@ -304,28 +313,6 @@ def describe(path) -> ModelFile:
 # ---- parts ---------------------------------------------------------------------------
 
 
-def _description(model, about: Mapping | None) -> dict:
-    names = getattr(model, "feature_names_in_", None)
-    return {
-        "format": FORMAT,
-        "kaucus": kaucus.__version__,
-        "estimator": type(last_step(model)).__name__,
-        "columns": None if names is None else [str(name) for name in names],
-        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
-        "about": dict(about or {}),
-    }
-
-
-def _check_format(path: Path, file: ModelFile) -> None:
-    """Refuse a file of another format, in which models have other records."""
-    if file.format != FORMAT:
-        raise ModelFileError(
-            f"{path} has format {file.format}, of kaucus {file.version}, and kaucus "
-            f"{kaucus.__version__} reads format {FORMAT}; fit the model again, or load "
-            f"it with pip install kaucus=={file.version}."
-        )
-
-
 def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
     """Refuse types that are neither ours nor named by the user."""
     if isinstance(trusted, str):
@@ -342,11 +329,6 @@ def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
     raise ModelFileError(
         f"{what} {', '.join(unknown)}, which kaucus does not know: {remedy}"
     )
-
-
-def last_step(model):
-    """Return the estimator at the end of a pipeline, or the model itself."""
-    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 # ---- writing -------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from kaucus.evaluation.displays import (
     RepresentativesDisplay,
     SearchDisplay,
     SetSizeDisplay,
+    last_step,
     picture_sheet,
 )
-from kaucus.export.files import last_step, write_whole
+from kaucus.export.files import write_whole
 from kaucus.export.tables import class_rows, score_predictions
 
 # ----------------------------------------------------------------------------------
