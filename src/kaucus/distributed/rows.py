@@ -109,21 +109,13 @@ def _as_it_is(partition: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskRows(RowSource):
-    """Rows in the partitions of a Dask array or frame.
-
-    Parameters
-    ----------
-    partitions : sequence of Delayed
-        Each a NumPy array, a CSR matrix or a pandas frame.
-    force : Workforce
-        Who runs the tasks.
-    homes : sequence of str, default=None
-        The worker that works on each partition, as long as it is there; None: any.
-    """
+    """Rows in the partitions of a Dask array or frame."""
 
     partitions: Sequence[Delayed]
+    """Each a NumPy array, a CSR matrix or a pandas frame."""
     force: Workforce
     homes: Sequence[str] | None = None
+    """The preferred worker of each partition; None: any."""
     _given: Sequence[Delayed] | None = field(default=None, repr=False)
     """The partitions before some were copied to their homes; None: none was."""
 

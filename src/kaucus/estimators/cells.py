@@ -140,16 +140,9 @@ class ModelCells:
 
 
 class KnownCells:
-    """Cells numbered by the labels that the training rows have.
+    """Cells numbered by the sorted labels of the training rows, (k,).
 
-    Parameters
-    ----------
-    function : callable
-        Returns labels of any one type.
-    labels : ndarray of shape (k,)
-        The labels that occur, sorted.
-    means : ndarray of shape (k, d)
-        Means of their rows. A row with another label goes where the mean is nearest.
+    A row with another label gets the cell whose mean, of (k, d), is nearest.
     """
 
     def __init__(self, function, labels, means):

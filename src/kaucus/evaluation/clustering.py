@@ -175,22 +175,8 @@ _DASH = "–"
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay out a table as plain text, numbers to the right.
+    """Return a table as plain text, numbers to the right, None as a dash.
 
-    Parameters
-    ----------
-    headers : sequence of str
-        One name per column.
-    rows : sequence of sequence
-        Values; None is shown as a dash, a float with four digits.
-
-    Returns
-    -------
-    str
-        Lines without a trailing newline.
-
-    Examples
-    --------
     >>> print(format_table(["method", "s"], [["ours", 0.5], ["theirs", 12.0]]))
     method    s
     ------  ---
@@ -204,16 +190,8 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay out a table as Markdown.
+    """Return a table as Markdown, numbers to the right.
 
-    Parameters
-    ----------
-    headers : sequence of str
-    rows : sequence of sequences
-        One cell for each header; numbers are set to the right.
-
-    Examples
-    --------
     >>> print(markdown_table(["method", "s"], [["ours", 0.5]]))
     | method |   s |
     |:-------|----:|
@@ -237,17 +215,7 @@ def print_table(
     title: str = "",
     file: TextIO | None = None,
 ) -> None:
-    """Print a table: drawn by rich on a terminal, plain text in a log.
-
-    Parameters
-    ----------
-    headers, rows
-        As for :func:`format_table`.
-    title : str, default=""
-        A line above the table.
-    file : text stream, default=None
-        Where to; None is the standard output.
-    """
+    """Print a table to a stream: drawn by rich on a terminal, plain text in a log."""
     file = sys.stdout if file is None else file
     if file.isatty() and importlib.util.find_spec("rich") is not None:
         _print_rich(headers, rows, title, file)

@@ -58,12 +58,8 @@ class NotExportableError(ValueError):
 class Graph:
     """Nodes and constants; ``graph(op, a, b)`` adds a node and returns its output.
 
-    Parameters
-    ----------
-    dtype : {"float32", "float64"}
-        Precision of the arithmetic, and of constants that are floats.
-    given : {"float32", "float64"}
-        Precision of the rows as they are given.
+    ``dtype`` is the precision of the arithmetic and of constants that are floats,
+    ``given`` that of the rows.
     """
 
     def __init__(self, dtype: str, given: str):

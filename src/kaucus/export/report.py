@@ -562,18 +562,7 @@ SECTIONS = (
 
 
 class Subject:
-    """A fitted model, test rows with their targets, and the model's predictions.
-
-    Parameters
-    ----------
-    model : estimator or pipeline
-    X, y
-        Test rows and their targets.
-    sample_weight : array-like of shape (n,) or None
-    image_shape : tuple of int or None
-    about : mapping
-        Metadata of the model file.
-    """
+    """A fitted model, test rows with their targets, and the model's predictions."""
 
     def __init__(self, model, X, y, sample_weight, image_shape, about):
         self.model, self.X, self.image_shape, self.about = model, X, image_shape, about
@@ -708,21 +697,7 @@ def report(
 
 
 def model_card(model, report: Report) -> str:
-    """Return a model card in Markdown.
-
-    Parameters
-    ----------
-    model : estimator or pipeline
-        Fitted.
-    report : Report
-        Of rows that it has not seen.
-
-    Returns
-    -------
-    str
-        With the model's parameters; "More information needed" where only its author
-        knows.
-    """
+    """Return a model card in Markdown, with the error of a report on unseen rows."""
     cards = require("skops.card", "tables")
     last = last_step(model)
     card = cards.Card(last, model_diagram=False)

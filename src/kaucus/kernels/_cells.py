@@ -816,15 +816,6 @@ def matrices_of(
     Those that are functions of ‖x − y‖² alone, as ``Gaussian``, ``Exponential`` and
     ``Cauchy``, share one matrix of distances.
 
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array or CSR matrix of shape (m, d), default=None
-        None means ``X``.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from kaucus.kernels import Exponential, Gaussian
     >>> kernels = [Gaussian(gamma=0.5), Exponential(gamma=0.5)]

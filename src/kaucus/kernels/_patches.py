@@ -527,15 +527,7 @@ class PatchKernel(UnitDiagonalKernel):
     """A Gaussian kernel of pictures, by the responses of their patches to filters.
 
     Rows are pictures, of numbers of any type; matrices are float32, or float64 where
-    the rows or the features are.
-
-    Parameters
-    ----------
-    how : PictureFeatures
-    parts : tuple of tuples of FilterGroup
-        With moments, as :func:`learn_distances` returns them.
-    gamma : float
-    memory_budget : int, str or None, default=None
+    the rows or the features are. Parts have moments, as of :func:`learn_distances`.
     """
 
     how: PictureFeatures
@@ -610,13 +602,6 @@ class KeepingPatchKernel(PatchKernel):
 
     For k(X, Y) of one block of X after the other: the features of Y are made once,
     where a quarter of the budget holds them.
-
-    Parameters
-    ----------
-    how : PictureFeatures
-    parts : tuple of tuples of FilterGroup
-    gamma : float
-    memory_budget : int, str or None, default=None
     """
 
     kept: KeptFeatures = field(init=False, default_factory=KeptFeatures)
