@@ -34,7 +34,7 @@ collect_ignore = []
 if importlib.util.find_spec("torch") is None:
     collect_ignore += modules_that_import("torch")
 if importlib.util.find_spec("typer") is None:
-    collect_ignore += ["src/kaucus/cli"]
+    collect_ignore += modules_that_import("typer")
 if importlib.util.find_spec("dask") is None:
     collect_ignore += ["src/kaucus/distributed"]
 

@@ -29,6 +29,7 @@ LAYERS = [
     "estimators",
     "evaluation",
     "export",
+    "_demo",
     "cli",
 ]
 MAX_BODY_LINES = 60

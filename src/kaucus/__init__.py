@@ -30,10 +30,7 @@ if TYPE_CHECKING:
         KMeansKernelClassifier,
         KMeansKernelRegressor,
     )
-    from kaucus.estimators.ls_svm import (
-        LSSVMClassifier,
-        LSSVMRegressor,
-    )
+    from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
     from kaucus.estimators.metric import LearnedMetric
     from kaucus.estimators.pictures import (
         PatchKernelClassifier,

@@ -289,7 +289,7 @@ class FollowsX:
         None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
         gives results back as the kind of ``X``. Needs torch.
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
     verbose : int
         1 shows progress on a terminal.
 
@@ -390,6 +390,20 @@ def constraints_of(cls: type) -> dict[str, Any]:
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_parameters", {})
     return found
+
+
+def stored(init: Any) -> Any:
+    """Return an estimator's ``__init__`` that stores every parameter as it is."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def wrapped(self, *args, **kwargs):
+        init(self, *args, **kwargs)  # its own errors for arguments it does not have
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        vars(self).update({k: v for k, v in given.arguments.items() if k != "self"})
+
+    return wrapped
 
 
 def _whole(method: Any) -> Any:

@@ -206,7 +206,9 @@ NONE = Constraint(lambda value: value is None, "None")
 BOOLEAN = instance_of(bool | np.bool_, "True or False")
 PRECISION = one_of(*PRECISIONS)
 LEARN_METRIC = one_of("auto", True, False)
-MEMORY_BUDGET = Constraint(_is_size, "a number of bytes, a text such as '4GiB' or None")
+MEMORY_BUDGET = Constraint(
+    _is_size, "a number of bytes, a string such as '4GiB' or None"
+)
 RANDOM_STATE = Constraint(_is_random_state, "a seed, a generator or None")
 
 

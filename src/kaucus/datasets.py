@@ -65,9 +65,7 @@ def make_smiley(
     >>> np.bincount(y).tolist()
     [83, 83, 125, 209]
     """
-    _check_n_samples(n_samples, at_least=4)
-    _check_not_negative("eye_std", eye_std)
-    _check_not_negative("mouth_std", mouth_std)
+    _check(n_samples, 4, eye_std=eye_std, mouth_std=mouth_std)
     rng = _as_rng(random_state)
     n_eye, n_nose = round(n_samples / 6), round(n_samples / 4)
     n_mouth = n_samples - 2 * n_eye - n_nose
@@ -118,15 +116,22 @@ def make_cassini(
     >>> np.bincount(y).tolist()
     [400, 400, 200]
     """
-    _check_n_samples(n_samples, at_least=3)
-    n_lower, n_upper, n_disc = _cassini_counts(n_samples, relsize)
+    _check(n_samples, 3)
+    if len(relsize) != 3 or not all(size > 0 for size in relsize):
+        raise ValueError(f"relsize={relsize!r}; pass three numbers > 0.")
+    n_lower, n_upper = (round(n_samples * s / sum(relsize)) for s in relsize[:2])
     rng = _as_rng(random_state)
     low, high = (-HALF_WIDTH, -SHIFT - 1), (HALF_WIDTH, -SHIFT + 0.6)
     lower = _rejection_sample(rng, n_lower, low, high, _in_lower_banana)
     low, high = (-HALF_WIDTH, SHIFT - 0.6), (HALF_WIDTH, SHIFT + 1)
-    upper = _rejection_sample(rng, n_upper, low, high, _in_upper_banana)
+    upper = _rejection_sample(
+        rng, n_upper, low, high, lambda x, y: _in_lower_banana(x, -y)
+    )
     low, high = (-DISC_RADIUS, -DISC_RADIUS), (DISC_RADIUS, DISC_RADIUS)
-    disc = _rejection_sample(rng, n_disc, low, high, _in_disc)
+    n_disc = n_samples - n_lower - n_upper
+    disc = _rejection_sample(
+        rng, n_disc, low, high, lambda x, y: x**2 + y**2 < DISC_RADIUS**2
+    )
     return _stack([lower, upper, disc])
 
 
@@ -167,8 +172,7 @@ def make_rings(
     """
     if not len(radii) or not all(radius >= 0 for radius in radii):
         raise ValueError(f"radii={radii!r}; pass one or more numbers >= 0.")
-    _check_n_samples(n_samples, at_least=len(radii))
-    _check_not_negative("noise", noise)
+    _check(n_samples, len(radii), noise=noise)
     rng = _as_rng(random_state)
     each, rest = divmod(n_samples, len(radii))
     counts = [each + (ring < rest) for ring in range(len(radii))]
@@ -182,15 +186,6 @@ def _ring(rng: Rng, n: int, radius: float, noise: float) -> np.ndarray:
     return circle + rng.normal(0, noise, (n, 2))
 
 
-def _cassini_counts(n_samples: int, relsize: Sequence[float]) -> tuple[int, int, int]:
-    """Return the number of points of each class."""
-    if len(relsize) != 3 or not all(size > 0 for size in relsize):
-        raise ValueError(f"relsize={relsize!r}; pass three numbers > 0.")
-    share = n_samples / sum(relsize)
-    n_lower, n_upper = round(relsize[0] * share), round(relsize[1] * share)
-    return n_lower, n_upper, n_samples - n_lower - n_upper
-
-
 def _oval(x: np.ndarray, a: float, c: float) -> np.ndarray:
     """Return h(x; a, c), with NaN, which no comparison accepts, where there is none."""
     square = -(c**2) - x**2 + np.sqrt(a**4 + 4 * c**2 * x**2)
@@ -202,14 +197,6 @@ def _in_lower_banana(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (bottom < y) & (y < _oval(x, INNER_A, INNER_C) - SHIFT)
 
 
-def _in_upper_banana(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return _in_lower_banana(x, -y)
-
-
-def _in_disc(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x**2 + y**2 < DISC_RADIUS**2
-
-
 def _rejection_sample(
     rng: Rng,
     n: int,
@@ -217,7 +204,7 @@ def _rejection_sample(
     high: Sequence[float],
     accept: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Return ``n`` uniform points of a box, all of which ``accept`` takes."""
+    """Return ``n`` uniform points of a box that ``accept`` admits."""
     kept = np.empty((0, 2))
     while len(kept) < n:
         # Twice what is missing: every region here fills over half of its box.
@@ -239,11 +226,10 @@ def _as_rng(random_state: RandomState) -> Rng:
     return check_random_state(random_state)
 
 
-def _check_n_samples(n_samples: int, at_least: int) -> None:
+def _check(n_samples: int, at_least: int, **spreads: float) -> None:
+    """Check the number of points, and that spreads are not negative."""
     if not isinstance(n_samples, Integral) or n_samples < at_least:
         raise ValueError(f"n_samples={n_samples!r}; pass an integer >= {at_least}.")
-
-
-def _check_not_negative(name: str, value: float) -> None:
-    if not value >= 0:
-        raise ValueError(f"{name}={value!r}; pass a number >= 0.")
+    for name, value in spreads.items():
+        if not value >= 0:
+            raise ValueError(f"{name}={value!r}; pass a number >= 0.")

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from kaucus import __version__
+from kaucus.__main__ import main as program
 from kaucus.cli import main
 
 pytest.importorskip("typer")
@@ -47,7 +48,7 @@ def test_shell_completion_is_offered(capsys):
 
 def test_without_typer_the_remedy_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["--version"]) == 3
+    assert program() == 3
     assert "pip install 'kaucus[cli]'" in one_line(capsys)
 
 
@@ -96,7 +97,7 @@ def test_a_wrong_memory_budget_is_one_line_at_once(budget, capsys):
 def test_demo_without_matplotlib_shows_the_table_and_the_remedy(
     capsys, monkeypatch, tmp_path
 ):
-    from kaucus.cli import _demo
+    from kaucus import _demo
 
     monkeypatch.setattr(_demo, "compare_models", lambda: [])
     find = importlib.util.find_spec

@@ -259,7 +259,7 @@ def test_export_writes_a_graph_or_says_why_not(capsys):
     assert "size, kind to prediction" in capsys.readouterr().out
     assert Path("numbers.onnx").stat().st_size > 1000
     assert main(["export", "price.skops"]) == 2
-    assert "'sold' has dates, which have no form in ONNX" in one_line(capsys)
+    assert "'sold' has dates, which ONNX cannot express" in one_line(capsys)
 
 
 def test_report_writes_a_page_and_a_card(capsys):

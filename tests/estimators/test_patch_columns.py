@@ -111,8 +111,8 @@ def test_features_of_the_same_pictures_are_made_once(digits, monkeypatch):
     made = []
     monkeypatch.setattr(
         KeepingPatchKernel,
-        "blocks_of",
-        lambda self, Y, *args: made.append(len(Y)) or plain.blocks_of(Y, *args),
+        "all_blocks_of",
+        lambda self, Y, *args: made.append(len(Y)) or plain.all_blocks_of(Y, *args),
     )
     Y, Z = X[:60], X[60:90]
     for start in (100, 180, 260):

@@ -77,10 +77,8 @@ def _plan(X, y):
     model = PatchKernelClassifier(**FIXED).fit(X, y)
     bank = model.kernel_.parts[0][0].bank
     choices = {"mirror": (False,), "threshold": (1.0,), "cells": (3,), "power": (0.5,)}
-    how = model.kernel_.how
-    return _pictures.PicturePlan(
-        how.shape, how.pixels, [bank], "float64", choices, (0.5,), (20.0,)
-    )
+    how = model.kernel_.how._replace(precision="float64")
+    return _pictures.PicturePlan(how, [bank], choices, (0.5,), (20.0,))
 
 
 @pytest.mark.parametrize("mirror", [False, True])

@@ -331,7 +331,7 @@ def test_dates_of_a_table_are_a_clear_error(frame):
     days = np.datetime64("2024-01-01") + np.arange(len(frame))
     model = TableRegressor(effort="fast", random_state=0)
     model.fit(frame.assign(day=days), frame["count"])
-    with pytest.raises(NotExportableError, match="'day' has dates, which have no form"):
+    with pytest.raises(NotExportableError, match="'day' has dates, which ONNX cannot"):
         to_onnx(model)
 
 
@@ -385,7 +385,9 @@ def test_every_estimator_has_the_method_or_has_no_form():
 def test_a_function_as_kernel_is_a_clear_error(rows, kernel):
     X, y = rows
     model = LSSVMClassifier(kernel=kernel).fit(np.abs(X), y)
-    with pytest.raises(NotExportableError, match="has no form in ONNX; use 'linear'"):
+    with pytest.raises(
+        NotExportableError, match="cannot be exported to ONNX; use 'linear'"
+    ):
         model.to_onnx()
 
 
@@ -399,7 +401,9 @@ def test_a_function_as_partition_is_a_clear_error(rows):
 def test_an_estimator_without_a_form_is_a_clear_error(rows):
     X, y = rows
     voting = PatchVotingClassifier(LSSVMClassifier(), image_shape=(2, 2), patch_size=2)
-    with pytest.raises(NotExportableError, match="PatchVotingClassifier has no form"):
+    with pytest.raises(
+        NotExportableError, match="PatchVotingClassifier cannot be exported"
+    ):
         to_onnx(voting.fit(X, y))
 
 

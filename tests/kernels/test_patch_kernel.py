@@ -106,7 +106,11 @@ def test_progress_counts_all_pictures_for_each_block_of_filters(rng, monkeypatch
     told = []
     part = kernel.parts[0]
     learn_distances(
-        X, kernel.how, part, 2**28, tell=lambda done, all_: told.append((done, all_))
+        X,
+        kernel.how,
+        part,
+        2**28,
+        callback=lambda done, all_: told.append((done, all_)),
     )
     assert max(told) == (160, 160)  # 20 pictures, two sizes, four filters each
     assert {n_all for _, n_all in told} == {160}
@@ -138,7 +142,7 @@ def test_kept_features_give_the_same_matrix(rng):
     kernel = make_kernel(X, rng, grids=(2, 3), mean=True)
     kept = KeptFeatures()
     assert not kept.are_with(Z)
-    kept.parts = [list(kernel.blocks_of(X, part, 2**28, 12)) for part in kernel.parts]
+    kept.parts = list(map(list, kernel.all_blocks_of(X, 2**28, 12)))
     assert kept.are_with(Z)
     assert kept.n_bytes() == kernel.feature_bytes(12)
     assert_close(kernel.of_features(Z, kept.parts), kernel(Z, X), rtol=1e-12)

@@ -336,7 +336,7 @@ def parse_bytes(size: int | float | str) -> int:
     if n_bytes < 1:
         raise ValueError(
             f"memory_budget={size!r} is not a size; pass a positive number of bytes, "
-            "a text such as '4GiB' or '500MB', or None."
+            "a string such as '4GiB' or '500MB', or None."
         )
     return n_bytes
 

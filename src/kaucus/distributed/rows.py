@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -16,7 +16,7 @@ from dask.sizeof import sizeof
 
 from kaucus._array.blocks import format_bytes
 from kaucus._array.namespace import is_sparse, to_device, warn_user
-from kaucus._array.rows import Handling, Look, RowSource, as_matrix, look_at, summary_of
+from kaucus._array.rows import Look, RowSource, as_matrix, look_at, summary_of
 from kaucus.distributed.tasks import (
     Workforce,
     alone_on_its_core,
@@ -53,22 +53,11 @@ def here() -> str | None:
 def even_homes(
     places: Sequence[str], n_rows: Sequence[int], threads: Mapping[str, int]
 ) -> list[str]:
-    """Return the worker of each partition; as few as possible are not where they are.
+    """Return the worker of each partition, balanced by rows with few moves.
 
     One after the other is moved from the worker that has the most rows for each of its
     threads to the one that has the least, as long as the larger number gets smaller.
 
-    Parameters
-    ----------
-    places : sequence of str
-        The worker that has each partition.
-    n_rows : sequence of int
-        Of each partition.
-    threads : mapping of str to int
-        Of each worker.
-
-    Examples
-    --------
     >>> even_homes(["a", "a", "a", "b"], [5, 5, 5, 5], {"a": 1, "b": 1})
     ['b', 'a', 'a', 'b']
     """
@@ -96,7 +85,7 @@ def even_homes(
 def at_home(
     partitions: Sequence[Delayed], places: Sequence[str], homes: Sequence[str]
 ) -> list[Delayed]:
-    """Return the partitions with copies of those that are elsewhere.
+    """Return the partitions, each on its worker: some are copied there.
 
     The copies are tasks: where a worker is lost, they are made again.
     """
@@ -120,28 +109,20 @@ def _as_it_is(partition: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskRows(RowSource):
-    """Rows in the partitions of a Dask array or frame.
-
-    Parameters
-    ----------
-    partitions : sequence of Delayed
-        Each a NumPy array, a CSR matrix or a pandas frame.
-    force : Workforce
-        Who runs the tasks.
-    homes : sequence of str, default=None
-        The worker that works on each partition, as long as it is there; None: any.
-    """
+    """Rows in the partitions of a Dask array or frame."""
 
     partitions: Sequence[Delayed]
+    """Each a NumPy array, a CSR matrix or a pandas frame."""
     force: Workforce
     homes: Sequence[str] | None = None
+    """The preferred worker of each partition; None: any."""
     _given: Sequence[Delayed] | None = field(default=None, repr=False)
     """The partitions before some were copied to their homes; None: none was."""
 
     def shared_out(
         self, places: Sequence[str], threads: Mapping[str, int]
     ) -> "DaskRows":
-        """Return the rows with as many for each thread of each worker.
+        """Return the rows balanced over the threads of the workers.
 
         ``places`` are the workers that have the partitions; a few are copied to others.
         """
@@ -150,7 +131,7 @@ class DaskRows(RowSource):
         return replace(self, partitions=copied, homes=homes, _given=self.partitions)
 
     def at_rest(self) -> "DaskRows":
-        """Return the rows without the copies on other workers."""
+        """Return the rows as partitioned before they were balanced."""
         given = self.partitions if self._given is None else self._given
         return replace(self, partitions=given, homes=None, _given=None)
 
@@ -184,35 +165,27 @@ class DaskRows(RowSource):
 
     def _tasks(self, function, arguments, parts, label: str, shared: bool):
         common = arguments[0] if shared else None
-        work = shared_argument(_Work(function, self.handling, common), label)
+        work = shared_argument((function, self.handling, common), label)
         own = [None] * len(parts) if shared else arguments
         vectors = [()] * len(self.sizes) if self.vectors is None else self.vectors
-        return tasks(
-            _on_partition,
-            label,
-            [
-                (work, self.partitions[p], vectors[p], argument)
-                for p, argument in zip(parts, own, strict=True)
-            ],
-            None if self.homes is None else [self.homes[p] for p in parts],
-        )
-
-
-class _Work(NamedTuple):
-    """Arguments that all tasks of a pass share."""
-
-    function: Callable
-    handling: Handling
-    common: tuple | None
-    """Arguments of every call; None: each has its own."""
+        given = [
+            (work, self.partitions[p], vectors[p], argument)
+            for p, argument in zip(parts, own, strict=True)
+        ]
+        homes = None if self.homes is None else [self.homes[p] for p in parts]
+        return tasks(_on_partition, label, given, homes)
 
 
 def _together(*vectors: Any) -> tuple:
     return vectors
 
 
-def _on_partition(work: _Work, partition: Any, vectors: tuple, argument: Any) -> Any:
-    """Return a function of a partition's rows: the task."""
+def _on_partition(work: tuple, partition: Any, vectors: tuple, argument: Any) -> Any:
+    """Task: return a function of a partition's rows.
+
+    The tasks of a pass share function, handling, and the arguments in common; if these
+    are None, each has its own.
+    """
     function, handling, common = work
     shared = common is not None
     with alone_on_its_core():
@@ -232,9 +205,7 @@ _LARGE = 1000
 
 def partitions_of(X: Any) -> list[Delayed]:
     """Return the partitions of a Dask array or frame, each with all its columns."""
-    if not hasattr(X, "chunks"):  # a frame
-        return list(X.to_delayed())
-    if X.ndim == 1:
+    if not hasattr(X, "chunks") or X.ndim == 1:  # a frame, or a vector
         return list(X.to_delayed())
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
@@ -250,28 +221,11 @@ def rows_of(
     name: str,
     reads_often: bool = True,
 ) -> DaskRows:
-    """Return the rows of a Dask array or frame, which are finite.
+    """Return the rows of a Dask array or frame, checked, in the first of the types.
 
-    Parameters
-    ----------
-    X : dask array of shape (n, d) or dask frame
-    types : tuple of NumPy types
-        Of others than these, the first is made.
-    memory_budget : int, str or None
-        Bytes that each worker may take; None: two fifths of what it has.
-    device : str or None
-        Where each worker computes.
-    name : str
-        The estimator's, for messages.
-    reads_often : bool, default=True
-        Whether the rows are read more than once.
-
-    Raises
-    ------
-    ValueError
-        If a partition has an entry that is not finite; it is named.
-    MemoryError
-        If a worker has no room for a partition and work on it.
+    ValueError: a partition has an entry that is not finite. MemoryError: a worker has
+    no room for a partition and work on it. The budget is each worker's, by default two
+    fifths of its memory.
     """
     _check_columns(X, name)
     if device not in (None, "cpu") and is_sparse(getattr(X, "_meta", None)):
@@ -281,27 +235,31 @@ def rows_of(
         )
     force = workforce(memory_budget)
     dtype, d = _dtype_of(X, types), int(X.shape[1])
-    _check_partition_sizes(X, dtype, d, force.task_bytes)
+    # At once where numbers of rows are known.
+    known = [n for n in getattr(X, "chunks", ((),))[0] if not math.isnan(n)]
+    if known and not is_sparse(X._meta):
+        _check_room(max(known), dtype, d, force.task_bytes)
     given = partitions_of(X)
     seen = compute(tasks(_look_at_partition, "look-at-rows", [(p,) for p in given]))
     looks, places = [look for look, _ in seen], [place for _, place in seen]
     like, columns = np.zeros((1, d), dtype), list(getattr(X, "columns", range(d)))
-    known = summary_of(looks, like, "partition", columns, name)
-    sizes = known["sizes"]
+    summary = summary_of(looks, like, "partition", columns, name)
+    sizes = summary["sizes"]
     _check_room(max(sizes, default=0), dtype, d, force.task_bytes)
-    in_memory = reads_often and _is_in_memory(X)
-    if reads_often and not in_memory:
-        _warn_of_reading_again(sum(sizes) * d * dtype.itemsize, force.memory)
+    in_memory, n_bytes = reads_often and _is_in_memory(X), sum(sizes) * like.nbytes
+    if reads_often and not in_memory and 2 * n_bytes <= force.memory:
+        warn_user(
+            "X is not in memory: it is read, made or sent anew in every pass over it, "
+            f"of which there are dozens. Its rows take {format_bytes(n_bytes)}, and "
+            f"there are {format_bytes(force.memory)}; write X = X.persist() before "
+            "fit.",
+            UserWarning,
+        )
     place = None
     if device not in (None, "cpu"):
         place = functools.partial(to_device, device=device)
-    rows = DaskRows(
-        **known,
-        budget=force.task_bytes,
-        place=place,
-        partitions=given,
-        force=force,
-    )
+    options = {"budget": force.task_bytes, "place": place}
+    rows = DaskRows(**summary, **options, partitions=given, force=force)
     if in_memory and force.threads:
         return rows.shared_out(places, force.threads)
     return rows
@@ -309,9 +267,8 @@ def rows_of(
 
 def values_of(y: Any) -> np.ndarray:
     """Return labels, targets or weights of a Dask collection as a NumPy array."""
-    parts = compute(
-        tasks(np.asarray, "gather-values", [(p,) for p in partitions_of(y)])
-    )
+    given = [(part,) for part in partitions_of(y)]
+    parts = compute(tasks(np.asarray, "gather-values", given))
     return np.concatenate([part for part in parts if len(part)] or parts[:1])
 
 
@@ -354,20 +311,9 @@ def _is_number(kind: Any) -> bool:
 
 def _dtype_of(X: Any, types: tuple) -> np.dtype:
     """Return the precision in which rows are worked on."""
-    if hasattr(X, "columns"):
-        found = np.result_type(
-            *(getattr(t, "numpy_dtype", t) for t in X.dtypes.to_list())
-        )
-    else:
-        found = X.dtype
+    kinds = X.dtypes.to_list() if hasattr(X, "columns") else [X.dtype]
+    found = np.result_type(*(getattr(kind, "numpy_dtype", kind) for kind in kinds))
     return np.dtype(found if found in [np.dtype(t) for t in types] else types[0])
-
-
-def _check_partition_sizes(X: Any, dtype: np.dtype, d: int, budget: int) -> None:
-    """Check the partitions whose number of rows is known without a look."""
-    known = [n for n in getattr(X, "chunks", ((),))[0] if not math.isnan(n)]
-    if known and not is_sparse(X._meta):
-        _check_room(max(known), dtype, d, budget)
 
 
 def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
@@ -385,23 +331,10 @@ def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
     )
 
 
-def _warn_of_reading_again(n_bytes: int, memory: int) -> None:
-    """Warn of rows that are read or made in every pass, where they would fit."""
-    if 2 * n_bytes > memory:
-        return
-    warn_user(
-        f"X is not in memory: it is read, made or sent anew in every pass over it, of "
-        f"which there are dozens. Its rows take {format_bytes(n_bytes)}, and there are "
-        f"{format_bytes(memory)}; write X = X.persist() before fit.",
-        UserWarning,
-    )
-
-
 def _is_in_memory(X: Any) -> bool:
-    """Return True if all that X is made of is where the tasks will run.
+    """Return True if the data behind X is in the memory of the workers.
 
-    What is computed from persisted data, such as a choice of columns or what a fitted
-    model makes of it, counts as that.
+    Columns chosen from persisted data, or predictions made of it, count as well.
     """
     graph = X.optimize() if hasattr(X, "columns") else X
     nodes = dict(graph.__dask_graph__()).values()
@@ -414,7 +347,7 @@ def _is_in_memory(X: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if a value in Dask's graph is a model or small, and no rows."""
+    """Return True if a value in Dask's graph is a model or a small constant."""
     if hasattr(value, "get_params"):
         return True
     plain = isinstance(value, np.ndarray) or type(value).__module__ == "builtins"
@@ -429,23 +362,7 @@ def _is_constant(value: Any) -> bool:
 def lazy_method(
     model: Any, method: str, X: Any, options: Mapping[str, Any] | None = None
 ) -> da.Array:
-    """Return a lazy Dask array: a method of a fitted model, partition by partition.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted; a copy of it goes to the workers.
-    method : str
-        Such as "predict"; a function of each row by itself.
-    X : dask array of shape (n, d) or dask frame
-    options : mapping, default=None
-        Keyword arguments of the method.
-
-    Returns
-    -------
-    dask array
-        Of known dtype, in the chunks of ``X``.
-    """
+    """Return a method of a fitted model on X, lazily: a Dask array in X's chunks."""
     call = functools.partial(_call, method, dict(options or {}))
     like = call(model, _one_row(X))  # also checks names and columns
     parts = partitions_of(X)
@@ -479,7 +396,7 @@ def _call(method: str, options: dict, model: Any, rows: Any) -> Any:
 
 
 def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int) -> Any:
-    """Return a method of a partition's rows; of no rows, no results: the task."""
+    """Task: return a method of a partition's rows, no results of an empty one."""
     if rows.shape[0] == 0:
         return nothing
     with alone_on_its_core(), _errors_of(number):
@@ -488,7 +405,7 @@ def _on_rows(model: Any, call: Any, rows: Any, nothing: np.ndarray, number: int)
 
 @contextlib.contextmanager
 def _errors_of(number: int) -> Iterator[None]:
-    """Context manager: what is wrong with rows is told with their partition."""
+    """Context manager: name the partition in errors of its rows."""
     try:
         yield
     except ValueError as error:
@@ -505,14 +422,9 @@ def partition_scores(model: Any, method: str, X: Any, *vectors: Any) -> list:
     """
     parts, shared = partitions_of(X), shared_argument(model, method)
     columns = [_parts_of(v, X, parts) for v in vectors]
-    nodes = tasks(
-        _score_rows,
-        f"score-{method.strip('_')}",
-        [
-            (shared, method, p, *given)
-            for p, given in enumerate(zip(parts, *columns, strict=True))
-        ],
-    )
+    pairs = enumerate(zip(parts, *columns, strict=True))
+    given = [(shared, method, p, *values) for p, values in pairs]
+    nodes = tasks(_score_rows, f"score-{method.strip('_')}", given)
     return [score for score in compute(nodes) if score is not None]
 
 
@@ -557,7 +469,7 @@ def _n_rows(rows: Any) -> int:
 
 
 class _Sums:
-    """Sums over rows of what a model finds, beside the right values."""
+    """Sums over rows of scores of a model's predictions."""
 
     def __init__(self, model: Any):
         self.model = model

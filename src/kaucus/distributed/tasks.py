@@ -37,7 +37,7 @@ _WIDE_FAN_IN = 32
 
 
 class Workforce(NamedTuple):
-    """Who runs the tasks."""
+    """Threads and memory of the workers."""
 
     n_threads: int
     """Tasks that run at a time, on all workers together."""
@@ -109,27 +109,16 @@ def tasks(
 ) -> list[Delayed]:
     """Return a task for each tuple of arguments, named for the dashboard.
 
-    Parameters
-    ----------
-    function : callable
-    label : str
-    arguments : sequence of tuples
-        Results of other tasks, arrays, numbers, texts or None.
-    homes : sequence of str, default=None
-        Addresses of the workers on which the tasks run, as long as these are there;
-        None: on any.
+    Arguments are results of other tasks, arrays, numbers, texts or None; homes are the
+    addresses of the workers on which the tasks run, as long as these are there.
     """
-    name, used = f"{label}-{uuid.uuid4().hex}", []
-    calls = {}
+    name, used, calls = f"{label}-{uuid.uuid4().hex}", [], {}
     for number, given in enumerate(arguments):
         used += [value for value in given if isinstance(value, Delayed)]
         key = (name, number)
-        calls[key] = Task(key, function, *(_in_graph(value) for value in given))
+        given = [TaskRef(v.key) if isinstance(v, Delayed) else v for v in given]
+        calls[key] = Task(key, function, *given)
     return _nodes(name, calls, used, homes)
-
-
-def _in_graph(value: Any) -> Any:
-    return TaskRef(value.key) if isinstance(value, Delayed) else value
 
 
 def _nodes(
@@ -163,7 +152,7 @@ def compute(nodes: Sequence[Delayed]) -> list:
 
 
 def persist(nodes: Sequence[Delayed], *, wait: bool = True) -> list[Delayed]:
-    """Return the tasks with their results kept where they are.
+    """Return the tasks with their results kept in the memory of the workers.
 
     ``wait`` for these; else tasks that use them may be sent after them at once.
     """
@@ -179,18 +168,10 @@ def persist(nodes: Sequence[Delayed], *, wait: bool = True) -> list[Delayed]:
 def reduce_tree(
     leaves: Sequence[Delayed], label: str, *, n_bytes: int, force: Workforce
 ) -> Any:
-    """Return the accumulators of all leaves as one, merged in an order of their own.
+    """Return the accumulators of all leaves, merged in a fixed order.
 
-    Parameters
-    ----------
-    leaves : sequence of Delayed
-        Each an accumulator with ``merge``.
-    label : str
-        Names the merging tasks.
-    n_bytes : int
-        Bytes of an accumulator, 0 where they are few; no more leaves are in flight than
-        have room.
-    force : Workforce
+    An accumulator takes n_bytes, 0 where they are few; no more leaves are in flight
+    than have room.
     """
     if _MERGED_AT_LEAST * n_bytes > force.task_bytes:
         raise MemoryError(
@@ -247,7 +228,7 @@ class _Tree:
         return key
 
     def settle(self) -> None:
-        """Compute what is known, and forget what it was made of."""
+        """Compute the partial sums, and release what they were made of."""
         self._begin(persist(self._nodes([k for level in self._levels for k in level])))
 
     def root(self) -> Delayed:
@@ -282,7 +263,7 @@ def alone_on_its_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_errors_of_ours() -> Iterator[None]:
-    """Context manager: a worker that is lost again and again is a lack of memory."""
+    """Context manager: raise MemoryError where workers are lost repeatedly."""
     quiet = contextlib.nullcontext()
     if current_client() is not None:
         # Labels and weights of the rows are part of the graph, on purpose: what a lost

@@ -6,10 +6,7 @@ from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
 )
-from kaucus.estimators.ls_svm import (
-    LSSVMClassifier,
-    LSSVMRegressor,
-)
+from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators.metric import LearnedMetric
 from kaucus.estimators.pictures import (
     PatchKernelClassifier,

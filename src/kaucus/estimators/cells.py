@@ -1,11 +1,10 @@
 """Support vector machines with kernels shaped by clusters."""
 
-import contextlib
 import functools
 import warnings
-from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import threadpoolctl
@@ -30,7 +29,7 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
-from kaucus._base import FollowsX, rowwise, score, to_onnx, validate_data
+from kaucus._base import FollowsX, rowwise, score, stored, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
@@ -78,23 +77,9 @@ def cell_covariances(
     """Return Σᵢ = cov(X ∩ Wᵢ) of each cell (Czarnecki & Tabor, Algorithm 1).
 
     The mean of (x − m)(x − m)ᵀ over the rows of the cell, with their weights: a weight
-    of 2 is a row that is there twice. A cell without rows has the covariance 0.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    cells : ndarray of shape (n,)
-        The cell of each row.
-    n_cells : int
-        k.
-    kind : {"full", "diag", "radial"}, default="full"
-        Whole matrices, their diagonals, or the means of those (Observation 3.3).
-    sample_weight : ndarray of shape (n,), default=None
-
-    Returns
-    -------
-    ndarray of shape (k, d, d), (k, d) or (k,)
-        In float64.
+    of 2 is a row that is there twice. A cell without rows has the covariance 0. The
+    matrices, (k, d, d), their diagonals, (k, d), or the means of those, (k,)
+    (Observation 3.3), in float64.
     """
     covariances = []
     for i in range(n_cells):
@@ -113,18 +98,18 @@ def _covariance(X: Array, rows, weight, *, full: bool) -> np.ndarray:
     if total <= 0:
         return spread
     blocks = list(row_blocks(len(rows), 8 * max(d, 1), _BLOCK))
+
+    def part(s: slice) -> np.ndarray:
+        return to_numpy(astype(take_rows(X, rows[s]), "float64"))
+
     for s in blocks:
-        mean += weight[s] @ _in_float64(X, rows[s])
+        mean += weight[s] @ part(s)
     mean /= total
     for s in blocks:
-        centred = _in_float64(X, rows[s]) - mean
+        centred = part(s) - mean
         weighted = weight[s][:, None] * centred
         spread += weighted.T @ centred if full else (weighted * centred).sum(axis=0)
     return (spread + spread.T) / (2 * total) if full else spread / total
-
-
-def _in_float64(X: Array, rows: np.ndarray) -> np.ndarray:
-    return to_numpy(astype(take_rows(X, rows), "float64"))
 
 
 # ----------------------------------------------------------------------------------
@@ -138,18 +123,8 @@ def _in_float64(X: Array, rows: np.ndarray) -> np.ndarray:
 SUPERVISED = ("linear", "tree")
 # As in the paper: the best of ten starts of k-means++.
 _N_INIT = 10
-# See _few_threads.
+# Rows up to which one thread fits a partition.
 _FEW_ROWS = 5000
-
-
-class PartitionedRows(NamedTuple):
-    """A partition and the cells of the rows it was fitted on."""
-
-    partition: Any
-    """A function of rows that returns cell numbers, 0 to ``n_cells`` − 1."""
-    cells: np.ndarray
-    """The cell of each row, (n,); every cell has a row."""
-    n_cells: int
 
 
 @dataclass(frozen=True)
@@ -165,16 +140,9 @@ class ModelCells:
 
 
 class KnownCells:
-    """Cells numbered by the labels that the training rows have.
+    """Cells numbered by the sorted labels of the training rows, (k,).
 
-    Parameters
-    ----------
-    function : callable
-        Returns labels of any one type.
-    labels : ndarray of shape (k,)
-        The labels that occur, sorted.
-    means : ndarray of shape (k, d)
-        Means of their rows. A row with another label goes where the mean is nearest.
+    A row with another label gets the cell whose mean, of (k, d), is nearest.
     """
 
     def __init__(self, function, labels, means):
@@ -193,78 +161,32 @@ class KnownCells:
         return places
 
 
-def check_partition_parameter(partition: Any) -> None:
-    """Check that a partition is a known name, a function or a clusterer."""
-    if isinstance(partition, str | type):
-        is_good = partition in PARTITIONS
-    else:
-        is_good = callable(partition) or hasattr(partition, "predict")
-    if not is_good:
-        raise ValueError(
-            f"partition={partition!r} must be one of {list(PARTITIONS)}, a clusterer "
-            "(an object, not its class) with predict, or a function of rows that "
-            "returns their cell numbers."
-        )
-
-
 def fit_partition(
-    partition: Any,
-    n_clusters: int,
-    X: np.ndarray,
-    y: np.ndarray,
-    sample_weight: np.ndarray,
-    rng: np.random.Generator,
-) -> PartitionedRows:
-    """Fit a partition, and number the cells in which there are rows.
+    partition: Any, n_clusters: int, X, y, sample_weight, rng: np.random.Generator
+) -> tuple[Any, np.ndarray]:
+    """Return a fitted partition, and the cell of each row, (n,); every cell has a row.
 
-    Parameters
-    ----------
-    partition : str, clusterer or callable
-        A name of ``PARTITIONS``; a clusterer or classifier, of which a clone is fitted
-        if it is not fitted; or a function of rows.
-    n_clusters : int
-        Number of cells; the most there can be for ``"dpgmm"`` and ``"tree"``.
-        ``"linear"`` has one for each class, an object what it has.
-    X : ndarray of shape (n, d)
-        All rows; the first ``len(y)`` are labelled.
-    y : ndarray of shape (n_labelled,)
-        Numbers of their classes, for the supervised partitions.
-    sample_weight : ndarray of shape (n,)
-        Used by k-means, the tree and the linear classifier.
-    rng : Generator
+    Of an estimator that is not fitted a clone is. The first ``len(y)`` rows are
+    labelled, with numbers of classes. ``n_clusters`` is the most cells there can be for
+    "dpgmm" and "tree"; "linear" has one for each class.
     """
-    with _few_threads(len(X)):
-        return _fit(partition, n_clusters, X, y, sample_weight, rng)
-
-
-def _fit(partition, n_clusters, X, y, sample_weight, rng) -> PartitionedRows:
     seed = int(rng.integers(2**31 - 1))
-    if isinstance(partition, str):
-        fit = _FITS[partition]
-        return _numbered(fit(n_clusters, X, y, sample_weight, seed), X)
-    if not isinstance(partition, BaseEstimator) or _is_fitted(partition):
-        function = partition if callable(partition) else ModelCells(partition)
+    # Threads of BLAS and OpenMP wait for each other by spinning: on a busy machine
+    # k-means of 300 rows took 2.6 s with two and 0.02 s with one; on an idle one 0.01.
+    one_thread = _threads().limit(limits=1) if len(X) <= _FEW_ROWS else nullcontext()
+    with one_thread:
+        if isinstance(partition, str):
+            function = _FITS[partition](n_clusters, X, y, sample_weight, seed)
+        elif not isinstance(partition, BaseEstimator) or _is_fitted(partition):
+            function = partition if callable(partition) else ModelCells(partition)
+        else:
+            data = (X[: len(y)], y) if is_classifier(partition) else (X,)
+            function = ModelCells(clone(partition).fit(*data))
         return _numbered(function, X)
-    model = clone(partition)
-    model = model.fit(X[: len(y)], y) if is_classifier(model) else model.fit(X)
-    return _numbered(ModelCells(model), X)
 
 
-@functools.cache
-def _threads() -> threadpoolctl.ThreadpoolController:
-    # Finding the loaded libraries takes milliseconds: once per process.
-    return threadpoolctl.ThreadpoolController()
-
-
-def _few_threads(n_rows: int) -> contextlib.AbstractContextManager:
-    """Hold BLAS and OpenMP to one thread where there is little to share.
-
-    Their threads wait for each other by spinning: on a busy machine k-means of 300 rows
-    took 2.6 s with two threads and 0.02 s with one; on an idle one, both 0.01 s.
-    """
-    return (
-        _threads().limit(limits=1) if n_rows <= _FEW_ROWS else contextlib.nullcontext()
-    )
+# Finding the loaded libraries takes milliseconds: once per process.
+_threads = functools.cache(threadpoolctl.ThreadpoolController)
 
 
 # Each returns the function of rows that gives their cells. scikit-learn's models are
@@ -333,8 +255,8 @@ def _is_fitted(model: BaseEstimator) -> bool:
     return True
 
 
-def _numbered(function: Any, X: np.ndarray) -> PartitionedRows:
-    """Return the partition with numbers for the cells that have rows."""
+def _numbered(function: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the partition with numbers for the cells that have rows, and the cells."""
     found = np.asarray(function(X))
     if found.shape != (len(X),):
         raise ValueError(
@@ -346,7 +268,7 @@ def _numbered(function: Any, X: np.ndarray) -> PartitionedRows:
     if not exact:
         means = np.stack([X[cells == i].mean(axis=0) for i in range(len(labels))])
         function = KnownCells(function, labels, means)
-    return PartitionedRows(function, cells, len(labels))
+    return function, cells
 
 
 # ----------------------------------------------------------------------------------
@@ -444,22 +366,30 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             X, y, sample_weight, X_unlabeled
         )
         self._check_memory(X, X.shape[0] if self._has_one_svm else 0)
-        cells = self._fit_cells(X, indices, row_weight, others).cells
+        cells = self._fit_cells(X, indices, row_weight, others)
         parts = self._kernels_and_rows(cells)
         self._check_memory(X, max(len(rows) for _, rows in parts))
         majority = int(np.argmax(np.bincount(indices, weights=weight)))
-        with _no_convergence_warnings():
+        # Around all threads, which share one list of filters; our warning has a remedy.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
                 delayed(self._fit_svm)(
                     kernel, take_rows(X, rows), indices[rows], weight[rows]
                 )
                 for kernel, rows in parts
             )
-        models = [majority if model is None else model for model, _ in fitted]
-        self._store_svms(
-            [kernel for kernel, _ in parts], models, [vectors for _, vectors in fitted]
-        )
-        self._report_steps(*(m for m in models if not isinstance(m, int)))
+        models, vectors = map(list, zip(*fitted, strict=True))
+        models = [majority if model is None else model for model in models]
+        self._store_svms([kernel for kernel, _ in parts], models, vectors)
+        steps = [np.max(m.n_iter_) for m in models if not isinstance(m, int)]
+        self.n_iter_ = int(max(steps, default=1))
+        if self.n_iter_ >= self.max_iter:
+            warn_user(
+                f"The support vector machine stopped after max_iter={self.max_iter} "
+                "steps; increase max_iter or tol, lower C, or scale the data.",
+                ConvergenceWarning,
+            )
         return self
 
     def _fit_svm(self, kernel: Kernel, X, indices, weight):
@@ -486,7 +416,17 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         return model, take_rows(X, model.support_)
 
     def _check_combinations(self) -> None:
-        check_partition_parameter(self.partition)
+        partition = self.partition
+        if isinstance(partition, str | type):
+            is_good = partition in PARTITIONS
+        else:
+            is_good = callable(partition) or hasattr(partition, "predict")
+        if not is_good:
+            raise ValueError(
+                f"partition={partition!r} must be one of {list(PARTITIONS)}, a "
+                "clusterer (an object, not its class) with predict, or a function of "
+                "rows that returns their cell numbers."
+            )
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
@@ -508,10 +448,8 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         weight = weights_with_classes(
             row_weight, self.class_weight, self.classes_, indices
         )
-        if weight is None:
-            weight = row_weight = np.ones(X.shape[0])
-        elif row_weight is None:
-            row_weight = np.ones(X.shape[0])
+        row_weight = np.ones(X.shape[0]) if row_weight is None else row_weight
+        weight = row_weight if weight is None else weight
         kept = np.flatnonzero(weight > 0)
         self._check_clusters(len(kept))
         rows = take_rows(X, kept)
@@ -540,8 +478,8 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
                 "larger one, or LSSVMClassifier(kernel=ClusterRBF(...)), in blocks."
             )
 
-    def _fit_cells(self, X, indices, weight, X_unlabeled) -> PartitionedRows:
-        """Fit the partition, and store cells and covariances.
+    def _fit_cells(self, X, indices, weight, X_unlabeled) -> np.ndarray:
+        """Store partition and covariances; return the cell of each labelled row.
 
         Rows without labels take part in both, with weight 1.
         """
@@ -551,25 +489,23 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             X = np.concatenate([X, X_unlabeled])
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
         rng = generator_from(self.random_state)
-        fitted = fit_partition(self.partition, self.n_clusters, X, indices, weight, rng)
-        k, kind = fitted.n_cells, self.covariance
+        self.partition_, cells = fit_partition(
+            self.partition, self.n_clusters, X, indices, weight, rng
+        )
+        self.n_cells_, kind = int(cells.max()) + 1, self.covariance
         of_all = cell_covariances(X, np.zeros(len(X), int), 1, kind, weight)[0]
-        covariances = cell_covariances(X, fitted.cells, k, kind, weight)
+        covariances = cell_covariances(X, cells, self.n_cells_, kind, weight)
         covariances = fill_constant_columns(covariances, of_all)
-        regular = regularise_covariances(covariances, of_all)
-        self.covariances_ = as_like(regular.covariances, given)
-        self.epsilon_ = as_like(regular.epsilons, given)
-        self.partition_, self.n_cells_ = fitted.partition, k
-        self._report_cells(regular.epsilons)
-        return fitted._replace(cells=fitted.cells[:n])
-
-    def _report_cells(self, epsilons: np.ndarray) -> None:
+        covariances, epsilons = regularise_covariances(covariances, of_all)
+        self.covariances_ = as_like(covariances, given)
+        self.epsilon_ = as_like(epsilons, given)
         if (epsilons > 0).any():
             warn_user(
-                f"{regularisation_text(epsilons)} epsilon_ tells how much of it. "
+                f"{regularisation_text(epsilons)} epsilon_ has the shares. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
             )
+        return cells[:n]
 
     def _gamma(self, expected_distance: float) -> float:
         """Return gamma as a number.
@@ -580,16 +516,6 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             scale = 2.0 / expected_distance
             return scale if self.gamma == "scale" else 1.0 / self.n_features_in_
         return float(self.gamma)
-
-    def _report_steps(self, *models: Any) -> None:
-        """Store the steps, and warn once where they did not suffice."""
-        self.n_iter_ = int(max((np.max(m.n_iter_) for m in models), default=1))
-        if self.n_iter_ >= self.max_iter:
-            warn_user(
-                f"The support vector machine stopped after max_iter={self.max_iter} "
-                "steps; increase max_iter or tol, lower C, or scale the data.",
-                ConvergenceWarning,
-            )
 
     @rowwise
     def decision_function(self, X):
@@ -634,17 +560,6 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         return check_results(values)
 
 
-@contextlib.contextmanager
-def _no_convergence_warnings() -> Iterator[None]:
-    """Ignore scikit-learn's own warning of too few steps; ours names a remedy.
-
-    Around all threads, not in each: they share one list of filters.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
 # ----------------------------------------------------------------------------------
 # Support vector classifiers on cells: one whose kernel knows them, one for each.
 #
@@ -655,7 +570,7 @@ def _no_convergence_warnings() -> Iterator[None]:
 class ClusterRBFSVC(PartitionedSVC):
     """Support vector classifier with the C_k RBF kernel.
 
-    The rows are divided into cells, by k-means into two unless told otherwise; each
+    The rows are divided into cells, by default in two by k-means; each
     cell has its own covariance, and each row is represented by a Gaussian of its
     cell's shape (:class:`~kaucus.kernels.ClusterRBF`). The SVM is scikit-learn's
     :class:`~sklearn.svm.SVC`; the kernel matrix is computed here, in float64.
@@ -671,7 +586,7 @@ class ClusterRBFSVC(PartitionedSVC):
         Factor of the kernel: ``"unit"`` makes k(x, x) = 1, so that C means what it
         means in ``SVC``; ``"determinant"`` is the paper's Algorithm 1.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused at once.
 
     Attributes
@@ -715,6 +630,7 @@ class ClusterRBFSVC(PartitionedSVC):
     _has_one_svm = True
     _parameters: ClassVar = {"normalization": one_of(*ClusterRBF.NORMALIZATIONS)}
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -730,19 +646,7 @@ class ClusterRBFSVC(PartitionedSVC):
         device=None,
         memory_budget=None,
         random_state=None,
-    ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.partition = partition
-        self.covariance = covariance
-        self.normalization = normalization
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
+    ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the one kernel, for all rows."""
@@ -778,7 +682,7 @@ class LocalSVC(PartitionedSVC):
         Width of the kernels. ``"scale"`` and ``"auto"`` are 1 / n_features: distances
         are in units of the covariances already.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         A kernel matrix that does not fit is refused before the SVMs are fitted.
     n_jobs : int, default=None
         Cells that are fitted at a time, in threads.
@@ -813,6 +717,7 @@ class LocalSVC(PartitionedSVC):
     0.99
     """
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -828,19 +733,7 @@ class LocalSVC(PartitionedSVC):
         memory_budget=None,
         n_jobs=None,
         random_state=None,
-    ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.partition = partition
-        self.covariance = covariance
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
         """Return the kernel of each cell, and its rows."""
@@ -857,21 +750,18 @@ class LocalSVC(PartitionedSVC):
 
     def _decision_values(self, X) -> np.ndarray:
         """Return one column for each class, (n, n_classes)."""
-        cells = cell_numbers(self.partition_, X, self.n_cells_)
-        values = np.empty((X.shape[0], len(self.classes_)))
-        for i in np.unique(cells):
-            rows = np.flatnonzero(cells == i)
-            part = take_rows(X, rows)
-            values[rows] = self._values_in_cell(int(i), part)
+        cells, k = cell_numbers(self.partition_, X, self.n_cells_), len(self.classes_)
+        values = np.empty((X.shape[0], k))
+        for i in np.unique(cells).tolist():
+            rows, model = np.flatnonzero(cells == i), self.svcs_[i]
+            if isinstance(model, int):  # the only class of the cell
+                values[rows] = 2.0 * (np.arange(k) == model) - 1
+            else:
+                vectors, part = self.support_vectors_[i], take_rows(X, rows)
+                values[rows] = svm_decision_values(
+                    model, self.kernels_[i], part, vectors, k
+                )
         return values
-
-    def _values_in_cell(self, cell: int, X) -> np.ndarray:
-        model, n_classes, m = self.svcs_[cell], len(self.classes_), X.shape[0]
-        if isinstance(model, int):
-            return np.repeat(2.0 * (np.arange(n_classes) == model)[None] - 1, m, 0)
-        return svm_decision_values(
-            model, self.kernels_[cell], X, self.support_vectors_[cell], n_classes
-        )
 
 
 # ---- decision values of one support vector machine -----------------------------------
@@ -896,8 +786,11 @@ def svm_decision_values(
     parts = []
     for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
         with few_threads_for(X.shape[0]):
-            K = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
-        values = model.decision_function(_padded_kernel(K, model.support_, n))
+            of_support = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
+        # scikit-learn wants a column for each training row, and reads those of support.
+        K = np.zeros((len(of_support), n))
+        K[:, model.support_] = check_results(of_support)
+        values = model.decision_function(K)
         parts.append(_columns_of_classes(model, values, n_classes))
     return np.concatenate(parts)
 
@@ -918,17 +811,6 @@ def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.nd
     return columns
 
 
-def _padded_kernel(K_support: np.ndarray, support: np.ndarray, n: int) -> np.ndarray:
-    """Return k(X, X_fit) with zeros where no support vector is.
-
-    scikit-learn wants a column for each training row, and reads those of the support
-    vectors only.
-    """
-    K = np.zeros((len(K_support), n))
-    K[:, support] = check_results(K_support)
-    return K
-
-
 # ---- kernels of an unfitted classifier -----------------------------------------------
 
 
@@ -937,22 +819,8 @@ def cell_kernels(
 ) -> list[tuple[Kernel, np.ndarray]]:
     """Return the kernel of each SVM of an unfitted model, and the rows it is for.
 
-    Parameters
-    ----------
-    model : ClusterRBFSVC or LocalSVC
-        Not changed.
-    X : array-like of shape (n_samples, n_features)
-        Rows that shape cells and covariances.
-    labels : integer array of shape (n_samples,)
-        Numbers of their classes, for cells that are made with labels.
-    train : integer array
-        The rows whose labels these see.
-
-    Returns
-    -------
-    list of (kernel, ndarray)
-        One pair for a :class:`ClusterRBFSVC`, one for each cell of a
-        :class:`LocalSVC`.
+    All rows shape cells and covariances; cells that are made with labels see those of
+    the training rows.
     """
     model = clone(model)
     model._check_parameters()
@@ -974,10 +842,6 @@ def sees_labels(model) -> bool:
         raise ValueError(
             f"model={model!r} must be a kernel object, a ClusterRBFSVC or a LocalSVC."
         )
-    return _is_supervised(model.partition)
-
-
-def _is_supervised(partition) -> bool:
-    if isinstance(partition, str):
-        return partition in SUPERVISED
-    return isinstance(partition, BaseEstimator) and is_classifier(partition)
+    if isinstance(model.partition, str):
+        return model.partition in SUPERVISED
+    return isinstance(model.partition, BaseEstimator) and is_classifier(model.partition)

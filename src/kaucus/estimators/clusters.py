@@ -1,6 +1,5 @@
 """Spherical k-means and kernel k-means."""
 
-import contextlib
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from kaucus._base import (
     is_dask,
     on_host,
     rowwise,
+    stored,
     to_onnx,
     validate_data,
 )
@@ -109,7 +109,38 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         "n_init": count() | one_of("auto"),
         "max_iter": count(),
     }
+    n_clusters: int
+    n_init: int | str
+    init: Any
     _row_scores: Any  # a method: minus the cost of each row, (n,)
+
+    def _n_starts(self, has_many: bool) -> int:
+        """Return the number of starts, by default ten where these differ."""
+        if is_whole(self.n_init):
+            return int(self.n_init)
+        return 10 if has_many else 1
+
+    def _check_rows(self, X) -> None:
+        if X.shape[0] < self.n_clusters:
+            raise ValueError(
+                f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}; "
+                "lower n_clusters or pass more rows."
+            )
+
+    def _store(self, result: KMeansResult | KernelKMeansResult) -> None:
+        """Store cost and steps; warn where fewer clusters were found."""
+        self.inertia_, self.n_iter_ = result.inertia, result.n_iter
+        self.n_reseeded_, self._n_features_out = result.n_reseeded, self.n_clusters
+        if result.labels is None:  # of a row source
+            n_found = np.count_nonzero(result.weights)
+        else:
+            n_found = len(np.unique(to_numpy(result.labels)))
+        if n_found < self.n_clusters:
+            warn_user(
+                f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
+                "few different rows. Lower n_clusters.",
+                ConvergenceWarning,
+            )
 
     def score(self, X, y=None, sample_weight=None):
         """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
@@ -117,7 +148,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not a precomputed kernel matrix: k(X, X_fit) does not tell k(x, x).
+            Not a precomputed kernel matrix: k(X, X_fit) does not contain k(x, x).
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -141,157 +172,6 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         return tags
 
 
-def check_rows(X, n_clusters: int) -> None:
-    """Check that there are as many rows as clusters."""
-    if X.shape[0] < n_clusters:
-        raise ValueError(
-            f"n_samples={X.shape[0]} should be >= n_clusters={n_clusters}; lower "
-            "n_clusters or pass more rows."
-        )
-
-
-def report_kmeans(result: KMeansResult, n_clusters: int, max_iter: int) -> None:
-    """Warn where k-means has ended early or found fewer clusters."""
-    _warn_of_empty_clusters(result, n_clusters)
-    if not result.converged:
-        warn_user(
-            f"k-means stopped after max_iter={max_iter} steps before the centres came "
-            "to rest; increase max_iter or tol.",
-            ConvergenceWarning,
-        )
-
-
-def report_kernel_kmeans(
-    best: KernelKMeansResult, n_clusters: int, max_iter: int, kernel
-) -> None:
-    """Warn where kernel k-means has ended early or found fewer clusters."""
-    _warn_of_empty_clusters(best, n_clusters)
-    if best.rose:
-        text = (
-            f"Stopped after {best.n_iter} steps, because the next one would have "
-            f"raised the objective: kernel={kernel!r} is not positive semidefinite on "
-            "this data. The clusters before it are kept; use another kernel for more."
-        )
-    elif not best.converged:
-        text = (
-            f"Kernel k-means stopped after max_iter={max_iter} steps while rows still "
-            "moved; increase max_iter or tol."
-        )
-    else:
-        return
-    warn_user(text, ConvergenceWarning)
-
-
-def _warn_of_empty_clusters(
-    result: KMeansResult | KernelKMeansResult, n_clusters: int
-) -> None:
-    if result.labels is None:  # of a row source
-        n_found = np.count_nonzero(result.weights)
-    else:
-        n_found = len(np.unique(to_numpy(result.labels)))
-    if n_found < n_clusters:
-        warn_user(
-            f"Only {n_found} of n_clusters={n_clusters} have rows: X has too few "
-            "different rows. Lower n_clusters.",
-            ConvergenceWarning,
-        )
-
-
-# ---- means in feature space ----------------------------------------------------------
-
-
-class FeatureMeansMixin(Clusterer):
-    """``predict`` and ``transform`` of a clusterer with a kernel.
-
-    The means are Σ center_coef_[i, c] φ(X_fit_[i]), with the squared norms
-    ``center_norms_``.
-    """
-
-    X_fit_: Any
-    center_coef_: Any
-    center_norms_: Any
-    kernel_: Any
-    device: str | None
-    memory_budget: int | str | None
-    precision: str | None
-    _precomputed: Any
-    _validate: Any
-
-    @rowwise
-    def predict(self, X):
-        """Return the cluster of the nearest mean in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Or k(X, X_fit), with ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        D = self._squared_distances(X)
-        return astype(array_namespace(D).argmin(D, axis=1), "int32")
-
-    @rowwise
-    def transform(self, X):
-        """Return the distances from the means in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Not with a precomputed kernel: k(X, X_fit) does not tell k(x, x).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_clusters)
-        """
-        D = self._true_distances(X, "transform")
-        return array_namespace(D).sqrt(D)
-
-    def _row_scores(self, X):
-        D = to_numpy(self._true_distances(X, "score"))
-        return -D.min(axis=1).astype(np.float64)
-
-    def _true_distances(self, X, method: str):
-        check_is_fitted(self, "center_coef_")
-        if self._precomputed:
-            raise ValueError(
-                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
-                "k(X, X_fit) does not have; use predict, or give the kernel as an "
-                "object or a function."
-            )
-        return self._squared_distances(X)
-
-    def _squared_distances(self, X):
-        """Return eq. (7); for a precomputed kernel without its first term."""
-        check_is_fitted(self, "center_coef_")
-        X = self._validate(X, reset=False)
-        if self._precomputed:
-            sums = astype(X, "float64") @ as_like(self.center_coef_, X)
-            return check_results(as_like(self.center_norms_, X)[None, :] - 2 * sums)
-        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return check_results(astype(D, dtype_name(X)))
-
-    def _distances_of_rows(self, rows):
-        """Return eq. (7) for checked rows, where they are."""
-        support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
-        operator = KernelOperator(
-            self.kernel_,
-            rows,
-            astype(support, dtype_name(rows)),
-            memory_budget=self.memory_budget,
-            keep=None,
-        )
-        with products_in(self.precision):
-            sums = operator.matmul(as_like(self.center_coef_, rows))
-        return distances_from_sums(
-            sums,
-            astype(self.kernel_.diag(rows), "float64"),
-            as_like(self.center_norms_, rows),
-        )
-
-
 # ----------------------------------------------------------------------------------
 # k-means in the feature space of a kernel, as a scikit-learn clusterer.
 # ----------------------------------------------------------------------------------
@@ -302,12 +182,7 @@ EXACT_ROWS = 20_000
 _SMALL_GAIN = 1e-12
 
 
-class KernelKMeans(
-    FeatureMeansMixin,
-    KernelInputMixin,
-    FollowsX,
-    BaseEstimator,
-):
+class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
     """k-means in the feature space of a kernel.
 
     Each row belongs to the cluster whose mean, in the space that the kernel stands for,
@@ -412,6 +287,7 @@ default="k-means++"
         "landmarks": one_of(*LANDMARKS),
     }
 
+    @stored
     def __init__(
         self,
         n_clusters=8,
@@ -432,24 +308,7 @@ default="k-means++"
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None, sample_weight=None):
         """Find the clusters.
@@ -470,11 +329,13 @@ default="k-means++"
         """
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
-        check_rows(X, self.n_clusters)
-        weight = check_weights(sample_weight, X)
+        self._check_rows(X)
+        weight, init = check_weights(sample_weight, X), self.init
+        if not isinstance(init, str):
+            init = check_start_labels(init, X.shape[0], self.n_clusters)
         options = {
-            "init": self._check_init(X.shape[0]),
-            "n_init": self._n_starts(),
+            "init": init,
+            "n_init": self._n_starts(isinstance(init, str) and not self.approximation),
             "max_iter": self.max_iter,
             "tol": self.tol,
             "sample_weight": weight,
@@ -491,26 +352,24 @@ default="k-means++"
         else:
             best, support = self._fit_on_landmarks(kernel, rows, options)
             coef = best.coef
-        self._store(X, best)
-        self._store_means(X, coef, support)
+        self._report(best)
+        self._store(best)
+        self._store_means(X, coef, best.center_norms, support)
         self.exact_inertia_ = best.inertia if self.approximation is None else None
         if is_dask(given):
             self.labels_ = self.predict(given)
             return self
-        labels = best.labels
-        if labels is None:  # rows that are read batch by batch
+        labels, in_parts = best.labels, best.labels is None
+        if in_parts:
             labels = labels_on_landmarks(kernel, rows, support, best)
         self.labels_ = astype(as_like(labels, X), "int32")
-        in_parts = best.labels is None
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
-            exact = self._matrix(kernel, rows)
-            self.exact_inertia_ = labels_objective(
-                exact, labels, self.n_clusters, weight
-            )
+            exact, k = self._matrix(kernel, rows), self.n_clusters
+            self.exact_inertia_ = labels_objective(exact, labels, k, weight)
         return self
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
-        """Cluster by the kernel of every row with every other."""
+        """Return the best clusters by the full kernel matrix."""
         report = step_reporter(
             self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
@@ -525,7 +384,7 @@ default="k-means++"
         return best_start(results)
 
     def _fit_on_landmarks(self, kernel, rows, options):
-        """Return the clusters with means in the span of landmarks, and these."""
+        """Return clusters with means in the span of landmarks, and the landmarks."""
         n_landmarks = min(self.n_landmarks, rows.shape[0])
         landmarks = choose_landmarks(
             kernel, rows, n_landmarks, method=self.landmarks, rng=options["rng"]
@@ -533,16 +392,23 @@ default="k-means++"
         report = step_reporter(
             self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
         )
-        with self._psd_kernel_needed(), products_in(self.precision):
-            best = kernel_kmeans_on_landmarks(
-                kernel,
-                rows,
-                landmarks,
-                self.n_clusters,
-                **options,
-                memory_budget=self.memory_budget,
-                callback=report,
-            )
+        try:
+            with products_in(self.precision):
+                best = kernel_kmeans_on_landmarks(
+                    kernel,
+                    rows,
+                    landmarks,
+                    self.n_clusters,
+                    **options,
+                    memory_budget=self.memory_budget,
+                    callback=report,
+                )
+        except NotPositiveDefiniteError as error:
+            raise ValueError(
+                f"kernel={self.kernel!r} is not positive semidefinite on this data, "
+                "and approximation='nystrom' needs that; use another kernel, or, with "
+                "all rows in memory, approximation=None."
+            ) from error
         return best, landmarks
 
     @property
@@ -563,12 +429,6 @@ default="k-means++"
             "approximation=None needs the kernel of every row with every other."
         )
 
-    def _n_starts(self) -> int:
-        """Return the number of starts, by default ten where they are exact."""
-        if is_whole(self.n_init):
-            return int(self.n_init)
-        return 10 if isinstance(self.init, str) and self.approximation is None else 1
-
     def _check_combinations(self) -> None:
         super()._check_combinations()
         if self.approximation is None:
@@ -584,35 +444,31 @@ default="k-means++"
                 f"{self.n_clusters}; raise n_landmarks."
             )
 
-    def _check_init(self, n_samples: int):
-        if isinstance(self.init, str):
-            return self.init
-        return check_start_labels(self.init, n_samples, self.n_clusters)
-
-    @contextlib.contextmanager
-    def _psd_kernel_needed(self):
-        try:
-            yield
-        except NotPositiveDefiniteError as error:
-            raise ValueError(
-                f"kernel={self.kernel!r} is not positive semidefinite on this data, "
-                "and approximation='nystrom' needs that; use another kernel, or, with "
-                "all rows in memory, approximation=None."
-            ) from error
-
     def _matrix(self, kernel, rows):
         budget = self.memory_budget
         return make_gram(kernel, rows, n_clusters=self.n_clusters, memory_budget=budget)
 
-    def _store(self, X, best: KernelKMeansResult) -> None:
-        report_kernel_kmeans(best, self.n_clusters, self.max_iter, self.kernel)
-        self.inertia_, self.n_iter_ = best.inertia, best.n_iter
-        self.n_reseeded_ = best.n_reseeded
-        check_coefficients(best.center_norms, self.kernel)
-        self.center_norms_ = as_like(best.center_norms, X)
-        self._n_features_out = self.n_clusters
+    def _report(self, best: KernelKMeansResult) -> None:
+        """Warn where kernel k-means has ended early."""
+        if best.rose:
+            warn_user(
+                f"Stopped after {best.n_iter} steps, because the next one would have "
+                f"raised the objective: kernel={self.kernel!r} is not positive "
+                "semidefinite on this data. The clusters before it are kept; use "
+                "another kernel for more.",
+                ConvergenceWarning,
+            )
+        elif not best.converged:
+            warn_user(
+                f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
+                "rows still moved; increase max_iter or tol.",
+                ConvergenceWarning,
+            )
 
-    def _store_means(self, X, coef, support) -> None:
+    def _store_means(self, X, coef, norms, support) -> None:
+        """Store the means Σ coef[i, c] φ(support[i]), and their squared norms."""
+        check_coefficients(norms, self.kernel)
+        self.center_norms_ = as_like(norms, X)
         if not self._precomputed:
             self.center_coef_ = astype(as_like(coef, X), "float64")
             self.X_fit_ = owned(support if is_sparse(support) else as_like(support, X))
@@ -623,17 +479,80 @@ default="k-means++"
             coef = of_all
         self.center_coef_ = as_like(coef, X)
 
+    @rowwise
+    def predict(self, X):
+        """Return the cluster of the nearest mean in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Or k(X, X_fit), with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        D = self._squared_distances(X)
+        return astype(array_namespace(D).argmin(D, axis=1), "int32")
+
+    @rowwise
+    def transform(self, X):
+        """Return the distances from the means in feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Not with a precomputed kernel: k(X, X_fit) does not contain k(x, x).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        D = self._true_distances(X, "transform")
+        return array_namespace(D).sqrt(D)
+
+    def _row_scores(self, X):
+        D = to_numpy(self._true_distances(X, "score"))
+        return -D.min(axis=1).astype(np.float64)
+
+    def _true_distances(self, X, method: str):
+        check_is_fitted(self, "center_coef_")
+        if self._precomputed:
+            raise ValueError(
+                f"{method} needs k(x, x) of the new rows, which a precomputed matrix "
+                "k(X, X_fit) does not have; use predict, or give the kernel as an "
+                "object or a function."
+            )
+        return self._squared_distances(X)
+
+    def _squared_distances(self, X):
+        """Return eq. (7); for a precomputed kernel without its first term."""
+        check_is_fitted(self, "center_coef_")
+        X = self._validate(X, reset=False)
+        if self._precomputed:
+            sums = astype(X, "float64") @ as_like(self.center_coef_, X)
+            return check_results(as_like(self.center_norms_, X)[None, :] - 2 * sums)
+        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
+        return check_results(astype(D, dtype_name(X)))
+
+    def _distances_of_rows(self, rows):
+        """Return eq. (7) for checked rows, on their device."""
+        support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
+        support = astype(support, dtype_name(rows))
+        options = {"memory_budget": self.memory_budget, "keep": None}
+        operator = KernelOperator(self.kernel_, rows, support, **options)
+        with products_in(self.precision):
+            sums = operator.matmul(as_like(self.center_coef_, rows))
+        own = astype(self.kernel_.diag(rows), "float64")
+        return distances_from_sums(sums, own, as_like(self.center_norms_, rows))
+
 
 # ----------------------------------------------------------------------------------
 # k-means on the sphere, as a scikit-learn clusterer.
 # ----------------------------------------------------------------------------------
 
 
-class SphericalKMeans(
-    FollowsX,
-    Clusterer,
-    BaseEstimator,
-):
+class SphericalKMeans(FollowsX, Clusterer, BaseEstimator):
     """k-means by the angle between rows.
 
     Rows are scaled to unit norm, and each belongs to the centre with which its cosine
@@ -655,7 +574,7 @@ default="k-means++"
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         Cosines are kept between steps where they fit, which saves most of the work.
     random_state : int, RandomState or Generator, default=None
         Draws the first centres.
@@ -703,6 +622,7 @@ default="k-means++"
         "random_state": RANDOM_STATE,
     }
 
+    @stored
     def __init__(
         self,
         n_clusters=8,
@@ -716,17 +636,7 @@ default="k-means++"
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None, sample_weight=None):
         """Find the clusters.
@@ -744,16 +654,18 @@ default="k-means++"
         self : SphericalKMeans
         """
         self._check_parameters()
-        n_init, given = self._n_starts(), X
-        X = self._validate(X, reset=True)
-        check_rows(X, self.n_clusters)
+        given, X = X, self._validate(X, reset=True)
+        self._check_rows(X)
         weight = check_weights(sample_weight, X)
-        result = self._kmeans(X, weight, n_init)
-        report_kmeans(result, self.n_clusters, self.max_iter)
+        result = self._kmeans(X, weight)
+        self._store(result)
+        if not result.converged:
+            warn_user(
+                f"k-means stopped after max_iter={self.max_iter} steps before the "
+                "centres converged; increase max_iter or tol.",
+                ConvergenceWarning,
+            )
         self.cluster_centers_ = as_like(result.centers, X)
-        self.inertia_, self.n_iter_ = result.inertia, result.n_iter
-        self.n_reseeded_ = result.n_reseeded
-        self._n_features_out = self.n_clusters
         if is_dask(given):
             self.labels_ = self.predict(given)
             return self
@@ -763,15 +675,16 @@ default="k-means++"
         self.labels_ = astype(as_like(labels, X), "int32")
         return self
 
-    def _kmeans(self, X, weight, n_init: int) -> KMeansResult:
+    def _kmeans(self, X, weight) -> KMeansResult:
         """Cluster on the device, block by block where the rows do not fit there."""
         rows = place_rows(X, self.device, self.memory_budget)
+        are_random = isinstance(self.init, str) and self.init == "random"
         return kmeans(
             rows,
             self.n_clusters,
             metric="cosine",
             init=self._first_centers(X, rows),
-            n_init=n_init,
+            n_init=self._n_starts(are_random),
             max_iter=self.max_iter,
             tol=self.tol,
             sample_weight=as_like(weight, rows),
@@ -822,21 +735,10 @@ default="k-means++"
         return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=working_types(self.precision),
-        )
+        types = working_types(self.precision)
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
         check_magnitude(X, fitted=reset)
         return X
-
-    def _n_starts(self) -> int:
-        """Return the number of starts, by default ten where they are random."""
-        if is_whole(self.n_init):
-            return int(self.n_init)
-        return 10 if isinstance(self.init, str) and self.init == "random" else 1
 
     def _first_centers(self, X, rows):
         if isinstance(self.init, str):

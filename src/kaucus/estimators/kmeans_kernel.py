@@ -21,7 +21,7 @@ from kaucus._array.namespace import (
     to_numpy,
     warn_user,
 )
-from kaucus._base import fit_batches
+from kaucus._base import fit_batches, stored
 from kaucus._parameters import (
     LEARN_METRIC,
     NONE,
@@ -629,6 +629,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         "fit_on": one_of(*FIT_ON),
     }
 
+    @stored
     def __init__(
         self,
         n_representatives="balanced",
@@ -650,25 +651,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_representatives = n_representatives
-        self.clustering = clustering
-        self.fit_on = fit_on
-        self.refine = refine
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.probability = probability
-        self.kmeans_params = kmeans_params
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Choose representatives, and fit the model.
@@ -887,6 +870,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         "n_bins": count(),
     }
 
+    @stored
     def __init__(
         self,
         n_representatives="balanced",
@@ -906,23 +890,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_representatives = n_representatives
-        self.n_bins = n_bins
-        self.clustering = clustering
-        self.refine = refine
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.learn_metric = learn_metric
-        self.degree = degree
-        self.coef0 = coef0
-        self.kmeans_params = kmeans_params
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Choose representatives, and fit the model.

@@ -1,6 +1,5 @@
 """Least-squares support vector machines on all rows."""
 
-import contextlib
 import functools
 import math
 import sys
@@ -25,7 +24,7 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import budget_without_buffers
-from kaucus._base import FollowsX, on_host, to_onnx
+from kaucus._base import FollowsX, on_host, stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
     LEARN_METRIC,
@@ -85,7 +84,6 @@ from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
 from kaucus.solvers._system import (
-    Callback,
     Interrupted,
     LSSVMSolution,
     Score,
@@ -133,7 +131,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     }
 
     def _report(self, info: SolveInfo, C: float) -> None:
-        """Store what ran, and warn once where the user must know."""
+        """Store the solver's report, and warn of jitter, fallbacks and early stops."""
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
         self.solve_info_ = info
         if info.jitter > 0:
@@ -162,7 +160,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_
 
-    # ---- what a learned metric tells about the columns -------------------------------
+    # ---- importances of columns in a learned metric ----------------------------------
 
     @property
     def feature_importances_(self):
@@ -188,9 +186,8 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         if np.ptp(shares) < 1e-9:
             return " No metric was better than none: all columns count alike."
         first = np.argsort(-shares, kind="stable")[:3]
-        names = getattr(
-            self, "feature_names_in_", [f"column {c}" for c in range(len(shares))]
-        )
+        numbered = [f"column {c}" for c in range(len(shares))]
+        names = getattr(self, "feature_names_in_", numbered)
         most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
         return f" Metric: {most} count most."
 
@@ -202,23 +199,17 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
             values = astype(X, "float64") @ as_like(self.dual_coef_, X)
             values = values + as_like(self.intercept_, X)[None, :]
         else:
-            values = map_rows(
-                self._values_on_device, X, self.device, self.memory_budget
-            )
+            budget = self.memory_budget
+            values = map_rows(self._values_on_device, X, self.device, budget)
         return astype(values, dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""
-        support = place_support(
-            self._support_rows(), rows, self.device, self.memory_budget
-        )
+        budget, coef = self.memory_budget, as_like(self.dual_coef_, rows)
+        support = place_support(self._support_rows(), rows, self.device, budget)
         with products_in(self.precision):
             sums = kernel_expansion(
-                self.kernel_,
-                rows,
-                support,
-                as_like(self.dual_coef_, rows),
-                memory_budget=self.memory_budget,
+                self.kernel_, rows, support, coef, memory_budget=budget
             )
         return sums + as_like(self.intercept_, rows)[None, :]
 
@@ -289,7 +280,7 @@ class LSSVMOfAllRows(LSSVMBase):
         ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
         ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
         ``"kaczmarz_mp"`` take random blocks of its rows. ``"auto"`` chooses by a cost
-        model; :meth:`explain` tells the choice beforehand, ``solver_`` afterwards.
+        model; :meth:`explain` names it before a fit, ``solver_`` after.
     tol : float
         Relative residual at which an iterative solver stops; of a regressor, relative
         to the targets less their mean. ``"kaczmarz"`` and ``"nystrom"`` stop where no
@@ -315,14 +306,14 @@ class LSSVMOfAllRows(LSSVMBase):
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
         ``intercept``. A true result ends the fit, and what was learned is kept.
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
+        Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator
         Draws the rows by which choices are made, those on which the temperature of
         probabilities is fitted where there are more than 2,000, the preconditioner of
         ``"cg"`` and the blocks of rows.
     verbose : int
-        1 tells which solver was chosen and shows progress on a terminal.
+        1 prints the solver that was chosen and shows progress on a terminal.
 
     Attributes
     ----------
@@ -342,7 +333,7 @@ class LSSVMOfAllRows(LSSVMBase):
         ``gamma``, ``C``, ``score``, the larger the better, ``n_columns``, the kernel
         columns of the model that was judged: all rows for an exact one, and ``chosen``,
         true in the row of the model. Where rows held out judged, the score is minus
-        their loss, and more columns tell of the metric, as in :class:`LearnedMetric`.
+        their loss, and more columns describe the metric, as in :class:`LearnedMetric`.
         For
         ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
@@ -410,7 +401,7 @@ class LSSVMOfAllRows(LSSVMBase):
 
     @property
     def _chooses(self) -> bool:
-        """Whether anything is left open."""
+        """Whether kernel, width, C or metric is to be chosen."""
         kernels = is_auto(self.kernel) or isinstance(self.kernel, list)
         widths = _are_several(self.gamma) or self.gamma == "tune"
         return self._chooses_C or kernels or widths or self.learn_metric is True
@@ -422,7 +413,7 @@ class LSSVMOfAllRows(LSSVMBase):
 
     @property
     def _named_kernels(self) -> list:
-        """The kernels to choose from, as they are written."""
+        """The kernels to choose from, as given by the user."""
         if is_auto(self.kernel):
             return list(AUTO_KERNELS)
         return self.kernel if isinstance(self.kernel, list) else [self.kernel]
@@ -478,7 +469,7 @@ class LSSVMOfAllRows(LSSVMBase):
                 rows,
                 as_like(part.targets.columns(), rows),
                 Cs,
-                lambda values: self._loo_score(part, values, None),
+                lambda values: self._loo_score(part, values, slice(None)),
                 sample_weight=as_like(weight, rows),
                 memory_budget=self.memory_budget,
                 callback=share_reporter(self.verbose, "pair of gamma and C"),
@@ -493,29 +484,22 @@ class LSSVMOfAllRows(LSSVMBase):
             "chosen": chosen.ravel(),
         }
         self.best_score_, self._n_searched = search.best_score, rows.shape[0]
-        self._warn_at_edges(kernels, Cs, search.scores)
+        # Where a choice is at an end of the values given.
+        if not is_auto(self.C):
+            warn_at_edge("C", Cs, search.scores.max(axis=0))
+        if len(self._named_kernels) == 1 and len(kernels) > 1:
+            gammas = [kernel.gamma for kernel in kernels]
+            warn_at_edge("gamma", gammas, search.scores.max(axis=1))
         whole = numbers is None and self.solver in _FACTORED
         solution = search.solution if whole else None
         return kernels[search.best_kernel], search.best_C, solution
 
-    def _warn_at_edges(self, kernels, Cs, scores) -> None:
-        """Warn where a choice is at an end of the values given."""
-        if not is_auto(self.C):
-            warn_at_edge("C", Cs, scores.max(axis=0))
-        if len(self._named_kernels) == 1 and len(kernels) > 1:
-            gammas = [kernel.gamma for kernel in kernels]
-            warn_at_edge("gamma", gammas, scores.max(axis=1))
-
     def _choose_with_metric(self, X, problem: Problem) -> tuple:
         """Choose a metric together with kernel, width and C by rows held out."""
-        options = metric_options(
-            X,
-            self.kernel,
-            self.gamma,
-            None if is_auto(self.C) else self._Cs(),
-            degree=self.degree,
-            coef0=self.coef0,
-        )
+        Cs, params = None, {"degree": self.degree, "coef0": self.coef0}
+        if not is_auto(self.C):
+            Cs = self._Cs()
+        options = metric_options(X, self.kernel, self.gamma, Cs, **params)
         options = replace(options, losses=functools.partial(self._losses, problem))
         if self.max_samples is not None:
             options = replace(options, max_samples=self.max_samples)
@@ -552,19 +536,13 @@ class LSSVMOfAllRows(LSSVMBase):
 
     def _learn(self, X, problem: Problem, unseen: Validation | None) -> FitResult:
         """Choose what is left open, fit all rows, and store the model."""
-        targets, weight = problem.targets, problem.fit_weight
-        Y, unit = targets.columns(), targets.unit
-        options = self._block_options(X, Y, unseen, unit)
+        targets, unit = problem.targets, problem.targets.unit
+        options = {"start": self._start(targets), "validation": unseen}
         kernel, C, solution = self._choose(X, problem)
         held_out = self._learns_metric and len(self.search_results_["score"]) > 0
         if solution is None:
-            with self._keeping_iterate(unit):
-                fitted = self._solve(
-                    *(X, Y, C, weight),
-                    kernel=kernel,
-                    leave_one_out=self._calibrates or held_out,
-                    options=options,
-                )
+            options["leave_one_out"] = self._calibrates or held_out
+            fitted = self._solve(X, problem, kernel, C, options)
         else:
             plan = Plan("eigh", "float64", "float64", _OF_THE_SEARCH)
             fitted = FitResult(solution, np.arange(problem.n), plan, {})
@@ -578,39 +556,42 @@ class LSSVMOfAllRows(LSSVMBase):
             self.best_score_ = float(judged.value)
         self.history_, self._reason = fitted.history, fitted.plan.reason
         self._store(X, unit.restored(fitted.solution))
-        self._remember_fit(X, targets.values, C, weight, unit)
+        self._remember_fit(X, targets.values, C, problem.fit_weight, unit)
         return fitted
 
-    def _solve(
-        self,
-        X,
-        Y,
-        C,
-        sample_weight,
-        *,
-        kernel,
-        leave_one_out: bool,
-        options: dict,
-    ) -> FitResult:
-        """Solve on the device, and say what ran; ``options`` go to the solver."""
+    def _solve(self, X, problem: Problem, kernel, C, options: dict) -> FitResult:
+        """Solve on the device, and report; warm_start keeps the iterate at Ctrl-C."""
         kernel, rows = self._kernel_and_rows(kernel, X)
+        unit, callback = problem.targets.unit, self.callback
+
+        def watch(step, state):  # coefficients are shown in the unit of y
+            return callback(step, unit.restored(state))
+
         try:
             with products_in(self.precision):
                 fitted = fit_ls_svm(
                     kernel,
                     rows,
-                    as_like(Y, rows),
+                    as_like(problem.targets.columns(), rows),
                     C=C,
-                    sample_weight=as_like(sample_weight, rows),
+                    sample_weight=as_like(problem.fit_weight, rows),
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
                     memory_budget=self.memory_budget,
-                    leave_one_out=leave_one_out,
                     rng=generator_from(self.random_state),
                     callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                    block_size=self.block_size,
+                    n_runs=self.n_runs,
+                    watch=None if callback is None else watch,
                     **options,
                 )
+        except Interrupted as stop:
+            if self.warm_start and stop.best is not None:
+                best = unit.restored(stop.best)
+                kept = Start(to_numpy(best.dual_coef), to_numpy(best.intercept))
+                stop.kept = {"_iterate": kept}
+            raise
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, C) from error
         if self.verbose:
@@ -626,50 +607,21 @@ class LSSVMOfAllRows(LSSVMBase):
         if not self._precomputed:
             self.X_fit_ = owned(X)
 
-    def _block_options(self, X, Y, validation, unit: TargetUnit) -> dict:
-        """Return the solver's options; the targets of the data are in ``unit``."""
-        start = self._start(X, Y)
-        return {
-            "block_size": self.block_size,
-            "n_runs": self.n_runs,
-            "start": None if start is None else unit.standardised(start),
-            "watch": self._watch(unit),
-            "validation": validation,
-        }
-
-    @contextlib.contextmanager
-    def _keeping_iterate(self, unit: TargetUnit):
-        """Context manager: with warm_start, Ctrl-C keeps the best iterate."""
-        try:
-            yield
-        except Interrupted as stop:
-            if self.warm_start and stop.best is not None:
-                best = unit.restored(stop.best)
-                stop.kept = {"_iterate": Start(*map(to_numpy, best))}
-            raise
-
-    def _watch(self, unit: TargetUnit) -> Callback | None:
-        """Return the callback, which is shown coefficients in the unit of ``y``."""
-        callback = self.callback
-        if callback is None:
-            return None
-        return lambda step, state: callback(step, unit.restored(state))
-
-    def _start(self, X, Y) -> Start | None:
-        """Return the coefficients of the last fit, if they are to be used."""
-        start = vars(self).get("_iterate")
+    def _start(self, targets) -> Start | None:
+        """Return the coefficients of the last fit, if used, in the unit of the fit."""
+        start, shape = vars(self).get("_iterate"), targets.columns().shape
         if start is None and hasattr(self, "dual_coef_"):
             start = Start(self.dual_coef_, self.intercept_)
         if not self.warm_start or start is None:
             return None
-        if start.dual_coef.shape != Y.shape:
+        if start.dual_coef.shape != shape:
             raise ValueError(
                 f"warm_start=True, but the last fit had coefficients of shape "
-                f"{start.dual_coef.shape} and this one needs {Y.shape}: one for each "
+                f"{start.dual_coef.shape} and this one needs {shape}: one for each "
                 "row and column of targets. Fit the same rows, or set "
                 "warm_start=False."
             )
-        return start
+        return targets.unit.standardised(start)
 
     # ---- explanations ----------------------------------------------------------------
 
@@ -679,8 +631,8 @@ class LSSVMOfAllRows(LSSVMBase):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows that would be fitted: the solver for them, without a fit. None tells
-            what the last fit did.
+            Rows that would be fitted: names the solver for them, without a fit. None
+            describes the last fit.
         y : array-like, default=None
             Their targets, for the number of classes or outputs, which is part of the
             cost; None counts as 10 classes or 1 output.
@@ -720,7 +672,7 @@ class LSSVMOfAllRows(LSSVMBase):
         width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
         text = f"kernel={name!r}{width}, C={self.C_:g}"
         if "n_steps" in table:
-            how = "in a learned metric" if self._has_metric else "of rows as they are"
+            how = "in a learned metric" if self._has_metric else "of unscaled rows"
             text += f" {how}, {told_choice(table, 'rows held out')}"
         else:
             sizes = {name: len(np.unique(table[name])) for name in list(table)[:3]}
@@ -749,16 +701,14 @@ def _what_ran(info: SolveInfo, reason: str) -> str:
     """Describe a finished fit."""
     steps = f" {info.n_iter} steps" if info.n_iter else " no steps"
     why = f", ended by: {info.stop}" if info.stop else ""
-    residual = (
-        "its residual was not measured"
-        if math.isnan(info.backward_error)
-        else f"relative residual {info.backward_error:.1e}"
-    )
+    residual = f"relative residual {info.backward_error:.1e}"
+    if math.isnan(info.backward_error):
+        residual = "its residual was not measured"
     return f"solver={info.solver!r}: {reason} It took{steps}{why}; {residual}."
 
 
 def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
-    """Check validation rows and targets; return them as the core takes them."""
+    """Return the checked validation rows and their error, None without any."""
     if X_val is None and y_val is None:
         return None
     if X_val is None or y_val is None:
@@ -777,8 +727,6 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
 # The least-squares support vector classifier.
 # ----------------------------------------------------------------------------------
 
-CLASSIFIER_SCORES = ("accuracy", "neg_log_loss", "neg_mean_squared_error")
-REGRESSOR_SCORES = ("neg_mean_squared_error", "neg_mean_absolute_error")
 # Of the targets: rows are not clustered here.
 _BINS = 1
 
@@ -843,8 +791,11 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
     105
     """
 
-    _parameters: ClassVar = {"scoring": one_of(*CLASSIFIER_SCORES)}
+    _parameters: ClassVar = {
+        "scoring": one_of("accuracy", "neg_log_loss", "neg_mean_squared_error")
+    }
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -870,29 +821,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.learn_metric = learn_metric
-        self.class_weight = class_weight
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.probability = probability
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.block_size = block_size
-        self.n_runs = n_runs
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Choose what is left open, and fit the model.
@@ -920,17 +849,15 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         self._check_parameters()
         X, indices = self._validate_labels(X, y)
         rows_weight = self._fit_weight(sample_weight, X)
-        weight = weights_with_classes(
-            rows_weight, self.class_weight, self.classes_, indices
-        )
-        targets = ClassTargets(indices, len(self.classes_), lambda w, labels: w)
+        classes, balance = self.classes_, self.class_weight
+        weight = weights_with_classes(rows_weight, balance, classes, indices)
+        targets = ClassTargets(indices, len(classes), lambda w, labels: w)
         problem = Problem(X, targets, rows_weight, weight)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
         fitted = self._learn(X, problem, unseen)
         if self._calibrates:
-            rows = fitted.loo_rows
-            judged = of_rows(weight, rows)
-            self._calibrate(fitted.solution.loo_decision, indices[rows], judged)
+            rows, values = fitted.loo_rows, fitted.solution.loo_decision
+            self._calibrate(values, indices[rows], of_rows(weight, rows))
         return self
 
     @property
@@ -939,8 +866,8 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
 
     def _loo_score(self, problem: Problem, values, rows) -> Score:
         """Return the score of leave-one-out decision values of some rows, (r, t)."""
-        labels, weight = picked(problem.targets.values, rows), problem.fit_weight
-        judged = picked(weight, rows)
+        labels, weight = of_rows(problem.targets.values, rows), problem.fit_weight
+        judged = of_rows(weight, rows)
         return classification_score(all_classes(values), labels, self.scoring, judged)
 
     def _losses(self, problem: Problem, values, rows) -> np.ndarray:
@@ -1035,8 +962,11 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
     array([1.])
     """
 
-    _parameters: ClassVar = {"scoring": one_of(*REGRESSOR_SCORES)}
+    _parameters: ClassVar = {
+        "scoring": one_of("neg_mean_squared_error", "neg_mean_absolute_error")
+    }
 
+    @stored
     def __init__(
         self,
         C=1.0,
@@ -1060,27 +990,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.learn_metric = learn_metric
-        self.scoring = scoring
-        self.max_samples = max_samples
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.block_size = block_size
-        self.n_runs = n_runs
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Choose what is left open, and fit the model.
@@ -1121,7 +1031,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         """
         Y, unit, weight = problem.targets.values, problem.targets.unit, problem.weight
         scale = unit.scale if Y.shape[1] == 1 else 1 / output_spread(Y, weight)
-        right, judged = picked(Y, rows) * scale, picked(weight, rows)
+        right, judged = of_rows(Y, rows) * scale, of_rows(weight, rows)
         return regression_score(values * scale, right, self.scoring, judged)
 
     def _losses(self, problem: Problem, values, rows) -> np.ndarray:
@@ -1148,8 +1058,3 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
             return float(np.sqrt(np.mean(errors**2)))
 
         return error
-
-
-def picked(values, rows):
-    """Return the values of some rows; None stands for no values, or all rows."""
-    return values if values is None or rows is None else values[rows]

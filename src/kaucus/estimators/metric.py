@@ -8,12 +8,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array.namespace import (
-    as_like,
-    is_sparse,
-    working_types,
-)
-from kaucus._base import FollowsX, fit_batches, rowwise, to_onnx, validate_data
+from kaucus._array.namespace import as_like, is_sparse, working_types
+from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
     NONE,
@@ -54,11 +50,7 @@ from kaucus.kernels._kernel import (
 _MOST_CLASSES = 20
 
 
-class LearnedMetric(
-    FollowsX,
-    TransformerMixin,
-    BaseEstimator,
-):
+class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     """Scale, weigh and mix columns by a metric that is learned from the targets.
 
     Rows are mapped by z = u T, where u are the columns of x on a common scale and
@@ -66,7 +58,7 @@ class LearnedMetric(
     products of the gradients of a kernel fit f, taken again in the columns found so
     far. Plain Euclidean distances of z are then those of the metric, for any estimator
     that follows. Whether and how is decided by rows that neither fit nor metric has
-    seen; where it does not help, columns are only scaled, or stay as they are.
+    seen; where it does not help, columns are only scaled, or left unchanged.
 
     ``KMeansKernelClassifier`` and ``KMeansKernelRegressor`` do the same by themselves
     (``learn_metric``), and choose their kernel together with it.
@@ -89,7 +81,7 @@ class LearnedMetric(
         Folds in which every row judges once. None: one split with a third of the rows
         as judges; below 1,500 rows three folds, below 300 four.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``; where it is short, fewer rows are drawn.
+        Bytes, or a string such as ``"4GiB"``; where it is short, fewer rows are drawn.
     random_state : int, RandomState or Generator, default=None
         Draws the rows.
 
@@ -158,6 +150,7 @@ class LearnedMetric(
         "random_state": RANDOM_STATE,
     }
 
+    @stored
     def __init__(
         self,
         kind="auto",
@@ -171,17 +164,7 @@ class LearnedMetric(
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.kind = kind
-        self.power = power
-        self.max_steps = max_steps
-        self.kernel = kernel
-        self.max_samples = max_samples
-        self.cv = cv
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Learn the metric.
@@ -209,12 +192,9 @@ class LearnedMetric(
         problem = Problem.of(rows, _targets(y, weight), weight)
         options, rng = self._options(X), generator_from(self.random_state)
         if enough_rows(X.shape[0], weight):
+            report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
             found = search_metric(
-                problem,
-                options,
-                rng,
-                callback=share_reporter(self.verbose, "stage"),
-                memory_budget=self.memory_budget,
+                problem, options, rng, callback=report, memory_budget=budget
             )
         else:
             found = only_scaled(problem, options, rng)
@@ -279,9 +259,8 @@ class LearnedMetric(
         names = known if input_features is None else np.asarray(input_features, object)
         if names is None:
             return np.asarray([f"x{k}" for k in range(self.n_features_in_)], object)
-        if len(names) != self.n_features_in_ or (
-            known is not None and list(names) != list(known)
-        ):
+        unlike = known is not None and list(names) != list(known)
+        if len(names) != self.n_features_in_ or unlike:
             raise ValueError(
                 f"input_features has {len(names)} names that are not those of fit; "
                 "pass feature_names_in_, or None."
@@ -301,20 +280,13 @@ class LearnedMetric(
             options = replace(options, kinds=(self.kind,))
         if self.power != "auto":
             options = replace(options, powers=(float(self.power),))
-        return replace(
-            options, max_steps=self.max_steps, cv=self.cv, max_samples=self.max_samples
-        )
+        rows = {"cv": self.cv, "max_samples": self.max_samples}
+        return replace(options, max_steps=self.max_steps, **rows)
 
     def _validate(self, X, y="no_validation", *, reset: bool):
-        checked = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=working_types(None),
-            **({"multi_output": True} if reset else {}),
-        )
+        options = {"accept_sparse": "csr", "dtype": working_types(None)}
+        options |= {"multi_output": True} if reset else {}
+        checked = validate_data(self, X, y, reset=reset, **options)
         check_magnitude(checked[0] if reset else checked, fitted=reset)
         return checked
 
@@ -332,7 +304,7 @@ class LearnedMetric(
 
 
 def _targets(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
-    """Return labels or numbers, whichever the targets are."""
+    """Return the targets as classes or as numbers."""
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     distinct = len(np.unique(y)) if kind == "multiclass" else 0
     counts = y.dtype.kind in "fiu" and distinct > max(_MOST_CLASSES, len(y) ** 0.5)

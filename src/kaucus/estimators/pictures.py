@@ -28,7 +28,7 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import rows_for_device
-from kaucus._base import FollowsX, on_host, rowwise, score, validate_data
+from kaucus._base import FollowsX, on_host, rowwise, score, stored, validate_data
 from kaucus._parameters import (
     BOOLEAN,
     MEMORY_BUDGET,
@@ -42,6 +42,7 @@ from kaucus._parameters import (
     count,
     encode_labels,
     generator_from,
+    is_auto,
     is_whole,
     map_rows,
     one_of,
@@ -72,8 +73,18 @@ from kaucus.fitting._problem import (
     all_classes,
     of_rows,
 )
-from kaucus.kernels._patches import PRECISIONS, FilterBank, resolve_precision
-from kaucus.preprocessing.images import PatchDictionary, iter_patches, patch_view
+from kaucus.kernels._patches import (
+    PRECISIONS,
+    PictureFeatures,
+    n_positions,
+    resolve_precision,
+)
+from kaucus.preprocessing.images import (
+    PatchDictionary,
+    banks_of,
+    iter_patches,
+    patch_view,
+)
 from kaucus.solvers._system import SolveInfo, classification_score
 
 # ----------------------------------------------------------------------------------
@@ -85,16 +96,18 @@ AUTO = one_of("auto")
 _FILTERS_CPU, _FILTERS_GPU = 512, 2048
 
 
-def _are_grids(value) -> bool:
-    several = isinstance(value, tuple) and len(value) > 0
-    return several and all(is_whole(cells) and cells > 0 for cells in value)
-
-
-GRIDS = Constraint(_are_grids, "a tuple of such numbers")
+GRIDS = Constraint(
+    lambda value: (
+        isinstance(value, tuple)
+        and len(value) > 0
+        and all(is_whole(cells) and cells > 0 for cells in value)
+    ),
+    "a tuple of such numbers",
+)
 
 
 class PatchKernelBase(FollowsX, BaseEstimator):
-    """Base of both: dictionary, search, fit and decision values.
+    """Base of PatchKernelClassifier and PatchKernelRegressor.
 
     Parameters
     ----------
@@ -106,7 +119,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     image_shape : tuple of int or None
         ``(height, width)`` or ``(channels, height, width)``, in the order of the
         flattened row. None: guessed from 784, 1,024 or 3,072 columns; ``image_shape_``
-        and ``verbose=1`` tell.
+        and ``verbose=1`` show it.
     gamma : float or "auto"
         Width of the kernel, for features whose mean squared norm is one.
     mirror : bool or "auto"
@@ -136,7 +149,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     random_state : int, RandomState or Generator
         Draws the patches, the pictures of the search and the representatives.
     verbose : int
-        1 tells a guessed shape and what was chosen, and shows progress on a terminal.
+        1 prints a guessed shape and what was chosen, and shows progress on a terminal.
 
     Attributes
     ----------
@@ -186,7 +199,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
         """Return the weights of the pictures; only their ratios where C is chosen."""
         weight = check_weights(sample_weight, X)
-        return relative_weights(weight) if _is_auto(self.C) else weight
+        return relative_weights(weight) if is_auto(self.C) else weight
 
     def _learn(self, problem: Problem) -> PictureModel:
         """Fit on the device; store the pictures, the coefficients, what was chosen."""
@@ -212,9 +225,14 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _plan(self, X, rows, precision: str, rng) -> PicturePlan:
         """Make the filters; return the plan of the fit with what is left to choose."""
         few = _FILTERS_GPU if on_gpu(rows) else _FILTERS_CPU
-        grids = self._choice("pooling", "cells")
+        choices = {}
+        for name, values in ALTERNATIVES.items():
+            value = getattr(self, "pooling" if name == "cells" else name)
+            value = value.item() if isinstance(value, np.generic) else value
+            choices[name] = values if is_auto(value) else (value,)
+        grids = choices["cells"]
         dictionary = self._dictionary_class(
-            few if _is_auto(self.n_filters) else self.n_filters,
+            few if is_auto(self.n_filters) else self.n_filters,
             self.patch_sizes,
             image_shape=self.image_shape,
             dictionary=self.dictionary,
@@ -223,36 +241,25 @@ class PatchKernelBase(FollowsX, BaseEstimator):
             random_state=int(rng.integers(2**31)),
             verbose=self.verbose,
         ).fit(X)
-        self.image_shape_ = dictionary.image_shape_
-        pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
-        banks = [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
+        self.image_shape_, banks = dictionary.image_shape_, banks_of(dictionary)
+        # The grids that every picture has positions for, or the first.
+        positions = [min(n_positions(self.image_shape_, bank.size)) for bank in banks]
+        fitting = tuple(cells for cells in grids if np.max(cells) <= min(positions))
+        choices["cells"] = fitting or grids[:1]
         return PicturePlan(
-            dictionary.image_shape_,
-            dictionary.pixel_range_,
+            PictureFeatures.of(dictionary, precision),
             banks,
-            precision,
-            {
-                "mirror": self._choice("mirror", "mirror"),
-                "threshold": self._choice("threshold", "threshold"),
-                "cells": _that_fit(grids, banks, self.image_shape_),
-                "power": self._choice("power", "power"),
-            },
-            PICTURE_GAMMAS if _is_auto(self.gamma) else (float(self.gamma),),
-            PICTURE_CS if _is_auto(self.C) else (float(self.C),),
+            choices,
+            PICTURE_GAMMAS if is_auto(self.gamma) else (float(self.gamma),),
+            PICTURE_CS if is_auto(self.C) else (float(self.C),),
             self.combine,
             self.n_representatives,
             self.memory_budget,
             lambda stage: share_reporter(self.verbose, stage),
         )
 
-    def _choice(self, parameter: str, name: str) -> tuple:
-        value = getattr(self, parameter)
-        if isinstance(value, np.generic):
-            value = value.item()
-        return ALTERNATIVES[name] if _is_auto(value) else (value,)
-
     def _report(self, info: SolveInfo) -> None:
-        """Store what ran, and warn once where the user must know."""
+        """Store the solver's report, and warn of an added jitter."""
         self.solver_, self.solve_info_ = info.solver, info
         if info.solver == "cholesky" and info.jitter > 0:
             warn_user(
@@ -289,9 +296,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
         checked = validate_data(self, X, y, reset=reset, dtype="numeric", **options)
-        X, rest = (
-            (checked[0], checked[1:]) if isinstance(checked, tuple) else (checked, ())
-        )
+        X, *rest = checked if isinstance(checked, tuple) else (checked,)
         if dtype_name(X) in ("bool", "float16"):
             X = astype(X, "float32")
         return (X, *rest) if rest else X
@@ -340,16 +345,6 @@ def with_weight(problem: Problem) -> Problem:
     """Return the problem of the pictures whose weight is above zero."""
     present = problem.present()
     return problem if len(present) == problem.n else problem.part(present)
-
-
-def _is_auto(value) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _that_fit(grids: tuple, banks: list[FilterBank], shape) -> tuple:
-    """Return the grids that every picture has positions for, or the first."""
-    smallest = min(min(shape[1] - b.size[0], shape[2] - b.size[1]) + 1 for b in banks)
-    return tuple(g for g in grids if np.max(g) <= smallest) or grids[:1]
 
 
 def _as_columns(results: list[dict], chosen: dict) -> dict[str, np.ndarray]:
@@ -436,6 +431,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
 
     probability = "softmax"
 
+    @stored
     def __init__(
         self,
         n_filters="auto",
@@ -458,26 +454,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.gamma = gamma
-        self.C = C
-        self.mirror = mirror
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.combine = combine
-        self.dictionary = dictionary
-        self.whitening = whitening
-        self.n_representatives = n_representatives
-        self.class_weight = class_weight
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
@@ -556,6 +533,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
     True
     """
 
+    @stored
     def __init__(
         self,
         n_filters="auto",
@@ -577,25 +555,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.gamma = gamma
-        self.C = C
-        self.mirror = mirror
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.combine = combine
-        self.dictionary = dictionary
-        self.whitening = whitening
-        self.n_representatives = n_representatives
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Make the filters, choose what is open, and fit the model.
@@ -636,7 +596,6 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
 # Classify images by a vote of their patches.
 # ----------------------------------------------------------------------------------
 
-VOTINGS = ("majority", "sum")
 # Patches may take this share of the budget; the rest is the estimator's.
 _PATCH_SHARE = 0.8
 
@@ -654,10 +613,7 @@ def _can_give_probabilities(self) -> bool:
 
 
 class PatchVotingClassifier(
-    FollowsX,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    BaseEstimator,
+    FollowsX, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Any classifier on the patches of images, and a vote of the patches.
 
@@ -684,9 +640,9 @@ class PatchVotingClassifier(
         values. ``"sum"``: the class of the largest sum of decision values (of
         probabilities, where the estimator has no ``decision_function``).
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"8GiB"``; None is three quarters of what is free. All
-        patches are held in ``fit``, blocks of them in ``predict``. What the patches
-        leave is the ``memory_budget`` of the estimator, where it has one that is None.
+        Bytes, or a string such as ``"8GiB"``; None is three quarters of what is free.
+        All patches are held in ``fit``, blocks of them in ``predict``. What they leave
+        is the ``memory_budget`` of the estimator, where it has one that is None.
     verbose : int, default=0
         1 shows the progress of predictions on a terminal.
 
@@ -726,10 +682,11 @@ class PatchVotingClassifier(
 
     score = score
     _parameters: ClassVar = {
-        "voting": one_of(*VOTINGS),
+        "voting": one_of("majority", "sum"),
         "memory_budget": MEMORY_BUDGET,
     }
 
+    @stored
     def __init__(
         self,
         estimator=None,
@@ -739,13 +696,7 @@ class PatchVotingClassifier(
         voting="majority",
         memory_budget=None,
         verbose=0,
-    ):
-        self.estimator = estimator
-        self.patch_size = patch_size
-        self.image_shape = image_shape
-        self.voting = voting
-        self.memory_budget = memory_budget
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None):
         """Fit the estimator on all patches.
@@ -771,7 +722,8 @@ class PatchVotingClassifier(
         weights_with_classes(weight, None, self.classes_, indices)
         # Of one image, whatever the kind of X: how many patches, of how many pixels.
         one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
-        self.n_patches_ = self._count_patches(one)
+        n_axes = 1 if self.image_shape is None else 2
+        self.n_patches_ = math.prod(one.shape[1 : 1 + n_axes])
         patch_bytes = self._patch_bytes(X, one.size)
         estimator = self._new_estimator(patch_bytes, X)
         # A budget for one block of all patches.
@@ -782,8 +734,8 @@ class PatchVotingClassifier(
         labels = np.repeat(self.classes_[indices], self.n_patches_)
         options = {}
         if weight is not None:
-            repeated = np.repeat(weight, self.n_patches_)
-            options = _weight_argument(estimator, repeated)
+            name = _weight_argument(estimator)
+            options = {name: np.repeat(weight, self.n_patches_)}
         self.estimator_ = estimator.fit(patches, labels, **options)
         return self
 
@@ -860,12 +812,10 @@ class PatchVotingClassifier(
         report = share_reporter(self.verbose, "image")
         # The estimator makes copies of what it is given.
         budget = min(resolve_budget(self.memory_budget, X) // 4, 2**29)
-        blocks = iter_patches(
-            X, self.image_shape, self.patch_size, memory_budget=budget
-        )
+        size, shape = self.patch_size, (-1, self.n_patches_, len(self.classes_))
+        blocks = iter_patches(X, self.image_shape, size, memory_budget=budget)
         for rows, patches in blocks:
             values = as_like(function(patches), X)
-            shape = (-1, self.n_patches_, len(self.classes_))
             yield array_namespace(values).reshape(values, shape)
             if report is not None:
                 report(rows.stop, X.shape[0])
@@ -887,18 +837,17 @@ class PatchVotingClassifier(
         checked = validate_data(
             self, X, y, reset=reset, dtype="numeric", ensure_min_samples=1 + reset
         )
-        X, rest = (
-            (checked[0], checked[1:]) if isinstance(checked, tuple) else (checked, ())
-        )
+        X, *rest = checked if isinstance(checked, tuple) else (checked,)
         if "float" not in dtype_name(X):
             X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
     def _new_estimator(self, patch_bytes: int, X):
         """Return the estimator to be fitted, with the memory that the patches leave."""
-        estimator = KMeansKernelClassifier(learn_metric=False)
-        if self.estimator is not None:
-            estimator = clone(self.estimator)
+        estimator = self.estimator
+        if estimator is None:
+            estimator = KMeansKernelClassifier(learn_metric=False)
+        estimator = clone(estimator)
         if self.memory_budget is None:
             return estimator
         left = resolve_budget(self.memory_budget, X) - patch_bytes
@@ -909,10 +858,6 @@ class PatchVotingClassifier(
         }
         return estimator.set_params(**budgets)
 
-    def _count_patches(self, one: np.ndarray) -> int:
-        n_axes = 1 if self.image_shape is None else 2
-        return math.prod(one.shape[1 : 1 + n_axes])
-
     def _patch_bytes(self, X, n_values: int) -> int:
         """Return the bytes of all patches, if the budget allows them."""
         budget = resolve_budget(self.memory_budget, X)
@@ -920,7 +865,7 @@ class PatchVotingClassifier(
         if needed > _PATCH_SHARE * budget:
             raise MemoryError(
                 f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
-                f"and the estimator needs memory beside them; memory_budget allows "
+                f"and the estimator needs memory of its own; memory_budget allows "
                 f"{format_bytes(budget)}. Pass float32 images, fewer of them, a "
                 "smaller patch_size, or a larger memory_budget."
             )
@@ -952,7 +897,7 @@ def _majority(values):
     return _sum(astype(votes, "float64")) + sums / (2 * (xp.abs(sums) + 1) + 1e-9)
 
 
-def _weight_argument(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:
+def _weight_argument(estimator) -> str:
     """Return the keyword by which an estimator, or a pipeline's last, takes weights."""
     last, prefix = estimator, ""
     if hasattr(estimator, "steps"):  # a pipeline
@@ -963,4 +908,4 @@ def _weight_argument(estimator, weight: np.ndarray) -> dict[str, np.ndarray]:
             f"sample_weight was given, but {last!r} takes none; use another estimator, "
             "or sample_weight=None."
         )
-    return {f"{prefix}sample_weight": weight}
+    return f"{prefix}sample_weight"

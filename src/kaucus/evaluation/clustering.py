@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,14 +21,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from kaucus._array.blocks import few_threads_for
 from kaucus._base import on_host
-from kaucus._parameters import generator_from, step_counter
+from kaucus._parameters import count, generator_from, is_whole, one_of, step_counter
 from kaucus.clustering._kernel_kmeans import (
     best_start,
     kernel_kmeans,
     make_gram,
     total_scatter,
 )
-from kaucus.evaluation.displays import new_axes
+from kaucus.evaluation.displays import Display, new_axes
 from kaucus.kernels._kernel import (
     Kernel,
     Linear,
@@ -82,9 +81,6 @@ def clustering_accuracy(y_true, labels) -> float:
 # Wall time and peak memory of a call.
 # ----------------------------------------------------------------------------------
 
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
-
 
 def timed(function: Callable, *args, **kwargs) -> tuple[Any, float]:
     """Call a function; return its result and its wall seconds.
@@ -115,7 +111,7 @@ def best_of(repeats: int, function: Callable, *args, **kwargs) -> tuple[Any, flo
 class MemoryUse:
     """Resident memory in bytes before a block, and the most during it.
 
-    Both are None where the system does not tell (Windows).
+    Both are None on systems that do not report it (Windows).
     """
 
     baseline: int | None = None
@@ -131,14 +127,14 @@ class MemoryUse:
 
 @contextmanager
 def peak_memory() -> Iterator[MemoryUse]:
-    """Measure by how much resident memory rises within a ``with`` block.
+    """Context manager: measure the rise of resident memory within the block.
 
     ``baseline``, ``peak`` and ``rise`` are complete when the block has ended. Linux
     resets the process's earlier peak at entry. Elsewhere the peak is that of the whole
     process, so that a block which stays below an earlier one shows no rise.
     """
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux: set the peak back to what is used now
+    with suppress(OSError):  # Linux: set the peak back to what is used now
+        Path("/proc/self/clear_refs").write_text("5")
     use = MemoryUse(baseline=_status_bytes("VmRSS") or _peak_bytes())
     try:
         yield use
@@ -161,9 +157,9 @@ def _peak_bytes() -> int | None:
 
 
 def _status_bytes(key: str) -> int | None:
-    """Read one value in kB of Linux's status of this process, in bytes."""
+    """Return an entry of Linux's /proc/self/status in bytes, None if absent."""
     try:
-        lines = _STATUS.read_text().splitlines()
+        lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return None
     values = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
@@ -178,54 +174,31 @@ _DASH = "–"
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay out a table as plain text, numbers to the right.
+    """Return a table as plain text, numbers to the right, None as a dash.
 
-    Parameters
-    ----------
-    headers : sequence of str
-        One name per column.
-    rows : sequence of sequence
-        Values; None is shown as a dash, a float with four digits.
-
-    Returns
-    -------
-    str
-        Lines without a trailing newline.
-
-    Examples
-    --------
     >>> print(format_table(["method", "s"], [["ours", 0.5], ["theirs", 12.0]]))
     method    s
     ------  ---
     ours    0.5
     theirs   12
     """
-    cells, right = _cells(headers, rows)
-    widths = _widths(headers, cells)
+    cells, right, widths = _cells(headers, rows)
     lines = [_pad(headers, widths, right), "  ".join("-" * w for w in widths)]
     lines += [_pad(row, widths, right) for row in cells]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay out a table as Markdown.
+    """Return a table as Markdown, numbers to the right.
 
-    Parameters
-    ----------
-    headers : sequence of str
-    rows : sequence of sequences
-        One cell for each header; numbers are set to the right.
-
-    Examples
-    --------
     >>> print(markdown_table(["method", "s"], [["ours", 0.5]]))
     | method |   s |
     |:-------|----:|
     | ours   | 0.5 |
     """
-    cells, right = _cells(headers, rows)
-    cells = [[value.replace("|", "\\|") for value in row] for row in cells]
-    widths = [max(3, width) for width in _widths(headers, cells)]
+    rows = [[_text(value).replace("|", "\\|") for value in row] for row in rows]
+    cells, right, widths = _cells(headers, rows)
+    widths = [max(3, width) for width in widths]
     rules = [
         "-" * (width + 1) + ":" if is_right else ":" + "-" * (width + 1)
         for width, is_right in zip(widths, right, strict=True)
@@ -241,17 +214,7 @@ def print_table(
     title: str = "",
     file: TextIO | None = None,
 ) -> None:
-    """Print a table: drawn by rich on a terminal, plain text in a log.
-
-    Parameters
-    ----------
-    headers, rows
-        As for :func:`format_table`.
-    title : str, default=""
-        A line above the table.
-    file : text stream, default=None
-        Where to; None is the standard output.
-    """
+    """Print a table to a stream: drawn by rich on a terminal, plain text in a log."""
     file = sys.stdout if file is None else file
     if file.isatty() and importlib.util.find_spec("rich") is not None:
         _print_rich(headers, rows, title, file)
@@ -284,7 +247,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    cells, right = _cells(headers, rows)
+    cells, right, _ = _cells(headers, rows)
     table = Table(title=title or None, title_justify="left")
     for header, is_right in zip(headers, right, strict=True):
         table.add_column(header, justify="right" if is_right else "left")
@@ -293,8 +256,8 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     Console(file=file).print(table)
 
 
-def _cells(headers, rows) -> tuple[list[list[str]], list[bool]]:
-    """Turn values into text, and say which columns are numbers."""
+def _cells(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
+    """Return the cells as text, whether columns hold numbers, and their widths."""
     for row in rows:
         if len(row) != len(headers):
             raise ValueError(
@@ -304,7 +267,8 @@ def _cells(headers, rows) -> tuple[list[list[str]], list[bool]]:
     cells = [[_text(value) for value in row] for row in rows]
     columns = zip(*cells, strict=True) if cells else [()] * len(headers)
     right = [any(column) and all(map(_is_number, column)) for column in columns]
-    return cells, right
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    return cells, right, widths
 
 
 def _text(value: Any) -> str:
@@ -319,10 +283,6 @@ def _text(value: Any) -> str:
 def _is_number(text: str) -> bool:
     """Return True if a cell starts like a number, or stands for a missing one."""
     return text in ("", _DASH) or text.lstrip("+-−<>≈ ")[:1].isdigit()
-
-
-def _widths(headers, cells) -> list[int]:
-    return [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
 
 
 def _pad(row, widths, right, gap: str = "  ") -> str:
@@ -413,7 +373,7 @@ class KernelComparison:
     ('name', 'objective', 'explained')
     """
 
-    scores: tuple[KernelScore, ...]
+    scores: Sequence[KernelScore]
     rows: np.ndarray | None
     consensus: KernelScore | None = None
 
@@ -429,12 +389,10 @@ class KernelComparison:
     @property
     def best_by_n_clusters(self) -> dict[int, KernelScore]:
         """The kernel of the largest score for each number of clusters."""
-        numbers = sorted({one.n_clusters for one in self.scores})
-        return {k: self._with(k).best for k in numbers}
-
-    def _with(self, n_clusters: int) -> "KernelComparison":
-        some = tuple(one for one in self.scores if one.n_clusters == n_clusters)
-        return KernelComparison(some, self.rows, self.consensus)
+        return {
+            k: replace(self, scores=[s for s in self.scores if s.n_clusters == k]).best
+            for k in sorted({one.n_clusters for one in self.scores})
+        }
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the table's columns."""
@@ -484,7 +442,7 @@ class KernelComparison:
         )
 
 
-class KernelComparisonDisplay:
+class KernelComparisonDisplay(Display):
     """Scores of kernels over the number of clusters.
 
     Parameters
@@ -553,11 +511,8 @@ class KernelComparisonDisplay:
             ax.plot(numbers, values, **{"marker": ".", "label": name, **style})
         best = self.comparison.best
         ax.plot(best.n_clusters, getattr(best, y), "o", mfc="none", ms=11, color="C3")
-        ax.set(xlabel="number of clusters", ylabel=y)
         ax.set_xticks(sorted({one.n_clusters for one in scores}))
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="number of clusters", ylabel=y)
 
 
 def _as_text(columns, rows: list[list[Any]]) -> str:
@@ -587,7 +542,7 @@ def _as_text(columns, rows: list[list[Any]]) -> str:
 # best are no worse than the pick: look at them too.
 # ----------------------------------------------------------------------------------
 
-CONSENSUS = (None, "average", "coassociation")
+CONSENSUS = one_of(None, "average", "coassociation")
 WIDTHS = (1, 4, 16, 64)
 
 
@@ -604,14 +559,14 @@ def compare_kernels(
     random_state=None,
     verbose: int = 0,
 ) -> KernelComparison:
-    """Cluster the rows with several kernels, and tell which one suits them.
+    """Cluster the rows with several kernels, and score how well each suits them.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     n_clusters : int or iterable of int
         Number of clusters, or several, such as ``range(2, 7)``: every kernel is tried
-        with each, and the table tells them apart.
+        with each, and the table has a column for it.
     kernels : mapping or sequence, default=None
         Names and kernels, or kernels alone: names that estimators know (with gamma from
         the median distance), kernel objects, functions ``k(X, Y)`` or matrices of shape
@@ -655,15 +610,31 @@ def compare_kernels(
     True
     """
     X = check_array(X, dtype=(np.float64, np.float32))
-    _check_counts(n_init=n_init, n_subsamples=n_subsamples, max_samples=max_samples)
+    counts = {"n_init": n_init, "n_subsamples": n_subsamples}
+    for name, value in {**counts, "max_samples": max_samples}.items():
+        count().check(name, value)
     n_rows = min(max_samples, X.shape[0])
     numbers = _numbers_of_clusters(n_clusters, n_rows, consensus)
     rng = generator_from(random_state)
-    named = _named(default_kernels(X) if kernels is None else kernels)
+    named = default_kernels(X) if kernels is None else kernels
+    if not isinstance(named, Mapping):
+        named = {
+            one if isinstance(one, str) else f"{number}: {type(one).__name__}": one
+            for number, one in enumerate(named, 1)
+        }
+    if not named:
+        raise ValueError("kernels is empty; pass at least one, or None for a choice.")
     rows = None
     if X.shape[0] > max_samples:
         rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
-    classes = None if y is None else _classes(y, X.shape[0], rows)
+    classes = None if y is None else column_or_1d(y)
+    if classes is not None and len(classes) != X.shape[0]:
+        raise ValueError(
+            f"y has {len(classes)} classes; expected one for each of the {X.shape[0]} "
+            "rows."
+        )
+    if classes is not None and rows is not None:
+        classes = classes[rows]
     scorer = _Scorer(classes, n_init, n_subsamples, int(rng.integers(2**31)))
     matrices = {name: _matrix(kernel, X, rows) for name, kernel in named.items()}
     scores = scorer.scores(matrices, numbers, verbose)
@@ -721,7 +692,9 @@ class _Scorer:
         report = step_counter(verbose, len(matrices) * len(numbers), "kernel")
         found: list[KernelScore] = []
         for name, K in matrices.items():
-            eigenvalues = _centred_eigenvalues(K)
+            with few_threads_for(len(K)):
+                # All of them: LAPACK's search for a few fails where many are equal.
+                eigenvalues = np.linalg.eigvalsh(_centred(K))
             for n_clusters in numbers:
                 found.append(self._score(name, K, n_clusters, eigenvalues))
                 report()
@@ -738,11 +711,11 @@ class _Scorer:
             n_clusters=k,
             objective=result.inertia,
             explained=between / scatter if scatter > 0 else 0.0,
-            tightness=_share(between, most),
+            tightness=min(between / most, 1.0) if most > 0 else 0.0,
             stability=self._stability(K, k, labels),
             silhouette=_silhouette(K, labels),
             labels=labels,
-            **self._against_classes(labels),
+            **self._agreement(labels),
         )
 
     def _cluster(self, K: np.ndarray, n_clusters: int, n_init: int, seed: int):
@@ -765,7 +738,8 @@ class _Scorer:
             agreement.append(adjusted_rand_score(labels[some], result.labels))
         return float(np.mean(agreement))
 
-    def _against_classes(self, labels: np.ndarray) -> dict[str, float]:
+    def _agreement(self, labels: np.ndarray) -> dict[str, float]:
+        """Return the scores against the classes, if there are any."""
         if self.classes is None:
             return {}
         return {
@@ -775,24 +749,13 @@ class _Scorer:
         }
 
 
-def _check_counts(**counts: Any) -> None:
-    for name, value in counts.items():
-        if not _is_whole(value) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number, 1 or more.")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _numbers_of_clusters(given: Any, n_rows: int, consensus: str | None) -> list[int]:
     """Return the numbers of clusters to try, of ``n_rows`` rows."""
-    if consensus not in CONSENSUS:
-        raise ValueError(f"consensus={consensus!r} must be one of {list(CONSENSUS)}.")
+    CONSENSUS.check("consensus", consensus)
     several = isinstance(given, Iterable) and not isinstance(given, str)
     numbers = list(given) if several else [given]
     for k in numbers or [None]:
-        if not _is_whole(k) or not 2 <= k < n_rows:  # type: ignore[operator]
+        if not is_whole(k) or not 2 <= k < n_rows:  # type: ignore[operator]
             raise ValueError(
                 f"n_clusters={given!r} must be a whole number, or several, from 2 to "
                 f"n_samples - 1 = {n_rows - 1}; one cluster is the same with every "
@@ -804,26 +767,6 @@ def _numbers_of_clusters(given: Any, n_rows: int, consensus: str | None) -> list
             f"n_clusters={given!r}; choose the number first, with consensus=None."
         )
     return [int(k) for k in numbers]
-
-
-def _classes(y, n_samples: int, rows: np.ndarray | None) -> np.ndarray:
-    y = column_or_1d(y)
-    if len(y) != n_samples:
-        raise ValueError(
-            f"y has {len(y)} classes; expected one for each of the {n_samples} rows."
-        )
-    return y if rows is None else y[rows]
-
-
-def _named(kernels: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    if not isinstance(kernels, Mapping):
-        kernels = {
-            one if isinstance(one, str) else f"{number}: {type(one).__name__}": one
-            for number, one in enumerate(kernels, 1)
-        }
-    if not kernels:
-        raise ValueError("kernels is empty; pass at least one, or None for a choice.")
-    return dict(kernels)
 
 
 def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -843,20 +786,9 @@ def _matrix(kernel: Any, X: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return np.asarray(kernel(some.astype(np.float64)))
 
 
-def _share(part: float, whole: float) -> float:
-    return min(part / whole, 1.0) if whole > 0 else 0.0
-
-
 def _centred(K: np.ndarray) -> np.ndarray:
     mean = K.mean(axis=0)
     return K - mean[None, :] - mean[:, None] + mean.mean()
-
-
-def _centred_eigenvalues(K: np.ndarray) -> np.ndarray:
-    """Return the eigenvalues of the centred kernel matrix, ascending."""
-    with few_threads_for(len(K)):
-        # All of them: LAPACK's search for a few fails where many are equal.
-        return np.linalg.eigvalsh(_centred(K))
 
 
 def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
@@ -869,7 +801,7 @@ def _silhouette(K: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _consensus(how: str, matrices: list[np.ndarray], scores) -> np.ndarray:
-    """Return one kernel matrix made of all kernels'."""
+    """Return the consensus kernel matrix of all kernels, (n, n)."""
     if how == "average":
         centred = [_centred(K) for K in matrices]
         return sum(K / max(np.trace(K), 1e-300) for K in centred) / len(centred)  # type: ignore[return-value]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array.namespace import is_sparse, to_numpy
-from kaucus._base import require
+from kaucus._base import on_host, require
 
 # ----------------------------------------------------------------------------------
 # Helpers of displays: axes, files, attributes of fitted models, last steps.
@@ -35,16 +35,9 @@ STYLE = {
 def figure_file(
     path: str | Path, width: float = 7.0, height: float = 4.5, **style: Any
 ) -> Iterator[Any]:
-    """Yield an empty matplotlib figure, which is written to a PNG file at the end.
+    """Context manager: an empty matplotlib figure, written to a PNG file at the end.
 
-    Parameters
-    ----------
-    path : path
-        The PNG file to write.
-    width, height : float
-        In inches.
-    **style
-        Settings of matplotlib that differ from ``STYLE``.
+    Width and height are in inches; the style are settings that differ from ``STYLE``.
     """
     require("matplotlib", "plot")
     from matplotlib import rc_context
@@ -72,7 +65,7 @@ def last_step(model: Any) -> Any:
 
 
 def needed(model: Any, name: str, remedy: str) -> Any:
-    """Return an attribute of a fitted estimator, or say how to get it."""
+    """Return an attribute of a fitted estimator, or raise with the remedy."""
     check_is_fitted(model)
     model = last_step(model)
     if not hasattr(model, name):
@@ -93,7 +86,19 @@ def dense_rows(rows: Any) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 
 
-class SearchDisplay:
+class Display:
+    """Figure of fitted models, in the manner of scikit-learn's displays."""
+
+    def _finish(self, ax, **labels):
+        """Label the axes, with a legend of what has a name; return the display."""
+        ax.set(**labels)
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class SearchDisplay(Display):
     """Losses of a search over C, gamma or the steps of a metric.
 
     Parameters
@@ -162,22 +167,18 @@ class SearchDisplay:
         for kernel in dict.fromkeys(self.results["kernel"]):
             places, losses = self._least(kernel, x)
             # Widths in one metric say little about those in another: no line.
-            line = {"linestyle": "none" if x == "gamma" else "-"}
-            kept = {"marker": ".", "label": str(kernel), **line, **style}
-            ax.plot(places, losses, **kept)
+            line = {"linestyle": "none" if x == "gamma" else "-", "marker": "."}
+            ax.plot(places, losses, **{"label": str(kernel), **line, **style})
         chosen = self.results.get("chosen", self.results["score"])
         best = int(np.nanargmax(chosen))
-        place = self.results[x][best]
-        ax.plot(place, -self.results["score"][best], "o", mfc="none", ms=11, color="C3")
+        loss = -self.results["score"][best]
+        ax.plot(self.results[x][best], loss, "o", mfc="none", ms=11, color="C3")
         if x == "n_steps":
             ax.xaxis.get_major_locator().set_params(integer=True)
         else:
             ax.set_xscale("log")
         words = {"C": "C", "gamma": "gamma", "n_steps": "steps of the metric"}
-        ax.set(xlabel=words[x], ylabel="loss of rows held out")
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel=words[x], ylabel="loss of rows held out")
 
     def _least(self, kernel, x: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the values of ``x`` tried with a kernel, and their least losses."""
@@ -188,7 +189,7 @@ class SearchDisplay:
         return places, losses
 
 
-class HistoryDisplay:
+class HistoryDisplay(Display):
     """Residual and validation error of an iterative solver, step by step.
 
     Parameters
@@ -251,18 +252,14 @@ class HistoryDisplay:
         """
         values = np.array(self.history[y], dtype=float)
         runs, steps = (np.asarray(self.history[name]) for name in ("run", "step"))
-        ax = new_axes(ax)
+        ax, several = new_axes(ax), len(np.unique(runs)) > 1
         for run in np.unique(runs):
             own = runs == run
-            label = None if len(np.unique(runs)) == 1 else f"run {run}"
+            label = f"run {run}" if several else None
             ax.plot(steps[own], values[own], **{"label": label, **style})
         if y != "validation_error":
             ax.set_yscale("log")
-        ax.set(xlabel="step", ylabel=y.replace("_", " "))
-        if len(np.unique(runs)) > 1:
-            ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="step", ylabel=y.replace("_", " "))
 
 
 # ----------------------------------------------------------------------------------
@@ -272,7 +269,7 @@ class HistoryDisplay:
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-class CoverageDisplay:
+class CoverageDisplay(Display):
     """Share of targets that intervals or sets hold, against the level they are for.
 
     Make one with :meth:`from_estimator`.
@@ -365,13 +362,19 @@ class CoverageDisplay:
         """
         levels = np.asarray(confidence_levels, dtype=np.float64)
         if hasattr(estimator, "predict_set"):
-            predict = estimator.predict_set
-            sets = predict(X, levels, score=score, **_method_of(predict, method))
-            coverages, sizes = _of_sets(to_numpy(sets), y, estimator.classes_)
+            options = _method_of(estimator.predict_set, method)
+            sets = to_numpy(estimator.predict_set(X, levels, score=score, **options))
+            right = np.asarray(y)[:, None] == estimator.classes_[None, :]
+            coverages = (sets & right[:, :, None]).any(axis=1).mean(axis=0)
+            sizes = sets.sum(axis=1).mean(axis=0)
         else:
-            predict = estimator.predict_interval
-            ends = predict(X, levels, **_method_of(predict, method))
-            coverages, sizes = _of_intervals(to_numpy(ends), y)
+            options = _method_of(estimator.predict_interval, method)
+            ends = to_numpy(estimator.predict_interval(X, levels, **options))
+            ends = ends.reshape(*ends.shape[:3], -1)
+            truth = np.asarray(on_host(y)).reshape(len(ends), 1, -1)
+            held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+            coverages = held.mean(axis=(0, 2))
+            sizes = (ends[:, 1] - ends[:, 0]).mean(axis=(0, 2))
         name = type(estimator).__name__ if name is None else name
         display = cls(levels, coverages, sizes=sizes, name=name)
         return display.plot(ax=ax, **style) if plot else display
@@ -398,15 +401,11 @@ class CoverageDisplay:
         [self.line_] = ax.plot(self.confidence_levels, self.coverages, **style)
         ends = [min(self.confidence_levels), max(self.confidence_levels)]
         ax.plot(ends, ends, color="0.6", linestyle="--")
-        ax.set_xlabel("confidence level")
-        ax.set_ylabel("share of targets held")
-        if style["label"] is not None:
-            ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        labels = {"xlabel": "confidence level", "ylabel": "share of targets held"}
+        return self._finish(ax, **labels)
 
 
-class SetSizeDisplay:
+class SetSizeDisplay(Display):
     """How many rows have a prediction set of 0, 1, 2, ... classes.
 
     Make one with :meth:`from_estimator`.
@@ -488,9 +487,8 @@ class SetSizeDisplay:
         SetSizeDisplay
         """
         level = float(confidence_level)
-        predict = estimator.predict_set
-        options = _method_of(predict, method)
-        sets = to_numpy(predict(X, level, score=score, **options))
+        options = _method_of(estimator.predict_set, method)
+        sets = to_numpy(estimator.predict_set(X, level, score=score, **options))
         n_classes = sets.shape[1]
         counts = np.bincount(sets[:, :, 0].sum(axis=1), minlength=n_classes + 1)
         shares = counts / max(len(sets), 1)
@@ -516,24 +514,8 @@ class SetSizeDisplay:
         level = self.confidence_level
         label = None if level is None else f"{100 * level:g} %"
         self.bars_ = ax.bar(self.sizes, self.shares, **{"label": label, **style})
-        ax.set_xlabel("classes in the set")
-        ax.set_ylabel("share of rows")
         ax.set_xticks(self.sizes)
-        if label is not None:
-            ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-# ---- measuring -----------------------------------------------------------------------
-
-
-def _of_intervals(ends: np.ndarray, y) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of targets held, and the mean width, of each level."""
-    y = to_numpy(y) if hasattr(y, "shape") else np.asarray(y)
-    y, ends = y.reshape(len(y), -1), ends.reshape(*ends.shape[:3], -1)
-    held = (ends[:, 0] <= y[:, None, :]) & (y[:, None, :] <= ends[:, 1])
-    return held.mean(axis=(0, 2)), (ends[:, 1] - ends[:, 0]).mean(axis=(0, 2))
+        return self._finish(ax, xlabel="classes in the set", ylabel="share of rows")
 
 
 def _method_of(predict, method: str) -> dict[str, str]:
@@ -541,19 +523,12 @@ def _method_of(predict, method: str) -> dict[str, str]:
     return {"method": method} if "method" in signature(predict).parameters else {}
 
 
-def _of_sets(sets: np.ndarray, y, classes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of classes held, and the mean size, of each level."""
-    right = np.asarray(y)[:, None] == classes[None, :]
-    held = (sets & right[:, :, None]).any(axis=1)
-    return held.mean(axis=0), sets.sum(axis=1).mean(axis=0)
-
-
 # ----------------------------------------------------------------------------------
 # A display of prediction intervals over one feature, or over the predictions.
 # ----------------------------------------------------------------------------------
 
 
-class IntervalDisplay:
+class IntervalDisplay(Display):
     """Prediction intervals over one feature, or over the predictions.
 
     Make one with :meth:`from_estimator`.
@@ -658,8 +633,8 @@ class IntervalDisplay:
         predicted = to_numpy(last_step(estimator).predict(rows))
         column, name = _column(X, feature, predicted)
         order = np.argsort(column, kind="stable")
-        options = _method_of(interval, method)
-        intervals = to_numpy(interval(rows, confidence_level, **options))
+        intervals = interval(rows, confidence_level, **_method_of(interval, method))
+        intervals = to_numpy(intervals)
         if intervals.ndim > 3:
             raise ValueError(
                 f"The model has {intervals.shape[3]} outputs; IntervalDisplay draws "
@@ -702,11 +677,7 @@ class IntervalDisplay:
         self.points_ = None
         if self.y is not None:
             self.points_ = ax.scatter(self.x, self.y, s=8, color="0.3", label="y")
-        ax.set_xlabel(self.feature_name or "feature")
-        ax.set_ylabel("y")
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel=self.feature_name or "feature", ylabel="y")
 
     def _label(self, k: int) -> str:
         """Return the level of a band, and the share of targets within it."""
@@ -738,7 +709,7 @@ def _column(X, feature, predicted: np.ndarray) -> tuple[np.ndarray, str]:
 # ----------------------------------------------------------------------------------
 
 
-class RepresentativesDisplay:
+class RepresentativesDisplay(Display):
     """The representatives of the largest weight.
 
     Parameters
@@ -794,9 +765,8 @@ class RepresentativesDisplay:
         remedy = "use KMeansKernelClassifier or KMeansKernelRegressor."
         points = needed(estimator, "representatives_", remedy)
         model: Any = last_step(estimator)
-        weights = to_numpy(model.representative_weights_)
+        weights, rows = to_numpy(model.representative_weights_), dense_rows(points)
         first = np.argsort(-weights, kind="stable")[:n_shown]
-        rows = dense_rows(points)
         with warnings.catch_warnings():  # the rows have no names here, and need none
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             spoken = to_numpy(model.predict(rows[first]))
@@ -855,9 +825,11 @@ class RepresentativesDisplay:
         if self.image_shape is None:
             self._plot_table(ax, self.most_important(n_columns))
         else:
-            self._plot_pictures(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+            sheet = picture_sheet(self.rows, self.image_shape)
+            ax.imshow(sheet, cmap="gray", vmin=0, vmax=1)
+            ax.set_axis_off()
+            ax.set_title(f"the {len(self.rows)} that represent most rows")
+        return self._finish(ax)
 
     def _plot_table(self, ax: Any, columns: np.ndarray) -> None:
         values = self.rows[:, columns]
@@ -866,32 +838,17 @@ class RepresentativesDisplay:
         ax.imshow(scaled, cmap="coolwarm", vmin=-2.5, vmax=2.5, aspect="auto")
         names = [self.columns[c] for c in columns]
         ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-        sizes = [
-            f"{w:.0f} × {n}" for w, n in zip(self.weights, self.labels, strict=True)
-        ]
+        pairs = zip(self.weights, self.labels, strict=True)
+        sizes = [f"{w:.0f} × {n}" for w, n in pairs]
         ax.set_yticks(range(len(sizes)), sizes)
-        ax.set_title("rows spoken for × label; colour: above or below the mean")
-
-    def _plot_pictures(self, ax: Any) -> None:
-        sheet = picture_sheet(self.rows, self.image_shape)
-        ax.imshow(sheet, cmap="gray", vmin=0, vmax=1)
-        ax.set_axis_off()
-        ax.set_title(f"the {len(self.rows)} that speak for most rows")
+        ax.set_title("rows represented × label; colour: above or below the mean")
 
 
 def picture_sheet(rows: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:
     """Return rows as pictures on one sheet, ten in a line, values from 0 to 1.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-    image_shape : tuple of int
-        (height, width), or (channels, height, width).
-
-    Returns
-    -------
-    ndarray of shape (height, width) or (height, width, 4)
-        Nothing is drawn between the pictures: NaN, or the opacity 0.
+    Pictures with channels give a sheet of shape (height, width, 4). The lines between
+    pictures are NaN, or of opacity 0.
     """
     low = rows.min(axis=1, keepdims=True)
     span = rows.max(axis=1, keepdims=True) - low

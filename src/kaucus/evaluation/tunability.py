@@ -17,7 +17,7 @@ from kaucus._array.blocks import one_blas_thread
 from kaucus._array.namespace import warn_user
 from kaucus._parameters import step_counter
 from kaucus.estimators.cells import cell_kernels, sees_labels
-from kaucus.evaluation.displays import new_axes
+from kaucus.evaluation.displays import Display, new_axes
 from kaucus.kernels._cells import GammaPath, gamma_path
 from kaucus.kernels._kernel import Kernel
 
@@ -142,7 +142,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     return array
 
 
-class TunabilityDisplay:
+class TunabilityDisplay(Display):
     """Curves of P_f(α), in the manner of scikit-learn's displays.
 
     Make one with :meth:`from_scores` or :meth:`from_cv_results`, or from a curve.
@@ -258,21 +258,13 @@ class TunabilityDisplay:
             Itself, with ``line_``, ``ax_`` and ``figure_``.
         """
         ax = new_axes(ax)
-        style = {"where": "pre", "label": self._label(name), **style}
-        [self.line_] = ax.step(self.alphas, self.probabilities, **style)
-        ax.set_xlabel("score α")
-        ax.set_ylabel("share of the grid with at least α")
-        ax.set_ylim(0, 1.02)
-        if style["label"] is not None:
-            ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-    def _label(self, name: str | None) -> str | None:
-        name = self.name if name is None else name
         area = None if self.auc is None else f"AUC {self.auc:.3f}"
-        parts = [part for part in (name, area) if part]
-        return ", ".join(parts) or None
+        parts = [part for part in (self.name if name is None else name, area) if part]
+        style = {"where": "pre", "label": ", ".join(parts) or None, **style}
+        [self.line_] = ax.step(self.alphas, self.probabilities, **style)
+        ax.set_ylim(0, 1.02)
+        labels = {"xlabel": "score α", "ylabel": "share of the grid with at least α"}
+        return self._finish(ax, **labels)
 
 
 # ----------------------------------------------------------------------------------
@@ -361,19 +353,8 @@ class GammaCSearch:
         }
 
 
-class _Part(NamedTuple):
-    """Rows that share an SVM: all of them, or those of one cell."""
-
-    path: GammaPath
-    rows: np.ndarray
-
-
-class _Fold(NamedTuple):
-    """One SVM's share of a fold, over all C: counts, (n_C,)."""
-
-    correct: np.ndarray
-    capped: np.ndarray
-    n_fits: int
+# Rows that share an SVM: all of them, or those of one cell.
+_Part = tuple[GammaPath, np.ndarray]
 
 
 def grid_search_gamma_C(
@@ -411,8 +392,8 @@ default=(1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
     tol : float, default=1e-3
         Tolerance of the solver, as in ``SVC``.
     max_iter : int, default=100000
-        Most steps of an SVM. Those that need more are counted in ``capped``, and a
-        warning tells.
+        Most steps of an SVM. Fits that need more are marked in ``capped``, with a
+        warning.
     n_jobs : int, default=None
         Folds at a time, in threads.
     verbose : int, default=0
@@ -464,9 +445,9 @@ def _fold_groups(model, X, labels, folds) -> Iterator[tuple[list[int], list[_Par
 def _parts(model: Any, X: np.ndarray, labels, train: np.ndarray) -> list[_Part]:
     """Compute the distances of each SVM's rows, once."""
     if isinstance(model, Kernel):
-        return [_Part(gamma_path(model, X), np.arange(len(X)))]
+        return [(gamma_path(model, X), np.arange(len(X)))]
     kernels = cell_kernels(model, X, labels, train)
-    return [_Part(gamma_path(kernel, X[rows]), rows) for kernel, rows in kernels]
+    return [(gamma_path(kernel, X[rows]), rows) for kernel, rows in kernels]
 
 
 def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSearch:
@@ -475,66 +456,61 @@ def _search(groups, labels, gammas, folds, options, n_jobs, verbose) -> GammaCSe
     report = step_counter(verbose, len(gammas) * len(folds), "pair of gamma and fold")
     n_fits = [0]
 
-    def run(g: int, f: int, parts: list[_Part], matrices: list[_Scaled]) -> None:
+    def run(g: int, f: int, matrices: list) -> None:
         train, test = folds[f]
         done = [
-            _run_fold(K, part.rows, labels, train, test, **options)
-            for K, part in zip(matrices, parts, strict=True)
+            _run_fold(K, rows, labels, train, test, **options) for K, rows in matrices
         ]
-        capped[:, g, f] = np.any([fold.capped for fold in done], axis=0)
-        scores[:, g, f] = sum(fold.correct for fold in done) / len(test)
-        n_fits[0] += sum(fold.n_fits for fold in done)
+        correct, stopped, fits = zip(*done, strict=True)
+        capped[:, g, f] = np.any(stopped, axis=0)
+        scores[:, g, f] = sum(correct) / len(test)
+        n_fits[0] += sum(fits)
         report()
 
     def jobs(group: list[int], parts: list[_Part]) -> Iterator:
         for g, gamma in enumerate(gammas):
-            matrices = [_unit_scale(part.path.matrix(gamma)) for part in parts]
-            yield from (delayed(run)(g, f, parts, matrices) for f in group)
+            matrices = [(path.matrix(gamma), rows) for path, rows in parts]
+            yield from (delayed(run)(g, f, matrices) for f in group)
 
     with warnings.catch_warnings():  # around all threads: they share the filters
         warnings.simplefilter("ignore", ConvergenceWarning)
         for group in groups:
             threads = Parallel(n_jobs, prefer="threads", pre_dispatch="2*n_jobs")
             threads(jobs(*group))
-    _warn_of_capped(capped, options["max_iter"])
+    if capped.any():
+        warn_user(
+            f"{capped.sum()} of {capped.size} SVMs stopped at "
+            f"max_iter={options['max_iter']} steps before they converged; capped marks "
+            "them. Their C is too large for their gamma; increase max_iter if the "
+            "best one is among them.",
+            ConvergenceWarning,
+        )
     return GammaCSearch(options["Cs"], gammas, scores, capped, n_fits[0])
 
 
-class _Scaled(NamedTuple):
-    """A kernel matrix of moderate size, and the power of two it was divided by."""
+def _run_fold(K, rows, labels, train, test, *, Cs, tol: float, max_iter: int):
+    """Fit one SVM for each C to the training rows of a fold among ``rows``.
 
-    matrix: np.ndarray
-    scale: float
-
-
-def _unit_scale(K: np.ndarray) -> _Scaled:
-    """Divide K by a power of two near its largest diagonal entry.
-
-    (K, C) and (K/s, C s) are the same problem, bit for bit, but libsvm gives up where
-    kernel values of 1e±160 make coefficients that are no numbers.
+    Return rows that are right and whether a fit stopped early, (n_C,), and the fits.
     """
-    scale = float(2.0 ** np.round(np.log2(np.max(np.diagonal(K)))))
-    K *= 1 / scale
-    return _Scaled(K, scale)
-
-
-def _run_fold(
-    K: _Scaled, rows, labels, train, test, *, Cs, tol: float, max_iter: int
-) -> _Fold:
-    """Fit one SVM for each C to the training rows of a fold among ``rows``."""
     train_rows = np.flatnonzero(np.isin(rows, train))
     test_rows = np.flatnonzero(np.isin(rows, test))
     y_train, y_test = labels[rows[train_rows]], labels[rows[test_rows]]
     correct, capped = np.zeros(len(Cs)), np.zeros(len(Cs), dtype=bool)
     if len(test_rows) == 0:
-        return _Fold(correct, capped, 0)
+        return correct, capped, 0
     if len(np.unique(y_train)) < 2:  # a cell of one class, or of none
         present = y_train if len(y_train) else labels[train]
         correct += np.sum(y_test == np.argmax(np.bincount(present)))
-        return _Fold(correct, capped, 0)
-    inside = np.ascontiguousarray(K.matrix[np.ix_(train_rows, train_rows)])
-    across = K.matrix[np.ix_(test_rows, train_rows)]
-    for i, C in enumerate(Cs * K.scale):
+        return correct, capped, 0
+    # (K, C) and (K/s, C s) are the same problem, bit for bit where s is a power of two,
+    # but libsvm gives up where kernel values of 1e±160 make coefficients that are NaN.
+    scale = float(2.0 ** np.round(np.log2(np.max(np.diagonal(K)))))
+    inside = np.ascontiguousarray(K[np.ix_(train_rows, train_rows)])
+    across = K[np.ix_(test_rows, train_rows)]
+    for part in (inside, across):
+        part /= scale
+    for i, C in enumerate(Cs * scale):
         model = SVC(
             C=C, kernel="precomputed", tol=tol, max_iter=max_iter, break_ties=True
         )
@@ -543,17 +519,7 @@ def _run_fold(
         capped[i:] = np.max(model.n_iter_) >= max_iter
         if np.max(np.abs(model.dual_coef_), initial=0.0) < C * (1 - 1e-9):
             break  # no coefficient at its bound: the solution for all larger C
-    return _Fold(correct, capped, i + 1)
-
-
-def _warn_of_capped(capped, max_iter: int) -> None:
-    if capped.any():
-        warn_user(
-            f"{capped.sum()} of {capped.size} SVMs stopped at max_iter={max_iter} "
-            "steps before they converged; capped tells which. Their C is too large "
-            "for their gamma; increase max_iter if the best one is among them.",
-            ConvergenceWarning,
-        )
+    return correct, capped, i + 1
 
 
 def _grid(name: str, values: Any) -> np.ndarray:

@@ -19,13 +19,14 @@ import sklearn
 import kaucus
 import kaucus.model as lasting
 from kaucus._base import require
+from kaucus.evaluation.displays import last_step
 
 # ----------------------------------------------------------------------------------
 # The types that a model file may hold: ours, and those of skrub's TableVectorizer.
 #
 # skops makes nothing of a type that is not on such a list, and it has a list of scikit-
 # learn's and NumPy's own. A type gets on ours only if making one runs nothing but the
-# setting of its attributes. Functions are never on it, beside the few predicates by
+# setting of its attributes. Functions are never on it, except the few predicates by
 # which a TableVectorizer chooses columns.
 # ----------------------------------------------------------------------------------
 
@@ -83,21 +84,6 @@ def trusted_types() -> list[str]:
     return sorted(ours.union(_OF_SKRUB))
 
 
-def _with_lasting_names(data: bytes) -> io.BytesIO:
-    """Return a file of skops in which our types have their names in `kaucus.model`."""
-    renamed, packed = io.BytesIO(), zipfile.ZIP_DEFLATED
-    with (
-        zipfile.ZipFile(io.BytesIO(data)) as old,
-        zipfile.ZipFile(renamed, "w", packed) as new,
-    ):
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "schema.json":
-                content = json.dumps(json.loads(content, object_hook=_lasting_name))
-            new.writestr(name, content)
-    return renamed
-
-
 def _lasting_name(node: dict) -> dict:
     module, name = node.get("__module__"), node.get("__class__")
     here = vars(sys.modules.get(module, lasting)).get(name) if module else None
@@ -110,7 +96,7 @@ def _lasting_name(node: dict) -> dict:
 # Save and load models as skops files: zip archives of arrays and type names, no code.
 #
 # Beside skops's own entries the archive has ``kaucus.json``: format and version, the
-# estimator, its columns, and what the writer tells about it. It is read, and the format
+# estimator, its columns, and remarks of the writer. It is read, and the format
 # checked, before anything else is. Types are named as in ``kaucus.model``, so that a
 # module may move; a format is another where the records of a model are.
 # ----------------------------------------------------------------------------------
@@ -175,11 +161,11 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
         Name of the file, ``model.skops`` for instance. An old file stays whole until
         the new one is written, which gets its permissions.
     about : mapping, default=None
-        Numbers, texts, lists and dicts that the file is to tell about the model, read
-        by :func:`describe`.
+        Remarks about the model: numbers, texts, lists and dicts, returned by
+        :func:`describe`.
     trusted : iterable of str, default=()
         Types and functions of the user's own that the model holds, such as
-        ``"mine.my_kernel"``; :func:`load` must be told of them too.
+        ``"mine.my_kernel"``; pass them to :func:`load` too.
 
     Raises
     ------
@@ -204,11 +190,29 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
             f"{type(model).__name__} cannot be saved: {error} Save a fitted estimator "
             "of numbers, texts and arrays."
         ) from error
-    buffer = _with_lasting_names(data)
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as old,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "schema.json":  # our types get their names in kaucus.model
+                content = json.dumps(json.loads(content, object_hook=_lasting_name))
+            new.writestr(name, content)
     names = skops.get_untrusted_types(data=buffer.getvalue())
     _check_names(names, trusted, what=f"{type(model).__name__} holds", at="save")
+    columns = getattr(model, "feature_names_in_", None)
+    description = {
+        "format": FORMAT,
+        "kaucus": kaucus.__version__,
+        "estimator": type(last_step(model)).__name__,
+        "columns": None if columns is None else [str(name) for name in columns],
+        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
+        "about": dict(about or {}),
+    }
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_ENTRY, json.dumps(_description(model, about), indent=2))
+        archive.writestr(_ENTRY, json.dumps(description, indent=2))
     write_whole(path, buffer.getbuffer())
 
 
@@ -240,8 +244,13 @@ def load(path, *, trusted: Iterable[str] = ()):
     array([0, 0])
     """
     skops = require("skops.io", "tables")
-    path = Path(path)
-    _check_format(path, describe(path))
+    path, file = Path(path), describe(path)
+    if file.format != FORMAT:  # its models have other records
+        raise ModelFileError(
+            f"{path} has format {file.format}, of kaucus {file.version}, and kaucus "
+            f"{kaucus.__version__} reads format {FORMAT}; fit the model again, or load "
+            f"it with pip install kaucus=={file.version}."
+        )
     try:
         names = skops.get_untrusted_types(file=path)
         _check_names(names, trusted, what=f"{path} holds", at="load")
@@ -284,15 +293,15 @@ def describe(path) -> ModelFile:
         with zipfile.ZipFile(path) as archive:
             if archive.getinfo(_ENTRY).file_size > _MOST_BYTES:
                 raise ValueError(f"{_ENTRY} is too long")
-            told = json.loads(archive.read(_ENTRY))
-        columns = told["columns"]
+            stored = json.loads(archive.read(_ENTRY))
+        columns = stored["columns"]
         return ModelFile(
-            str(told["estimator"]),
-            str(told["kaucus"]),
+            str(stored["estimator"]),
+            str(stored["kaucus"]),
             None if columns is None else tuple(map(str, columns)),
-            dict(told["versions"]),
-            dict(told["about"]),
-            int(told["format"]),
+            dict(stored["versions"]),
+            dict(stored["about"]),
+            int(stored["format"]),
         )
     except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
@@ -302,28 +311,6 @@ def describe(path) -> ModelFile:
 
 
 # ---- parts ---------------------------------------------------------------------------
-
-
-def _description(model, about: Mapping | None) -> dict:
-    names = getattr(model, "feature_names_in_", None)
-    return {
-        "format": FORMAT,
-        "kaucus": kaucus.__version__,
-        "estimator": type(last_step(model)).__name__,
-        "columns": None if names is None else [str(name) for name in names],
-        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__},
-        "about": dict(about or {}),
-    }
-
-
-def _check_format(path: Path, file: ModelFile) -> None:
-    """Refuse a file of another format, in which models have other records."""
-    if file.format != FORMAT:
-        raise ModelFileError(
-            f"{path} has format {file.format}, of kaucus {file.version}, and kaucus "
-            f"{kaucus.__version__} reads format {FORMAT}; fit the model again, or load "
-            f"it with pip install kaucus=={file.version}."
-        )
 
 
 def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
@@ -344,16 +331,11 @@ def _check_names(names: Iterable[str], trusted, *, what: str, at: str) -> None:
     )
 
 
-def last_step(model):
-    """Return the estimator at the end of a pipeline, or the model itself."""
-    return model.steps[-1][1] if hasattr(model, "steps") else model
-
-
 # ---- writing -------------------------------------------------------------------------
 
 
 def check_output(path) -> Path:
-    """Return the file that writing to a path makes or replaces, with links followed.
+    """Return the file that a write to the path creates or replaces, links resolved.
 
     Raises
     ------

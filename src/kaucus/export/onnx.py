@@ -3,14 +3,13 @@
 import functools
 import itertools
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 import kaucus
-from kaucus._array.namespace import is_sparse, to_numpy
+from kaucus._array.namespace import to_numpy
 from kaucus._base import require
 from kaucus.estimators._committee import Trees
 from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
@@ -19,12 +18,10 @@ from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
 )
-from kaucus.estimators.ls_svm import (
-    LSSVMClassifier,
-    LSSVMRegressor,
-)
+from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators.metric import LearnedMetric
 from kaucus.estimators.tables import TableModel
+from kaucus.evaluation.displays import dense_rows
 from kaucus.export.onnx_kernels import (
     OPSET,
     Graph,
@@ -45,19 +42,7 @@ from kaucus.preprocessing.rows import UnitNormalizer
 # ----------------------------------------------------------------------------------
 
 
-def unit_normalized(model: UnitNormalizer, graph: Graph, x: str) -> str:
-    """Add centred rows of unit norm to a graph."""
-    return _centred_unit_rows(graph, x, model.n_features_in_)
-
-
-def windowed(model: GaussianWindow, graph: Graph, x: str) -> str:
-    """Add images times their window to a graph."""
-    window = to_numpy(model.window_).reshape(-1)
-    n_channels = model.n_features_in_ // len(window)
-    return graph("Mul", x, np.tile(window, n_channels)[None])
-
-
-def with_spectrum(model: FourierFeatures, graph: Graph, x: str) -> str:
+def _with_spectrum(model: FourierFeatures, graph: Graph, x: str) -> str:
     """Add images with their spectra to a graph: eq. (15)-(20) of Andrecut (2020)."""
     d, n_frequencies = model.n_features_in_, math.prod(model.spectrum_shape_)
     x = _centred_unit_rows(graph, x, d)
@@ -134,17 +119,9 @@ Outputs = dict[str, str]
 
 @functools.singledispatch
 def outputs_of(model, graph: Graph, x: str) -> Outputs:
-    """Add a fitted estimator to a graph, and return the names of its outputs.
-
-    Parameters
-    ----------
-    model : estimator
-    graph : Graph
-    x : str
-        Name of the rows, in the graph's precision, (n, d).
-    """
+    """Add a fitted estimator of rows x, (n, d), to a graph; return its outputs."""
     raise NotExportableError(
-        f"{type(model).__name__} has no form in ONNX here; expected an LS-SVM, a "
+        f"{type(model).__name__} cannot be exported to ONNX; expected an LS-SVM, a "
         "k-means kernel model, ClusterRBFSVC, LocalSVC, a clusterer, LearnedMetric, "
         "UnitNormalizer, FourierFeatures or GaussianWindow."
     )
@@ -152,8 +129,7 @@ def outputs_of(model, graph: Graph, x: str) -> Outputs:
 
 def dense_points(rows) -> np.ndarray:
     """Return fitted rows as a NumPy array in float64."""
-    rows = rows.toarray() if is_sparse(rows) else to_numpy(rows)
-    return np.asarray(rows, dtype=np.float64)
+    return np.asarray(dense_rows(rows), dtype=np.float64)
 
 
 # ---- least-squares support vector machines -------------------------------------------
@@ -169,17 +145,13 @@ def _values(model, graph: Graph, x: str) -> str:
     coef, intercept = _numbers(model)
     if model.kernel_ is None:  # x are kernel values already
         return graph.affine(x, coef, intercept)
-    points = dense_points(support_of(model))
-    return kernel_sums(model.kernel_, graph, x, points, coef, intercept)
+    return kernel_sums(model.kernel_, graph, x, _support_of(model), coef, intercept)
 
 
-def support_of(model):
+def _support_of(model) -> np.ndarray:
     """Return the rows whose kernel columns the model is made of."""
-    return getattr(model, "representatives_" if _represents(model) else "X_fit_")
-
-
-def _represents(model) -> bool:
-    return isinstance(model, KMeansKernelClassifier | KMeansKernelRegressor)
+    represented = isinstance(model, KMeansKernelClassifier | KMeansKernelRegressor)
+    return dense_points(model.representatives_ if represented else model.X_fit_)
 
 
 @outputs_of.register(LSSVMClassifier)
@@ -192,13 +164,11 @@ def _(model, graph: Graph, x: str) -> Outputs:
 def _of_classes(model, graph: Graph, values: str) -> Outputs:
     """Add labels and decision values from one column, or one for each class."""
     if len(model.classes_) > 2:
-        return {
-            "label": _labels(model, graph, graph.argmax(values)),
-            "decision": values,
-        }
-    column = graph.column(values)
-    second = graph.cast(graph("Greater", column, 0.0), np.int64)
-    return {"label": _labels(model, graph, second), "decision": column}
+        numbers = graph.argmax(values)
+    else:
+        values = graph.column(values)
+        numbers = graph.cast(graph("Greater", values, 0.0), np.int64)
+    return {"label": _labels(model, graph, numbers), "decision": values}
 
 
 def _labels(model, graph: Graph, numbers: str) -> str:
@@ -224,8 +194,7 @@ def _sum_of_exponentials(model, graph: Graph, x: str) -> str:
     coef, intercept = coef * signs / 2, np.ravel((intercept * signs + 1) / 2)
     K = x
     if model.kernel_ is not None:
-        points = dense_points(support_of(model))
-        K = kernel_matrix(model.kernel_, graph, x, points)
+        K = kernel_matrix(model.kernel_, graph, x, _support_of(model))
     logs = []
     for a, b in zip(coef.T, intercept, strict=True):
         terms = graph("Mul", K, a[None, :])
@@ -340,17 +309,16 @@ def _(model: SphericalKMeans, graph: Graph, x: str) -> Outputs:
 @outputs_of.register
 def _(model: KernelKMeans, graph: Graph, x: str) -> Outputs:
     coef, norms = dense_points(model.center_coef_), to_numpy(model.center_norms_)
+    outputs: Outputs = {}
     if model.kernel_ is None:
         D = graph.affine(x, -2 * coef, norms)
-        return {"label": _nearest_mean(graph, D)}
-    points = dense_points(model.X_fit_)
-    D = kernel_sums(model.kernel_, graph, x, points, -2 * coef, norms)
-    D = graph("Max", graph("Add", D, kernel_diagonal(model.kernel_, graph, x)), 0.0)
-    return {"label": _nearest_mean(graph, D), "transformed": graph("Sqrt", D)}
-
-
-def _nearest_mean(graph: Graph, D: str) -> str:
-    return graph.cast(graph("ArgMin", D, axis=1, keepdims=0), np.int32)
+    else:
+        points = dense_points(model.X_fit_)
+        D = kernel_sums(model.kernel_, graph, x, points, -2 * coef, norms)
+        D = graph("Max", graph("Add", D, kernel_diagonal(model.kernel_, graph, x)), 0.0)
+        outputs["transformed"] = graph("Sqrt", D)
+    label = graph.cast(graph("ArgMin", D, axis=1, keepdims=0), np.int32)
+    return {"label": label} | outputs
 
 
 @outputs_of.register
@@ -360,17 +328,19 @@ def _(model: LearnedMetric, graph: Graph, x: str) -> Outputs:
 
 @outputs_of.register
 def _(model: UnitNormalizer, graph: Graph, x: str) -> Outputs:
-    return {"transformed": unit_normalized(model, graph, x)}
+    return {"transformed": _centred_unit_rows(graph, x, model.n_features_in_)}
 
 
 @outputs_of.register
 def _(model: GaussianWindow, graph: Graph, x: str) -> Outputs:
-    return {"transformed": windowed(model, graph, x)}
+    window = to_numpy(model.window_).reshape(-1)
+    windows = np.tile(window, model.n_features_in_ // len(window))
+    return {"transformed": graph("Mul", x, windows[None])}
 
 
 @outputs_of.register
 def _(model: FourierFeatures, graph: Graph, x: str) -> Outputs:
-    return {"transformed": with_spectrum(model, graph, x)}
+    return {"transformed": _with_spectrum(model, graph, x)}
 
 
 # ----------------------------------------------------------------------------------
@@ -394,7 +364,7 @@ def to_onnx(model, *, dtype="float32"):
     model : estimator or pipeline
         One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
         knows. Of ``TableClassifier`` and ``TableRegressor``, columns of numbers and of
-        texts have a form, dates have none; trees give float32.
+        texts can be exported, dates cannot; trees give float32.
     dtype : {"float32", "float64"}, default="float32"
         Of the rows that the graph takes, and of the numbers that it returns. Within,
         it computes in float64 where float32 would move a result by more than 1e-5 of
@@ -432,17 +402,13 @@ def _export(model, dtype: str, arithmetic: str):
     graph = Graph(arithmetic, given=dtype)
     x = "X" if arithmetic == dtype else graph.cast("X", arithmetic)
     outputs = finished_outputs(graph, model, outputs_of(model, graph, x), dtype)
-    n_features = model.n_features_in_
-    return graph.model(
-        type(model).__name__,
-        [graph.value_info("X", dtype, ["n", n_features])],
-        outputs,
-        **about_columns(getattr(model, "feature_names_in_", None)),
-    )
+    rows = graph.value_info("X", dtype, ["n", model.n_features_in_])
+    return graph.model(type(model).__name__, [rows], outputs, **_about(model))
 
 
-def about_columns(names: Iterable[str] | None) -> dict[str, str]:
-    """Return the metadata of a model file."""
+def _about(model) -> dict[str, str]:
+    """Return the metadata of a graph: our version, and the columns' names."""
+    names = getattr(model, "feature_names_in_", None)
     about = {"kaucus": kaucus.__version__}
     return about if names is None else about | {"columns": "\n".join(map(str, names))}
 
@@ -469,18 +435,15 @@ def output_kind(model, name: str, dtype: str) -> tuple[np.dtype, list]:
         kind = np.asarray(classes).dtype
         kinds = {"i": "int64", "u": "int64", "f": dtype, "b": "bool"}
         return np.dtype(kinds.get(kind.kind, object)), ["n"]
-    one_column = (name == "decision" and len(classes) == 2) or (
-        name == "prediction" and model._single_output
-    )
-    return np.dtype(dtype), ["n"] if one_column else ["n", _width(model, name)]
-
-
-def _width(model, name: str) -> int:
-    if name in ("decision", "probabilities"):
-        return len(model.classes_)
     if name == "prediction":
-        return model.dual_coef_.shape[1]
-    return len(model.get_feature_names_out())
+        shape = [] if model._single_output else [model.dual_coef_.shape[1]]
+    elif name == "decision" and len(classes) == 2:
+        shape = []
+    elif name in ("decision", "probabilities"):
+        shape = [len(classes)]
+    else:
+        shape = [len(model.get_feature_names_out())]
+    return np.dtype(dtype), ["n", *shape]
 
 
 # ---- which precision -----------------------------------------------------------------
@@ -495,7 +458,7 @@ def arithmetic_of(model, dtype: str) -> str:
     has_values = hasattr(model, "dual_coef_") and model.kernel_ is not None
     if dtype == "float64" or not has_values:
         return "float64"
-    points = dense_points(support_of(model))
+    points = _support_of(model)
     some = points[np.linspace(0, len(points) - 1, _N_PROBES).astype(int)]
     others = np.roll(some, 1, axis=0)
     ways = [some + share * (others - some) for share in (0.0, 1e-3, 0.5)]
@@ -520,7 +483,7 @@ def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
 # ----------------------------------------------------------------------------------
 # Committees of tables: an input for every column.
 #
-# What is made of a text is looked up in a table; dates have no form in ONNX. Trees are
+# What is made of a text is looked up in a table; dates cannot be exported. Trees are
 # ONNX's own operator, whose results are float32.
 # ----------------------------------------------------------------------------------
 
@@ -529,14 +492,7 @@ _GAP_TEXTS = ("", "nan", "None")
 
 
 def table_to_onnx(model: TableModel, dtype: str):
-    """Return a committee as an ONNX model, which computes in float64.
-
-    Parameters
-    ----------
-    model : TableClassifier or TableRegressor
-    dtype : {"float32", "float64"}
-        Of the columns of numbers, and of the results.
-    """
+    """Return a committee as an ONNX model of columns in dtype, computed in float64."""
     graph, encoder = Graph("float64", given=dtype), model._encoder
     inputs, dense, gappy, levels = [], [], [], []
     has_names = hasattr(model, "feature_names_in_")
@@ -544,10 +500,10 @@ def table_to_onnx(model: TableModel, dtype: str):
         inputs.append(graph.value_info("X", dtype, ["n", model.n_features_in_]))
     for j, column in enumerate(encoder.columns):
         if column is None:
-            continue  # it tells nothing
+            continue  # a constant
         if isinstance(column, DateColumn):
             raise NotExportableError(
-                f"Column {column.name!r} has dates, which have no form in ONNX; fit "
+                f"Column {column.name!r} has dates, which ONNX cannot express; fit "
                 "without it, or with numbers in its place, such as the year."
             )
         is_text = isinstance(column, CategoryColumn)
@@ -569,7 +525,9 @@ def table_to_onnx(model: TableModel, dtype: str):
         else:
             gappy.append(graph("Gather", np.column_stack(tables[1]), level))
     if not dense:
-        raise NotExportableError("No column tells rows apart; the model is a constant.")
+        raise NotExportableError(
+            "All columns are constant, and so is the model; nothing to export."
+        )
     parts = []
     if model.kernel_ is not None:
         [name] = {"prediction", "probabilities"} & set(
@@ -595,20 +553,17 @@ def table_to_onnx(model: TableModel, dtype: str):
             number = graph.cast(above, np.int64)
         outputs = {"label": _labels(model, graph, number), "probabilities": total}
     infos = finished_outputs(graph, model, outputs, dtype)
-    about = about_columns(getattr(model, "feature_names_in_", None))
-    return graph.model(type(model).__name__, inputs, infos, **about)
+    return graph.model(type(model).__name__, inputs, infos, **_about(model))
 
 
 def _standard(graph: Graph, x: str, column: NumberColumn) -> str:
-    """Add a column of standard numbers, the median in gaps, and a mark of these."""
+    """Add a standardised column, with the median in gaps, and an indicator of gaps."""
     gaps = graph("IsNaN", x)
     scaled = graph("Div", graph("Sub", x, column.centre), column.spread)
     filled = graph("Where", gaps, 0.0, scaled)
-    return (
-        graph.columns(filled, graph.cast(gaps, "float64"))
-        if column.has_gaps
-        else filled
-    )
+    if not column.has_gaps:
+        return filled
+    return graph.columns(filled, graph.cast(gaps, "float64"))
 
 
 def _level(graph: Graph, name: str, column: CategoryColumn) -> str:
@@ -717,28 +672,34 @@ _TENSORS = {
 
 def pipeline_to_onnx(model, dtype: str):
     """Return a pipeline as an ONNX model; see :func:`to_onnx`."""
-    _check_steps(model)
+    for _, step in model.steps[:-1]:
+        # skl2onnx would take both outputs of a clusterer for columns.
+        if isinstance(step, ClusterMixin) and _is_ours(step):
+            raise NotExportableError(
+                f"{type(step).__name__} before the last step of a pipeline cannot be "
+                "exported to ONNX; put it last, or export the steps apart."
+            )
     register_converters()
     skl2onnx, types = _skl2onnx()
     kind = types.FloatTensorType if dtype == "float32" else types.DoubleTensorType
+    last = model.steps[-1][1]
+    has_zipmap = hasattr(last, "classes_") and not _is_ours(last)
     try:
         proto = skl2onnx.convert_sklearn(
             model,
             initial_types=[("X", kind([None, model.n_features_in_]))],
-            options={"zipmap": False} if _has_zipmap(model) else None,
+            options={"zipmap": False} if has_zipmap else None,
             target_opset=OPSET,
         )
+    except NotExportableError:
+        raise
     except Exception as error:  # skl2onnx has many kinds
-        if isinstance(error, NotExportableError):
-            raise
         steps = ", ".join(type(step).__name__ for _, step in model.steps)
         raise NotExportableError(
             f"skl2onnx cannot convert this pipeline ({steps}): {error}"
         ) from error
     helper = require("onnx.helper", "onnx")
-    helper.set_model_props(
-        proto, about_columns(getattr(model, "feature_names_in_", None))
-    )
+    helper.set_model_props(proto, _about(model))
     return proto
 
 
@@ -781,22 +742,6 @@ def _skl2onnx():
     return skl2onnx, require("skl2onnx.common.data_types", "onnx")
 
 
-def _check_steps(model) -> None:
-    """Refuse what skl2onnx would misread: both outputs of a clusterer as columns."""
-    for _, step in model.steps[:-1]:
-        if isinstance(step, ClusterMixin) and _is_ours(step):
-            raise NotExportableError(
-                f"{type(step).__name__} before the last step of a pipeline has no form "
-                "in ONNX here; put it last, or export the steps apart."
-            )
-
-
-def _has_zipmap(model) -> bool:
-    """Return True if the last step is a classifier of scikit-learn's."""
-    last = model.steps[-1][1]
-    return hasattr(last, "classes_") and not _is_ours(last)
-
-
 def _is_ours(model) -> bool:
     return outputs_of.dispatch(type(model)) is not outputs_of.dispatch(object)
 
@@ -812,7 +757,8 @@ def _precision(variable) -> str:
 def _parse(scope, model, inputs, custom_parsers=None):
     """Declare the operator of an estimator and its outputs."""
     _, types = _skl2onnx()
-    alias = f"Kaucus{_registered(type(model)).__name__}"
+    ours = next(base for base in type(model).__mro__ if base in outputs_of.registry)
+    alias = f"Kaucus{ours.__name__}"
     operator = scope.declare_local_operator(alias, model)
     operator.inputs = list(inputs)
     dtype = _precision(inputs[0])
@@ -821,11 +767,6 @@ def _parse(scope, model, inputs, custom_parsers=None):
         tensor = getattr(types, _TENSORS[kind.name])([None, *shape[1:]])
         operator.outputs.append(scope.declare_local_variable(name, tensor))
     return operator.outputs
-
-
-def _registered(cls: type) -> type:
-    """Return the class of ours that an estimator is, or is derived from."""
-    return next(base for base in cls.__mro__ if base in outputs_of.registry)
 
 
 def _output_names(model) -> list[str]:
@@ -868,9 +809,5 @@ def _convert(scope, operator, container) -> None:
             op_domain=node.domain,
             op_version=OPSET if not node.domain else 3,
             name=scope.get_unique_operator_name(node.op_type),
-            **_attributes(inner, node),
+            **{a.name: inner.helper.get_attribute_value(a) for a in node.attribute},
         )
-
-
-def _attributes(graph: Graph, node) -> dict:
-    return {a.name: graph.helper.get_attribute_value(a) for a in node.attribute}

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,8 @@ class NotExportableError(ValueError):
 class Graph:
     """Nodes and constants; ``graph(op, a, b)`` adds a node and returns its output.
 
-    Parameters
-    ----------
-    dtype : {"float32", "float64"}
-        Precision of the arithmetic, and of constants that are floats.
-    given : {"float32", "float64"}
-        Precision of the rows as they are given.
+    ``dtype`` is the precision of the arithmetic and of constants that are floats,
+    ``given`` that of the rows.
     """
 
     def __init__(self, dtype: str, given: str):
@@ -74,7 +71,7 @@ class Graph:
         self.constants: list[Any] = []
 
     def name(self, hint: str) -> str:
-        """Return a name that nothing has yet."""
+        """Return an unused name for a value."""
         return f"{hint}_{len(self.nodes) + len(self.constants)}"
 
     def __call__(self, op: str, *inputs, **attributes) -> str:
@@ -105,14 +102,7 @@ class Graph:
         return self("Cast", value, to=int(kind))
 
     def join(self, other, inputs: dict[str, str]) -> list[str]:
-        """Add the nodes of another graph; return the names that its outputs get.
-
-        Parameters
-        ----------
-        other : GraphProto
-        inputs : dict
-            For each of its inputs, the name of a value here.
-        """
+        """Add another graph, with values for its inputs; return its outputs."""
         prefix = self.name("joined") + "_"
 
         def renamed(names) -> list[str]:
@@ -151,7 +141,7 @@ class Graph:
         return self("Gemm", value, weights, np.asarray(offset))
 
     def columns(self, *values: str) -> str:
-        """Return values side by side."""
+        """Return the concatenated columns of values."""
         return self("Concat", *values, axis=1)
 
     def column(self, value: str) -> str:
@@ -162,23 +152,12 @@ class Graph:
 
     def value_info(self, name: str, dtype, shape):
         """Describe an input or an output."""
-        dtype = np.dtype(dtype)
-        kind = self.helper.np_dtype_to_tensor_dtype(
-            np.dtype(object) if dtype.kind in "USO" else dtype
-        )
+        dtype = np.dtype(object if np.dtype(dtype).kind in "USO" else dtype)
+        kind = self.helper.np_dtype_to_tensor_dtype(dtype)
         return self.helper.make_tensor_value_info(name, kind, shape)
 
     def model(self, name: str, inputs: list, outputs: list, **about: str):
-        """Return the finished model, checked.
-
-        Parameters
-        ----------
-        name : str
-            Of the estimator.
-        inputs, outputs : list of value infos
-        **about : str
-            What the file tells about itself.
-        """
+        """Return the finished model of an estimator, checked; about: its metadata."""
         onnx = require("onnx", "onnx")
         graph = self.helper.make_graph(
             self.nodes, name, inputs, outputs, initializer=self.constants
@@ -200,17 +179,7 @@ class Graph:
 
 
 def cell_masks(graph: Graph, partition, x: str, n_cells: int) -> list[str]:
-    """Add to a graph, for each cell, whether a row is in it, (n, 1).
-
-    Parameters
-    ----------
-    graph : Graph
-    partition : callable
-        As a kernel or a classifier of cells has it.
-    x : str
-        Name of the rows, (n, d).
-    n_cells : int
-    """
+    """Add the membership masks of the cells to a graph, (n, 1) each."""
     cells = graph("Unsqueeze", _cells(graph, partition, x), np.array([1]))
     return [graph("Equal", cells, i) for i in range(n_cells)]
 
@@ -251,8 +220,8 @@ def _cell_labels(graph: Graph, function, x: str) -> str:
     leaves = getattr(function, "leaves", False)
     if not isinstance(model, BaseEstimator):
         raise NotExportableError(
-            f"partition={function!r} has no form in ONNX; use partition='kmeans', "
-            "another name, or one of scikit-learn's estimators."
+            f"partition={function!r} cannot be exported to ONNX; use "
+            "partition='kmeans', another name, or one of scikit-learn's estimators."
         )
     options: dict = {"zipmap": False} if is_classifier(model) else {}
     if leaves:
@@ -284,18 +253,9 @@ _LARGEST = 1e6
 
 @functools.singledispatch
 def kernel_matrix(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
-    """Add k(x, y) of rows ``x`` and fixed points to a graph, (n, m).
-
-    Parameters
-    ----------
-    kernel : Kernel
-    graph : Graph
-    x : str
-        Name of the rows, in the graph's precision, (n, d).
-    points : ndarray of shape (m, d)
-    """
+    """Add k(x, y) of rows x, (n, d), and fixed points, (m, d), to a graph, (n, m)."""
     raise NotExportableError(
-        f"kernel={kernel!r} has no form in ONNX; use 'linear', 'poly', 'rbf', "
+        f"kernel={kernel!r} cannot be exported to ONNX; use 'linear', 'poly', 'rbf', "
         "'exponential', 'cauchy', 'sigmoid', 'cosine' or 'laplacian', a MahalanobisRBF "
         "or a ClusterRBF."
     )
@@ -317,45 +277,37 @@ def kernel_diagonal(kernel, graph: Graph, x: str) -> str:
 # ---- kernels of an inner product -----------------------------------------------------
 
 
-@kernel_matrix.register
-def _(kernel: Linear, graph: Graph, x: str, points: np.ndarray) -> str:
-    return graph.affine(x, points.T)
+@kernel_matrix.register(Linear)
+@kernel_matrix.register(Polynomial)
+@kernel_matrix.register(Sigmoid)
+def _(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
+    gamma, coef0, function = _of_inner_products(kernel, graph)
+    offset = np.full(len(points), coef0)
+    return function(graph.affine(x, gamma * points.T, offset))
 
 
-@kernel_matrix.register
-def _(kernel: Polynomial, graph: Graph, x: str, points: np.ndarray) -> str:
-    coef0 = np.full(len(points), float(kernel.coef0))
-    inner = graph.affine(x, kernel.gamma * points.T, coef0)
-    return _power(graph, inner, int(kernel.degree))
+@kernel_diagonal.register(Linear)
+@kernel_diagonal.register(Polynomial)
+@kernel_diagonal.register(Sigmoid)
+def _(kernel, graph: Graph, x: str) -> str:
+    gamma, coef0, function = _of_inner_products(kernel, graph)
+    return function(graph("Add", graph("Mul", _squared_norms(graph, x), gamma), coef0))
 
 
-@kernel_matrix.register
-def _(kernel: Sigmoid, graph: Graph, x: str, points: np.ndarray) -> str:
-    coef0 = np.full(len(points), float(kernel.coef0))
-    return graph("Tanh", graph.affine(x, kernel.gamma * points.T, coef0))
+def _of_inner_products(kernel, graph: Graph) -> tuple[float, float, Callable]:
+    """Return γ, c and f of a kernel f(γ⟨x, y⟩ + c)."""
+    if isinstance(kernel, Linear):
+        return 1.0, 0.0, str
+    if isinstance(kernel, Sigmoid):
+        function = functools.partial(graph, "Tanh")
+    else:
+        function = functools.partial(_power, graph, degree=int(kernel.degree))
+    return float(kernel.gamma), float(kernel.coef0), function
 
 
 @kernel_matrix.register
 def _(kernel: Cosine, graph: Graph, x: str, points: np.ndarray) -> str:
     return graph.affine(unit_vectors(graph, x), unit_rows(points).T)
-
-
-@kernel_diagonal.register
-def _(kernel: Linear, graph: Graph, x: str) -> str:
-    return _squared_norms(graph, x)
-
-
-@kernel_diagonal.register
-def _(kernel: Polynomial, graph: Graph, x: str) -> str:
-    inner = graph("Mul", _squared_norms(graph, x), float(kernel.gamma))
-    inner = graph("Add", inner, float(kernel.coef0))
-    return _power(graph, inner, int(kernel.degree))
-
-
-@kernel_diagonal.register
-def _(kernel: Sigmoid, graph: Graph, x: str) -> str:
-    inner = graph("Mul", _squared_norms(graph, x), float(kernel.gamma))
-    return graph("Tanh", graph("Add", inner, float(kernel.coef0)))
 
 
 @kernel_diagonal.register
@@ -417,7 +369,7 @@ def _(kernel: ClusterRBF, graph: Graph, x: str, points: np.ndarray) -> str:
     matrix = None
     for i, mask in enumerate(cell_masks(graph, kernel.partition, x, kernel.n_cells)):
         parts = [
-            _of_two_cells(kernel, graph, x, points[cells == j], (i, j))
+            _of_two_cells(kernel, graph, x, points[cells == j], i, j)
             for j in np.unique(cells)
         ]
         own = graph.columns(*parts)
@@ -435,9 +387,8 @@ def _(kernel: ClusterRBF, graph: Graph, x: str) -> str:
     )
 
 
-def _of_two_cells(kernel: ClusterRBF, graph: Graph, x: str, points, pair) -> str:
-    """Add the kernel for rows of one cell and points of another, (n, m_j)."""
-    i, j = pair
+def _of_two_cells(kernel: ClusterRBF, graph: Graph, x: str, points, i, j) -> str:
+    """Add the kernel for rows of cell i and points of cell j, (n, m_j)."""
     d = points.shape[1]
     white = _whitening(kernel.covariances[i] + kernel.covariances[j], d)
     log_factor = float(kernel.log_normalizers(d)[i, j])

@@ -21,12 +21,14 @@ from kaucus.evaluation.clustering import format_seconds
 from kaucus.evaluation.displays import (
     COLOURS,
     IntervalDisplay,
+    RepresentativesDisplay,
     SearchDisplay,
     SetSizeDisplay,
+    last_step,
     picture_sheet,
 )
-from kaucus.export.files import last_step, write_whole
-from kaucus.export.tables import Score, class_rows, score_predictions
+from kaucus.export.files import write_whole
+from kaucus.export.tables import class_rows, score_predictions
 
 # ----------------------------------------------------------------------------------
 # Figures of the report: matplotlib's SVG within the page, in the page's colours.
@@ -60,15 +62,7 @@ _STYLE = {
 def draw(
     function: Callable[..., object], *, width: float = 6.0, height: float = 3.4
 ) -> str:
-    """Return the drawing of a function of axes as SVG for the page.
-
-    Parameters
-    ----------
-    function : callable
-        Takes matplotlib's axes.
-    width, height : float
-        In inches.
-    """
+    """Return the drawing of a function of axes as SVG; width and height in inches."""
     matplotlib = require("matplotlib", "plot")
     from matplotlib.figure import Figure
 
@@ -76,12 +70,8 @@ def draw(
     with matplotlib.rc_context(_STYLE | cycle):  # nothing global is left
         figure = Figure(figsize=(width, height), layout="constrained")
         function(figure.add_subplot())
-        return _svg(figure)
-
-
-def _svg(figure: Any) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -104,9 +94,8 @@ def _opening(match: re.Match) -> str:
 # ---- the figures ---------------------------------------------------------------------
 
 
-def search_figures(model: Any) -> list[str]:
+def search_figures(results: Mapping) -> list[str]:
     """Return the loss over C, over gamma, and over the steps of the metric."""
-    results = model.search_results_
     display = SearchDisplay(results)
     found = []
     for x in ("C", "gamma", "n_steps"):
@@ -191,88 +180,34 @@ def picked(X: Any, rows: np.ndarray) -> Any:
 def interval_figure(calibrated: Any, X: Any, y: np.ndarray) -> str:
     """Return a figure of intervals and targets over the predictions of some rows."""
     some = np.linspace(0, len(y) - 1, min(len(y), 400)).astype(int)
-
-    rows, y = picked(X, some), y[some]
-
-    def plot(ax: Any) -> None:
-        IntervalDisplay.from_estimator(
-            calibrated, rows, y, feature="prediction", method="split", ax=ax
-        )
-
-    return draw(plot)
+    shown = calibrated, picked(X, some), y[some]
+    options = {"feature": "prediction", "method": "split"}
+    return draw(lambda ax: IntervalDisplay.from_estimator(*shown, **options, ax=ax))
 
 
-def set_size_figure(calibrated: Any, X: Any) -> str:
+def set_size_figure(calibrated: Any, X: Any, _) -> str:
     """Return a bar plot of the sizes of prediction sets."""
-
-    def plot(ax: Any) -> None:
-        SetSizeDisplay.from_estimator(calibrated, X, method="split", ax=ax)
-
-    return draw(plot, height=2.2)
+    shape = SetSizeDisplay.from_estimator
+    return draw(lambda ax: shape(calibrated, X, method="split", ax=ax), height=2.2)
 
 
 # ----------------------------------------------------------------------------------
 # The page of a report: one file without scripts or links to elsewhere.
 # ----------------------------------------------------------------------------------
 
-_CSS = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570;
-  --line: #d7dce1; --fill: #f4f6f8; --accent: #0072b2; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --paper: #14171a;
-  --soft: #9aa4ae; --line: #363c43; --fill: #1e2227; --accent: #56b4e9; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main, header, footer { max-width: 60rem; margin: 0 auto; padding: 0 1.25rem; }
-header { padding-top: 2rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem; }
-h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-top: .9rem;
-  border-top: 1px solid var(--line); }
-p { margin: .5rem 0; max-width: 46rem; }
-.soft { color: var(--soft); font-size: .92rem; }
-.big { font-size: 2.1rem; font-weight: 650; line-height: 1.15; }
-nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: 1rem 0 0; }
-nav a { color: var(--accent); text-decoration: none; font-size: .92rem; }
-nav a:hover { text-decoration: underline; }
-.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: .6rem 0; flex: 1 1 17rem; max-width: 38rem; }
-figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
-figure image { image-rendering: pixelated; }
-figcaption { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--line); }
-th { font-weight: 600; white-space: nowrap; }
-td.number, th.number { text-align: right; white-space: nowrap; }
-td.cell { text-align: right; background: color-mix(in srgb, var(--accent)
-  calc(var(--share) * 1%), transparent); }
-footer { padding: 2rem 1.25rem 3rem; }
-@media print { nav { display: none; } body { font-size: 11pt; }
-  h2, figure, tr { break-inside: avoid; } h2 { break-after: avoid; } }
-"""
+_STYLE_SHEET = Path(__file__).with_name("report.css")
 
 
 class Section(NamedTuple):
-    """A part of the page."""
+    """A part of the page: its name in links, its title, and its body as HTML."""
 
     name: str
-    """In links."""
     title: str
     body: str
-    """HTML."""
 
 
 def page(title: str, subtitle: str, sections: Sequence[Section], foot: str) -> str:
-    """Return the whole page.
-
-    Parameters
-    ----------
-    title, subtitle, foot : str
-        Texts.
-    sections : sequence of Section
-    """
+    """Return the whole page: HTML of the sections, between plain texts."""
     links = "".join(
         f'<a href="#{part.name}">{escape(part.title)}</a>' for part in sections
     )
@@ -284,7 +219,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section], foot: str) -> s
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title>'
-        f"<style>{_CSS}</style></head>\n<body><header><h1>{escape(title)}</h1>"
+        f"<style>\n{_STYLE_SHEET.read_text('utf-8')}</style></head>\n<body><header><h1>{escape(title)}</h1>"
         f'<p class="soft">{escape(subtitle)}</p><nav>{links}</nav></header>\n'
         f'<main>{parts}</main>\n<footer class="soft">{escape(foot)}</footer>'
         "</body></html>\n"
@@ -292,7 +227,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section], foot: str) -> s
 
 
 def escape(value: object) -> str:
-    """Return a text in which nothing is HTML."""
+    """Return the value as text with HTML's special characters escaped."""
     return html.escape(str(value))
 
 
@@ -302,15 +237,10 @@ def paragraph(text: str, kind: str = "") -> str:
     return f"<p{attribute}>{escape(text)}</p>"
 
 
-def figures(*svgs: str, captions: Sequence[str] = ()) -> str:
-    """Return figures side by side, where there is room."""
-    captions = [*captions, *[""] * (len(svgs) - len(captions))]
-    cells = "".join(
-        f"<figure>{svg}"
-        + (f"<figcaption>{escape(caption)}</figcaption>" if caption else "")
-        + "</figure>"
-        for svg, caption in zip(svgs, captions, strict=True)
-    )
+def figures(*svgs: str, caption: str = "") -> str:
+    """Return figures side by side, where there is room; all have the caption."""
+    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    cells = "".join(f"<figure>{svg}{text}</figure>" for svg in svgs)
     return f'<div class="figures">{cells}</div>'
 
 
@@ -321,17 +251,13 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     heads = "".join(
         f"<th{kind}>{escape(h)}</th>" for kind, h in zip(kinds, headers, strict=False)
     )
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        texts = [f"{v:.4g}" if isinstance(v, float) else escape(v) for v in row]
+        cells = zip(kinds, texts, strict=True)
+        body += f"<tr>{''.join(f'<td{k}>{text}</td>' for k, text in cells)}</tr>"
     head = f"<thead><tr>{heads}</tr></thead>" if any(headers) else ""
     return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    if isinstance(value, float):
-        return f'<td class="number">{value:.4g}</td>'
-    return f'<td class="number">{escape(value)}</td>'
 
 
 def matrix(labels: Sequence[object], counts) -> str:
@@ -357,7 +283,7 @@ def matrix(labels: Sequence[object], counts) -> str:
 
 # Rows and columns of the tables, and classes of a matrix that can be read.
 _HARDEST, _COLUMNS, _MOST_CLASSES = 10, 8, 40
-# Rows from which residuals tell how wide 90 % intervals must be.
+# Fewest residuals from which the width of 90 % intervals can be estimated.
 _LEAST_CALIBRATION = 20
 
 
@@ -406,7 +332,9 @@ def error(subject: Any) -> Section:
         f"Always the commonest class is wrong in {commonest:.4g} %.", "soft"
     )
     if subject.probabilities is not None:
-        body += paragraph(f"Log-loss {_log_loss(subject):.4g}.", "soft")
+        logs = -np.log(np.maximum(_of_truth(subject), 1e-15))
+        loss = np.average(logs, weights=subject.weight)
+        body += paragraph(f"Log-loss {loss:.4g}.", "soft")
     heads = ("class", "rows", "found", "right where said")
     return Section("error", "Error", body + table(heads, rows))
 
@@ -418,20 +346,15 @@ def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def _of_truth(subject: Any) -> np.ndarray:
-    """Return the probability that each row's own class was given, 0 of an unknown."""
+    """Return the predicted probability of each row's class, 0 of an unknown one."""
     classes = np.asarray(subject.classes)
     places = np.minimum(np.searchsorted(classes, subject.y), len(classes) - 1)
-    own = subject.probabilities[np.arange(subject.n_rows), places]
+    own = subject.probabilities[np.arange(len(subject.y)), places]
     return np.where(classes[places] == subject.y, own, 0.0)
 
 
-def _log_loss(subject: Any) -> float:
-    logs = -np.log(np.maximum(_of_truth(subject), 1e-15))
-    return float(np.average(logs, weights=subject.weight))
-
-
 def committee(subject: Any) -> Section | None:
-    """Return who votes in a committee of tables, and how good each is alone."""
+    """Return the members of a committee of tables, with their votes and losses."""
     scores = getattr(subject.last, "scores_", None)
     if scores is None or not hasattr(subject.last, "weights_"):
         return None
@@ -454,9 +377,7 @@ def confusion(subject: Any) -> Section | None:
             return None
         figure = scatter_figure(subject.y.astype(float), subject.predicted)
         caption = "Every point is a row; on the line it is predicted exactly."
-        return Section(
-            "truth", "Predicted and true", figures(figure, captions=[caption])
-        )
+        return Section("truth", "Predicted and true", figures(figure, caption=caption))
     labels = list(subject.classes)
     if len(labels) > _MOST_CLASSES:
         return None
@@ -478,7 +399,7 @@ def reliability(subject: Any) -> Section | None:
     caption = "Larger points are of more rows."
     body = paragraph(f"Probabilities are off by {100 * gap:.2g} % on average.")
     return Section(
-        "reliability", "Reliability", body + figures(figure, captions=[caption])
+        "reliability", "Reliability", body + figures(figure, caption=caption)
     )
 
 
@@ -492,7 +413,7 @@ def search(subject: Any) -> Section | None:
         f"{n:,} fits were judged by rows that they had not seen; the ring is the one "
         "that was chosen."
     )
-    body = paragraph(text) + figures(*search_figures(subject.last))
+    body = paragraph(text) + figures(*search_figures(results))
     return Section("search", "The search", body)
 
 
@@ -508,10 +429,8 @@ def importances(subject: Any) -> Section | None:
         text = "No metric was better than none: all columns count alike."
         return Section("importances", "Columns that count", paragraph(text))
     figure = importance_figure([str(name) for name in names], shares)
-    text = "How much each column counts in what the model has learned."
-    return Section(
-        "importances", "Columns that count", paragraph(text) + figures(figure)
-    )
+    body = paragraph("How much each column counts in what the model has learned.")
+    return Section("importances", "Columns that count", body + figures(figure))
 
 
 def representatives(subject: Any) -> Section | None:
@@ -520,31 +439,19 @@ def representatives(subject: Any) -> Section | None:
     if shown is None:
         return None
     n = subject.last.representatives_.shape[0]
-    body = paragraph(f"{n:,} representatives; those that speak for most rows:")
+    body = paragraph(f"{n:,} representatives; the heaviest of them:")
     if subject.image_shape is not None:
         body += figures(pictures_figure(shown.rows, subject.image_shape))
     else:
         columns = shown.most_important(_COLUMNS)
-        heads = ["speaks for", "predicted", *(shown.columns[c] for c in columns)]
-        rows = [
-            [_rows(w), label, *_without_rounding(row, shown.rows, columns)]
-            for w, label, row in zip(
-                shown.weights[:12], shown.labels, shown.rows, strict=False
-            )
-        ]
-        body += table(heads, rows)
+        heads = ["represents", "predicted", *(shown.columns[c] for c in columns)]
+        values = shown.rows[:12, columns]
+        noise = 1e-6 * np.abs(shown.rows[:, columns]).max(axis=0)
+        values = np.where(np.abs(values) < noise, 0.0, values)  # rounding errors
+        sizes = ["itself" if round(w) == 1 else f"{w:,.0f} rows" for w in shown.weights]
+        marked = zip(sizes, shown.labels, values.tolist(), strict=False)
+        body += table(heads, [[size, label, *row] for size, label, row in marked])
     return Section("representatives", "Representatives", body)
-
-
-def _without_rounding(row: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> list:
-    """Return a row's values, 0 where they are no more than rounding errors."""
-    sizes = np.abs(rows[:, columns]).max(axis=0)
-    values = np.where(np.abs(row[columns]) < 1e-6 * sizes, 0.0, row[columns])
-    return [float(value) for value in values]
-
-
-def _rows(weight: float) -> str:
-    return "itself" if round(weight) == 1 else f"{weight:,.0f} rows"
 
 
 def hardest(subject: Any) -> Section:
@@ -555,7 +462,7 @@ def hardest(subject: Any) -> Section:
         loss = (subject.predicted != subject.y).astype(float)
     else:
         difference = np.abs(np.asarray(subject.predicted, float) - subject.y)
-        loss = difference.reshape(subject.n_rows, -1).max(axis=1)
+        loss = difference.reshape(len(subject.y), -1).max(axis=1)
     worst = np.argsort(-loss, kind="stable")[:_HARDEST]
     text = "The rows whose truth the model finds least likely, or is farthest from."
     body = paragraph(text)
@@ -564,22 +471,21 @@ def hardest(subject: Any) -> Section:
         body += figures(pictures_figure(rows, subject.image_shape))
     n_columns = _COLUMNS if subject.image_shape is None else 0
     columns = list(subject.row(int(worst[0])))[:n_columns]
-    heads = ["row", "true", "predicted", "probability of the truth", *columns]
-    rows = []
-    for i in worst:
-        row = subject.row(int(i))
-        given = "" if subject.probabilities is None else f"{-loss[i]:.3g}"
-        truth, said = _plain(subject.y[i]), _plain(subject.predicted[i])
-        cells = [_plain(row[c]) for c in columns]
-        rows.append([int(i) + 1, truth, said, given, *cells])
-    if subject.probabilities is None:
-        heads.pop(3)
-        rows = [[*row[:3], *row[4:]] for row in rows]
+    heads, rows = ["row", "true", "predicted"], []
+    if subject.probabilities is not None:
+        heads.append("probability of the truth")
+    for i in worst.tolist():
+        row = subject.row(i)
+        cells = [i + 1, _plain(subject.y[i]), _plain(subject.predicted[i])]
+        if subject.probabilities is not None:
+            cells.append(f"{-loss[i]:.3g}")
+        rows.append(cells + [_plain(row[c]) for c in columns])
+    heads += columns
     return Section("hardest", "Hardest rows", body + table(heads, rows))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a text or a number of Python's own."""
+    """Return a value as a Python float, int or str."""
     if isinstance(value, np.ndarray):
         return ", ".join(f"{v:.4g}" for v in value)
     if isinstance(value, float | np.floating):
@@ -602,23 +508,17 @@ def intervals(subject: Any) -> Section | None:
     y = subject.y.astype(float) if regression else subject.y
     if y.ndim > 1 or (not regression and not np.isin(y, subject.classes).all()):
         return None
-    model, X = subject.model, subject.X
-    if not hasattr(subject.last, "conformalize"):
-        note = paragraph("Calibrated by held-out errors of the training rows.")
-        title = "Intervals" if regression else "Sizes of prediction sets"
-        shown = (X, y) if regression else (X,)
-        figure = (interval_figure if regression else set_size_figure)(model, *shown)
-        return Section("intervals", title, note + figures(figure))
-    rows = model[:-1].transform(X) if hasattr(model, "steps") else X
-    seen, others = (np.arange(k, len(y), 2) for k in (0, 1))
-    calibrated = copy.copy(subject.last).conformalize(picked(rows, seen), y[seen])
-    rows, y = picked(rows, others), y[others]
-    note = paragraph("Calibrated by every other row, shown for the rest.")
-    if regression:
-        figure = interval_figure(calibrated, rows, y)
-        return Section("intervals", "Intervals", note + figures(figure))
-    figure = set_size_figure(calibrated, rows)
-    return Section("intervals", "Sizes of prediction sets", note + figures(figure))
+    model, rows = subject.model, subject.X
+    note = "Calibrated by held-out errors of the training rows."
+    if hasattr(subject.last, "conformalize"):
+        rows = model[:-1].transform(rows) if hasattr(model, "steps") else rows
+        seen, others = (np.arange(k, len(y), 2) for k in (0, 1))
+        model = copy.copy(subject.last).conformalize(picked(rows, seen), y[seen])
+        rows, y = picked(rows, others), y[others]
+        note = "Calibrated by every other row, shown for the rest."
+    title = "Intervals" if regression else "Sizes of prediction sets"
+    figure = (interval_figure if regression else set_size_figure)(model, rows, y)
+    return Section("intervals", title, paragraph(note) + figures(figure))
 
 
 def computed(subject: Any) -> Section:
@@ -662,18 +562,7 @@ SECTIONS = (
 
 
 class Subject:
-    """A fitted model, test rows with their targets, and the model's predictions.
-
-    Parameters
-    ----------
-    model : estimator or pipeline
-    X, y
-        Test rows and their targets.
-    sample_weight : array-like of shape (n,) or None
-    image_shape : tuple of int or None
-    about : mapping
-        Metadata of the model file.
-    """
+    """A fitted model, test rows with their targets, and the model's predictions."""
 
     def __init__(self, model, X, y, sample_weight, image_shape, about):
         self.model, self.X, self.image_shape, self.about = model, X, image_shape, about
@@ -682,27 +571,16 @@ class Subject:
         self.weight = None if sample_weight is None else np.asarray(sample_weight)
         self.classes = getattr(model, "classes_", None)
         self.predicted = to_numpy(model.predict(X))
-        self.score: Score = score_predictions(
-            model, self.y, self.predicted, self.weight
-        )
-        self.probabilities = None
+        self.score = score_predictions(model, self.y, self.predicted, self.weight)
+        self.probabilities = self.representatives = None
         if hasattr(model, "predict_proba"):
             self.probabilities = to_numpy(model.predict_proba(X))
-        self.representatives = None
         if hasattr(self.last, "representatives_"):
-            from kaucus.evaluation.displays import RepresentativesDisplay
-
-            self.representatives = RepresentativesDisplay.of(
-                self.last, n_shown=20, image_shape=image_shape
-            )
-
-    @property
-    def n_rows(self) -> int:
-        """Number of the rows that were looked at."""
-        return len(self.y)
+            shown = RepresentativesDisplay.of(self.last, image_shape=image_shape)
+            self.representatives = shown
 
     def row(self, i: int) -> dict[str, Any]:
-        """Return one row as it was given, by the names of its columns."""
+        """Return one row as a dict from column names to values."""
         if hasattr(self.X, "iloc"):
             return dict(self.X.iloc[i])
         rows = self.X[[i]].toarray() if is_sparse(self.X) else to_numpy(self.X[[i]])
@@ -785,7 +663,7 @@ def report(
     image_shape : tuple of int, default=None
         Shape of a picture, if rows are pictures: (28, 28), or (3, 32, 32).
     about : mapping, default=None
-        More to tell, as :func:`kaucus.persistence.describe` returns it: ``rows``,
+        Metadata to show, as :func:`kaucus.persistence.describe` returns it: ``rows``,
         ``target``, ``fit_seconds``, ``memory``.
 
     Returns
@@ -814,34 +692,20 @@ def report(
     target = subject.about.get("target")
     name = type(subject.last).__name__
     title = title or (f"{name} of {target}" if target else name)
-    subtitle = f"Looked at on {subject.n_rows:,} rows that were not in the fit."
+    subtitle = f"Looked at on {len(subject.y):,} rows that were not in the fit."
     return Report(title, subtitle, sections, subject.score)
 
 
 def model_card(model, report: Report) -> str:
-    """Return a model card in Markdown.
-
-    Parameters
-    ----------
-    model : estimator or pipeline
-        Fitted.
-    report : Report
-        Of rows that it has not seen.
-
-    Returns
-    -------
-    str
-        With the model's parameters; "More information needed" where only its author
-        knows.
-    """
+    """Return a model card in Markdown, with the error of a report on unseen rows."""
     cards = require("skops.card", "tables")
     last = last_step(model)
     card = cards.Card(last, model_diagram=False)
-    told = last.explain() if hasattr(last, "explain") else type(last).__name__
+    summary = last.explain() if hasattr(last, "explain") else type(last).__name__
     score = report.score
     card.add(
         **{
-            "Model description": f"{report.title}. {told}",
+            "Model description": f"{report.title}. {summary}",
             "Evaluation Results": f"{score.name} {score}, on {score.n_rows:,} rows "
             "that were not in the fit.",
         }

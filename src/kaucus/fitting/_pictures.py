@@ -28,7 +28,6 @@ from kaucus.fitting._problem import (
     UNSEEN_ROWS,
     ClassTargets,
     Problem,
-    Targets,
     all_classes,
     of_rows,
     output_spread,
@@ -41,7 +40,6 @@ from kaucus.kernels._patches import (
     KeptFeatures,
     PatchKernel,
     PictureFeatures,
-    PixelRange,
     add_gaussian,
     learn_distances,
 )
@@ -64,10 +62,9 @@ from kaucus.solvers._system import LSSVMSolution, fit_temperature, softmax
 class PicturePlan(NamedTuple):
     """How a machine for pictures is to be fitted."""
 
-    shape: tuple[int, int, int]
-    pixels: PixelRange
+    how: PictureFeatures
+    """Shape, range and precision; what is left to choose stands in ``choices``."""
     banks: list[FilterBank]
-    precision: str
     choices: dict[str, Sequence]
     """The values of mirror, threshold, cells and power to choose from."""
     gammas: Sequence[float]
@@ -89,14 +86,8 @@ def make_parts(banks: Sequence[FilterBank], cells, combine: str):
 
 def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
     """Return the chosen features of pictures."""
-    return PictureFeatures(
-        plan.shape,
-        plan.pixels,
-        float(chosen["threshold"]),
-        float(chosen["power"]),
-        bool(chosen["mirror"]),
-        plan.precision,
-    )
+    numbers = {name: float(chosen[name]) for name in ("threshold", "power")}
+    return plan.how._replace(**numbers, mirror=bool(chosen["mirror"]))
 
 
 class PictureModel(NamedTuple):
@@ -121,7 +112,7 @@ class PictureModel(NamedTuple):
 # What is left open in a machine for pictures, and how it is chosen.
 #
 # Mirror images, threshold, cells and power; then γ and C: by the leave-one-out loss of
-# some of the training pictures, each in its turn, with the others as they are. Values
+# some of the training pictures, each in its turn, with the others fixed. Values
 # that are known to be good come first, and give way only to what is better by twice the
 # standard error of the difference.
 # ----------------------------------------------------------------------------------
@@ -144,12 +135,9 @@ _ERRORS = 2.0
 _SEARCHED_CPU, _SEARCHED_GPU = (1000, 256, 2500), (6000, 3072, 10_000)
 
 
-class Pictured(NamedTuple):
-    """Distances of some pictures, one matrix for each part of a kernel, and a width."""
-
-    distances: list[Array]
-    gamma: float
-    chosen: dict
+# A candidate: distances of some pictures, a matrix for each part of a kernel; a width;
+# mirror, threshold, cells and power.
+Candidate = tuple[list[Array], float, dict]
 
 
 class PictureJudge(RowJudge):
@@ -160,6 +148,8 @@ class PictureJudge(RowJudge):
         self.X, self.targets = problem.rows, problem.targets
         self.problem, self.plan = problem, plan
         self.budget, self.order = budget, order
+        # A half for the equations on columns, and one for features.
+        self.half = budget_to_have(budget // 2, self.X)
         self.few, self.filters, self.many = (
             _SEARCHED_GPU if on_gpu(self.X) else _SEARCHED_CPU
         )
@@ -188,78 +178,73 @@ class PictureJudge(RowJudge):
             parts = make_parts(banks, chosen["cells"], self.plan.combine)
             options = {"budget": self.budget, "sample_weight": self.weight}
             D = [learn_distances(X, how, part, **options)[0] for part in parts]
-            candidate = Pictured(D, gamma, chosen)
-            best = best_of(self.tried((candidate, [C]) for C in Cs))
-            return replace(best, candidate=candidate._replace(distances=[]))
+            best = best_of(self.tried(((D, gamma, chosen), [C]) for C in Cs))
+            return replace(best, candidate=chosen)  # the distances go
 
         best, pays = tried(chosen), paired_gain(_ERRORS, self.weight)
         for name, values in open_ones.items():
             for value in values[1:]:
-                new = tried({**best.candidate.chosen, name: value})
+                new = tried({**best.candidate, name: value})
                 best = new if pays(new, best) else best
-        return best.candidate.chosen
+        return best.candidate
 
     def width(self, distances: list[Array]) -> tuple[float, float]:
         """Choose γ and C by distances of pictures, the first of the order."""
         gammas, Cs = self.plan.gammas, self.plan.Cs
-        first = Pictured(distances, _nearest(gammas, FIRST_GAMMA), {})
+        first = _nearest(gammas, FIRST_GAMMA)
         if len(gammas) * len(Cs) == 1:
-            return first.gamma, _nearest(Cs, FIRST_C)
+            return first, _nearest(Cs, FIRST_C)
         n = min(self.many, distances[0].shape[0])
-        first = first._replace(distances=[part[:n, :n] for part in distances])
+        D = [part[:n, :n] for part in distances]
         self.weight = of_rows(self.problem.fit_weight, self.order[:n])
         self._count("pair of gamma and C", (gammas, Cs))
-        best = best_of(self.tried((first, [C]) for C in Cs))
-        others = (gamma for gamma in gammas if gamma != first.gamma)
-        jobs = ((first._replace(gamma=gamma), [best.C]) for gamma in others)
+        best = best_of(self.tried(((D, first, {}), [C]) for C in Cs))
+        others = (gamma for gamma in gammas if gamma != first)
+        jobs = (((D, gamma, {}), [best.C]) for gamma in others)
         best = best_of([best, *self.tried(jobs)])
-        return best.candidate.gamma, best.C
+        _, gamma, _ = best.candidate
+        return gamma, best.C
 
     def work(self, job) -> np.ndarray:
-        (candidate, Cs), found = job, []
-        D = candidate.distances
+        ((D, gamma, _), Cs), found = job, []
         rows, xp = self.order[: D[0].shape[0]], array_namespace(D[0])
         for C in Cs:
             K = None
             for part in D:
-                part = xp.asarray(part, copy=True)
-                K = add_gaussian(K, part, candidate.gamma, len(D))
-            fitted = solve_ls_svm(
-                K,
-                as_like(self.targets.columns()[rows], K),
-                C=C,
-                sample_weight=as_like(self.weight, K),
-                n_leave_one_out=len(rows),
-                overwrite_K=True,
-            )
-            values = to_numpy(fitted.loo_decision)
-            weight = self.problem.fit_weight
+                K = add_gaussian(K, xp.asarray(part, copy=True), gamma, len(D))
+            fitted = self.solved(K, rows, C, len(rows))
+            values, weight = to_numpy(fitted.loo_decision), self.problem.fit_weight
             found.append(_row_losses(self.targets, values, rows, weight))
         return np.stack(found, axis=1)
 
-    def described(self, candidate: Pictured) -> dict:
-        return {**candidate.chosen, "gamma": candidate.gamma}
+    def solved(self, K, rows: np.ndarray, C: float, n_unseen: int) -> LSSVMSolution:
+        """Return the LS-SVM of some pictures, the last n_unseen left out; K is lost."""
+        return solve_ls_svm(
+            K,
+            as_like(self.targets.columns()[rows], K),
+            C=C,
+            sample_weight=as_like(of_rows(self.problem.fit_weight, rows), K),
+            n_leave_one_out=n_unseen,
+            overwrite_K=True,
+        )
+
+    def described(self, candidate: Candidate) -> dict:
+        _, gamma, chosen = candidate
+        return {**chosen, "gamma": gamma}
 
     def at_once(self, jobs) -> int:
         # A thread for each: BLAS's own threads wait for each other by spinning.
-        return min(n_workers(jobs[0][0].distances[0]), len(jobs))
+        (D, *_), _ = jobs[0]
+        return min(n_workers(D[0]), len(jobs))
 
     def _count(self, what: str, choices: Iterable[Sequence], each: int = 1) -> None:
-        """Count the trials of a stage from here on."""
+        """Begin the progress of a stage with its number of trials."""
         self.callback, self.n_done = self.plan.progress(what), 0
         self.n_all = each * (1 + sum(len(values) - 1 for values in choices))
 
 
-def _row_losses(
-    targets: Targets,
-    values: np.ndarray,
-    rows: np.ndarray,
-    weight: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the loss of each row: log-loss of its class, or squared error.
-
-    ``weight`` is of all rows of ``targets``.
-    """
+def _row_losses(targets, values, rows: np.ndarray, weight=None) -> np.ndarray:
+    """Return the loss of each row: log-loss of its class, or squared error."""
     if not isinstance(targets, ClassTargets):
         unit = output_spread(targets.values, weight)
         return np.mean(((values - targets.values[rows]) / unit) ** 2, axis=1)
@@ -298,12 +283,7 @@ def fit_pictures(
 ) -> PictureModel:
     """Choose what is left open, and fit a least-squares SVM with a kernel of patches.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its rows are pictures, of numbers of any type; their weights are above zero.
-    plan : PicturePlan
-    rng : Generator
+    Rows are pictures, of numbers of any type; their weights are above zero.
     """
     X = problem.rows
     budget, order = resolve_budget(plan.memory_budget, X), rng.permutation(X.shape[0])
@@ -314,16 +294,11 @@ def fit_pictures(
     kernel = PatchKernel(features_for(plan, chosen), parts, 1.0, plan.memory_budget)
     # Columns of all pictures are the exact solution.
     wanted = plan.n_representatives is None or plan.n_representatives >= X.shape[0]
-    fit = _fit_exactly if wanted and _fits(X, budget) else fit_on_columns
+    fits = (_ENTRY_GPU if on_gpu(X) else _ENTRY_CPU) * X.shape[0] ** 2 <= budget
+    fit = _fit_exactly if wanted and fits else fit_on_columns
     model = fit(kernel, judge)
     results = [{**row, "loss": -row["score"]} for row in judge.table]
     return model._replace(chosen=chosen, results=results)
-
-
-def _fits(X: Array, budget: int) -> bool:
-    """Return True if the exact system of all pictures fits the budget."""
-    entry = _ENTRY_GPU if on_gpu(X) else _ENTRY_CPU
-    return entry * X.shape[0] ** 2 <= budget
 
 
 def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
@@ -340,9 +315,9 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
     if together and kernel.feature_bytes(len(order)) <= budget // KEPT_SHARE:
         kept.parts = [[] for _ in parts]
     keep = kept.parts or [None] * len(parts)
-    tell = _each_percent(judge.plan.progress("picture, for a block of filters"))
+    callback = _each_percent(judge.plan.progress("picture, for a block of filters"))
     found = [
-        learn_distances(seen, kernel.how, part, budget, of_part, tell, seen_weight)
+        learn_distances(seen, kernel.how, part, budget, of_part, callback, seen_weight)
         for part, of_part in zip(parts, keep, strict=True)
     ]
     gamma, C = judge.width([D for D, _ in found])
@@ -352,36 +327,28 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
         if not together:
             del D
             D, with_moments = learn_distances(
-                rows, kernel.how, part, budget, tell=tell, sample_weight=weight
+                rows, kernel.how, part, budget, callback=callback, sample_weight=weight
             )
         K = kernel.add_part(K, D)
         learned.append(with_moments)
     n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
-    Y = as_like(judge.targets.columns()[order], K)
-    solution = solve_ls_svm(
-        K,
-        Y,
-        C=C,
-        sample_weight=as_like(weight, K),
-        n_leave_one_out=n_unseen,
-        overwrite_K=True,
-    )
+    solution = judge.solved(K, order, C, n_unseen)
     kernel = replace(kernel, parts=tuple(learned))
     unseen = order[-n_unseen:]
     return PictureModel(kernel, C, {}, [], order, solution, unseen, kept)
 
 
 def _each_percent(report: Callable[[int, int], object] | None):
-    """Return a callback that is passed on once for each percent that is done."""
+    """Return a progress callback that reports once for each percent."""
     last = [-1]
 
-    def tell(n_done: int, n_all: int) -> None:
+    def callback(n_done: int, n_all: int) -> None:
         percent = 100 * n_done // n_all
         if report is not None and percent != last[0]:
             last[0] = percent
             report(n_done, n_all)
 
-    return tell
+    return callback
 
 
 def picture_decision_values(
@@ -391,43 +358,29 @@ def picture_decision_values(
     coef: Array,
     intercept: Array,
     kept: KeptFeatures,
-    tell: Callable[[int, int], object] | None = None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> Array:
     """Return f of pictures, (n, t), in float64, by blocks within the kernel's budget.
 
-    Parameters
-    ----------
-    kernel : PatchKernel
-    X : array of shape (n, d)
-    Z : array or HostRows of shape (m, d)
-    coef : array of shape (m, t)
-    intercept : array of shape (1, t)
-    kept : KeptFeatures
-        Of ``Z``; filled where there are none, and a share of the budget holds them.
-    tell : callable, default=None
-        ``tell(n_done, n)`` after each block.
+    The features of Z are kept, where a share of the budget holds them.
     """
     budget, parts = resolve_budget(kernel.memory_budget, X), []
     xp, n, m = array_namespace(X), X.shape[0], Z.shape[0]
     if not kept.are_with(X):
         kept.parts = None
         if kernel.feature_bytes(m) <= budget // KEPT_SHARE:
-            kept.parts = [
-                list(kernel.blocks_of(Z, part, budget, m)) for part in kernel.parts
-            ]
+            kept.parts = list(map(list, kernel.all_blocks_of(Z, budget, m)))
     rest = max(budget - kept.n_bytes(), budget // 4)
     copies = 4 * (1 + (len(kernel.parts) > 1))
     # A row of the matrix, and the features of a picture to a block of filters.
     row_bytes = copies * m + min(kernel.feature_bytes(1), max(rest // 4 // m, 1))
     for rows in row_blocks(n, row_bytes, rest // 4):
-        blocks = kept.parts or [
-            kernel.blocks_of(Z, part, rest, m) for part in kernel.parts
-        ]
+        blocks = kept.parts or kernel.all_blocks_of(Z, rest, m)
         K = kernel.of_features(X[rows, :], blocks)
         for some in row_blocks(K.shape[0], 8 * K.shape[1], 2**27):
             parts.append(astype(K[some, :], "float64") @ coef + intercept)
-        if tell is not None:
-            tell(rows.stop, n)
+        if callback is not None:
+            callback(rows.stop, n)
     return xp.concat(parts)
 
 
@@ -436,7 +389,7 @@ def picture_decision_values(
 
 # Representatives at most, where all pictures are too many.
 _MOST_CPU, _MOST_GPU = 8000, 24_000
-# So many pictures are looked at, at least, for each representative.
+# Candidates for each representative, at least.
 _CANDIDATES = 3
 
 
@@ -458,18 +411,13 @@ def fit_on_columns(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
 
 
 def _most_representatives(kernel: PatchKernel, judge: PictureJudge) -> int:
-    """Return for how many representatives half of the budget holds the equations."""
+    """Return the number of representatives whose equations fit half of the budget."""
     most = _MOST_GPU if on_gpu(judge.X) else _MOST_CPU
     room = math.isqrt(judge.budget // (4 * 48))
     like = astype(take_rows(judge.X, np.arange(1)), kernel.how.dtype)
     while columns_bytes(room, like) > 0.8 * (judge.budget // 2):
         room = 9 * room // 10
     return max(min(most, judge.X.shape[0] // 2, room), 2)
-
-
-def _half(judge: PictureJudge) -> int:
-    """Return the budget of the equations, and that of features: a half for each."""
-    return budget_to_have(judge.budget // 2, judge.X)
 
 
 def _learn_kernel(kernel: PatchKernel, judge: PictureJudge, rows: np.ndarray):
@@ -485,11 +433,11 @@ def _learn_kernel(kernel: PatchKernel, judge: PictureJudge, rows: np.ndarray):
 def _candidates(
     judge: PictureJudge, m: int, Z: Array, unseen: np.ndarray
 ) -> np.ndarray:
-    """Return the numbers of the pictures among which hard ones are looked for.
+    """Return the numbers of the pictures that are candidates for hard ones.
 
     All, if m columns of all can be kept; else as many as can, with the unseen ones.
     """
-    n, budget = judge.X.shape[0], resolve_budget(_half(judge), judge.X)
+    n, budget = judge.X.shape[0], resolve_budget(judge.half, judge.X)
     if columns_can_be_kept(n, m, budget, Z):
         return np.arange(n)
     some = max(rows_of_kept_columns(m, budget, Z) - len(unseen), _CANDIDATES * m)
@@ -511,7 +459,7 @@ def _grow(
 
     Those that are unseen become no representatives, and have leave-one-out values.
     """
-    problem, n, half = judge.problem, len(rows), _half(judge)
+    problem, n, half = judge.problem, len(rows), judge.half
     X = judge.X if n == problem.n else rows_in_order(judge.X, rows)
     where = np.full(problem.n, -1)
     where[rows] = np.arange(n)
@@ -534,11 +482,11 @@ def _grow(
 
 
 class _AllBut:
-    """A hardness that passes over some rows, so that these become no representatives.
+    """Row scores of −∞ for held-out rows, which then become no representatives.
 
-    Of a row with a kernel column of its own, leave-one-out tells too little; and if the
-    hard ones were all among those, the others would tell too much. It is asked for all
-    rows in their order, block by block.
+    For a row with a kernel column of its own leave-one-out is too optimistic, and if
+    the hard ones were all among those, the others would be too easy. It is called for
+    all rows in their order, block by block.
     """
 
     def __init__(self, rows: np.ndarray, n: int, hardness: Hardness):

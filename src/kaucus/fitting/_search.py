@@ -1317,30 +1317,22 @@ def metric_options(
 
     ``Cs`` is what to choose from; None: 0.1 to 100,000, and beyond where that pays.
     """
-    d = X.shape[1]
-    X = longest_rows(X)
-    families = _families(X, kernel, gamma, {"degree": degree, "coef0": coef0})
-    kinds = ("diagonal", "full")
-    if is_sparse(X) or d > _MOST_FOR_FULL:
-        kinds = ("diagonal",)
+    d, params = X.shape[1], {"degree": degree, "coef0": coef0}
+    is_csr, names = is_sparse(longest_rows(X)), (kernel,)
+    if isinstance(kernel, str) and kernel == "auto":
+        few = is_csr or d > _LAPLACIAN_COLUMNS
+        names = AUTO_FAMILIES[:2] if few else AUTO_FAMILIES
+    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
+    families = []
+    for name in names:
+        if isinstance(name, str) and name in kernels_with_gamma():
+            made = resolve_kernel(name, gamma=number, **params), word
+        else:
+            made = (resolve_kernel(name, **params),)
+        families.append(_with_gradient(*made))
+    kinds = ("diagonal",) if is_csr or d > _MOST_FOR_FULL else ("diagonal", "full")
     given = METRIC_CS if Cs is None else Cs
     return MetricOptions(families, given, beyond=Cs is None, kinds=kinds)
-
-
-def _families(X: Array, kernel, gamma, params: dict) -> list[Family]:
-    if isinstance(kernel, str) and kernel == "auto":
-        names = AUTO_FAMILIES
-        if is_sparse(X) or X.shape[1] > _LAPLACIAN_COLUMNS:
-            names = names[:2]
-    elif isinstance(kernel, str) and kernel in kernels_with_gamma():
-        names = (kernel,)
-    else:
-        return [_with_gradient(resolve_kernel(kernel, **params))]
-    word, number = (gamma, 1.0) if isinstance(gamma, str) else (None, float(gamma))
-    return [
-        _with_gradient(resolve_kernel(name, gamma=number, **params), word)
-        for name in names
-    ]
 
 
 def _with_gradient(kernel: Kernel, gamma: str | None = None) -> Family:

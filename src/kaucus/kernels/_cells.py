@@ -41,7 +41,7 @@ from kaucus.kernels._kernel import (
 # ----------------------------------------------------------------------------------
 # The Gaussian kernel in the metric of a covariance.
 #
-# Covariances may be restricted in three ways, told apart by their number of dimensions
+# Covariances may be restricted in three ways, distinguished by the number of dimensions
 # (Czarnecki & Tabor, Observation 3.3):
 #
 #     full     (d, d)   Σ
@@ -87,7 +87,7 @@ class MahalanobisRBF(FactoredOnce, DistanceKernel):
     ----------
     covariance : array of shape (d, d), (d,) or a number
         Σ: a matrix, the variances of a diagonal one, or σ² of σ² I. A singular one is
-        mixed with a little of its diagonal, and a warning tells.
+        mixed with a little of its diagonal, with a warning.
     gamma : float, default=1.0
 
     See Also
@@ -185,7 +185,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
                 f"{what} is not symmetric; a covariance is. Pass np.cov's."
             )
         covariances = (covariances + swapped) / 2
-    # Covariances that were regularised before pass: only rounding is looked for.
+    # Covariances that were regularised before pass: the share is of rounding only.
     positive, epsilons = regularise_covariances(covariances, smallest=1e-13)
     if epsilons.any():
         warn_user(
@@ -198,7 +198,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
 
 
 def regularisation_text(epsilons: np.ndarray) -> str:
-    """Warn of cells whose covariance was regularised."""
+    """Return the text of a warning of regularised covariances."""
     cells = np.flatnonzero(epsilons).tolist()
     which = "given" if len(epsilons) == 1 else f"of the cells {cells}"
     return (
@@ -217,15 +217,6 @@ _LAST_EPSILON = 1e-2
 _BLOCK = 2**24
 
 
-class Regularised(NamedTuple):
-    """Positive definite covariances, and how much of the reference they contain."""
-
-    covariances: np.ndarray
-    """(k, d, d), (k, d) or (k,)."""
-    epsilons: np.ndarray
-    """ε of each cell, (k,); zero where the covariance was left as it was."""
-
-
 class Factor(NamedTuple):
     """A covariance ready for whitening."""
 
@@ -241,34 +232,21 @@ def reference_covariance(covariance: np.ndarray) -> np.ndarray:
     That covariance itself if it is safely positive, else its diagonal: like the
     identity that the paper takes then, but in the units of each column. Columns that
     do not vary get the variance 1, which changes no distance between rows of the data.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d), (d,) or ()
     """
     A = np.asarray(covariance, dtype=np.float64)
     if A.ndim < 2:
         return np.where(A > 0, A, 1.0)
     variances = np.diagonal(A)
     alive = np.where(variances > 0, variances, 1.0)
-    A = A + np.diag(np.where(variances > 0, 0.0, 1.0))
-    return (
-        A if smallest_variance(A, np.diag(alive)) > _FIRST_EPSILON else np.diag(alive)
-    )
+    A, diagonal = A + np.diag(alive - variances), np.diag(alive)
+    return A if smallest_variance(A, diagonal) > _FIRST_EPSILON else diagonal
 
 
 def fill_constant_columns(covariances: np.ndarray, of_all: np.ndarray) -> np.ndarray:
-    """Give columns in which no row differs from another the variance 1.
+    """Return covariances of the cells, with variance 1 where that of all rows is 0.
 
     No distance between rows of the data depends on it, and it is no reason to
     regularise.
-
-    Parameters
-    ----------
-    covariances : ndarray of shape (k, d, d), (k, d) or (k,)
-        Not changed.
-    of_all : ndarray of shape (d, d), (d,) or ()
-        The covariance of all rows.
     """
     covariances = np.array(covariances, dtype=np.float64)
     constant = np.where(np.diagonal(of_all) if of_all.ndim == 2 else of_all, 0.0, 1.0)
@@ -280,30 +258,17 @@ def regularise_covariances(
     reference: np.ndarray | None = None,
     *,
     smallest: float = 1e-11,
-) -> Regularised:
+) -> tuple[np.ndarray, np.ndarray]:
     """Replace Σᵢ by (1 − ε) Σᵢ + ε A where Σᵢ is singular or nearly so (Obs. 3.2).
 
     Σᵢ is left alone if its variance in every direction is above a small share of that
-    of A. The determinant, which the paper tests, does not tell: it is 1e-20 for a good
-    covariance of ten columns, and never exactly 0 for a bad one.
+    of A. The determinant, which the paper tests, does not decide: it is 1e-20 for a
+    good covariance of ten columns, and never exactly 0 for a bad one.
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (k, d, d), (k, d) or (k,)
-        Not changed.
-    reference : ndarray of shape (d, d), (d,) or (), default=None
-        A; None is the mean of the covariances.
-    smallest : float, default=1e-11
-        The share. It must be below 1e-10, the first ε.
-
-    Returns
-    -------
-    Regularised
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If a covariance has a clearly negative direction.
+    The share, smallest, must be below 1e-10, the first ε; A is the reference, or the
+    mean of the covariances. Returns the covariances, (k, d, d), (k, d) or (k,), and ε
+    of each, 0 where it was left alone. NotPositiveDefiniteError: one has a clearly
+    negative direction.
     """
     covariances = np.array(covariances, dtype=np.float64)
     mean = np.asarray(covariances.mean(axis=0))
@@ -314,7 +279,7 @@ def regularise_covariances(
         epsilons[i] = _sufficient_epsilon(variance, smallest, i)
         if epsilons[i] > 0:
             covariances[i] = (1 - epsilons[i]) * Sigma + epsilons[i] * A
-    return Regularised(covariances, epsilons)
+    return covariances, epsilons
 
 
 def _sufficient_epsilon(variance: float, smallest: float, cell: int) -> float:
@@ -340,31 +305,24 @@ def smallest_variance(Sigma: np.ndarray, A: np.ndarray) -> float:
     # In units of the columns first, so that units cost the eigenvalues no digits.
     units = 1 / np.sqrt(np.diagonal(A))
     scaled = [units[:, None] * S * units[None, :] for S in (Sigma, A)]
-    return float(
-        scipy.linalg.eigh(*scaled, eigvals_only=True, subset_by_index=[0, 0])[0]
-    )
+    options = {"eigvals_only": True, "subset_by_index": [0, 0]}
+    return float(scipy.linalg.eigh(*scaled, **options)[0])
 
 
 def factor(covariance: np.ndarray) -> Factor:
-    """Factor one covariance.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If it is not positive definite.
-    """
+    """Factor one covariance, or raise NotPositiveDefiniteError."""
     covariance = np.asarray(covariance, dtype=np.float64)
     if covariance.ndim == 2:
-        L = cholesky(covariance)
-        root = None if L is None else np.tril(L)
-        on_diagonal = None if root is None else np.diagonal(root)
+        root = cholesky(covariance)
     else:
-        root = on_diagonal = np.sqrt(covariance) if np.all(covariance > 0) else None
-    if root is None or on_diagonal is None:
+        root = np.sqrt(covariance) if np.all(covariance > 0) else None
+    if root is None:
         raise NotPositiveDefiniteError(
             f"A covariance of shape {covariance.shape} is not positive definite; "
             "regularise it, or use covariance='diag'."
         )
+    root = np.tril(root) if root.ndim == 2 else root
+    on_diagonal = np.diagonal(root) if root.ndim == 2 else root
     return Factor(root, float(np.sum(np.log(on_diagonal))))
 
 
@@ -375,12 +333,8 @@ def whiten(root: np.ndarray, X: Array, shift: Array) -> Array:
     wide_shift = astype(shift, "float64")[None, :]
     for rows in row_blocks(X.shape[0], 8 * max(X.shape[1], 1), _BLOCK):
         centred = astype(X[rows, :], "float64") - wide_shift
-        factor = as_like(root, centred)
-        white = (
-            solve_triangular(factor, centred.T).T
-            if factor.ndim == 2
-            else centred / factor
-        )
+        L = as_like(root, centred)
+        white = solve_triangular(L, centred.T).T if L.ndim == 2 else centred / L
         out[rows, :] = astype(white, dtype_name(X))
     return out
 
@@ -390,13 +344,13 @@ def whiten(root: np.ndarray, X: Array, shift: Array) -> Array:
 #
 # A partition is any function of rows, or any object with ``predict``, such as a fitted
 # clusterer, that returns whole numbers from 0 to k − 1. Kernels are given one; they
-# make none.
+# do not cluster.
 # ----------------------------------------------------------------------------------
 
 Partition = Callable[[Any], Any] | Any
 """A function of rows, or an object with ``predict``."""
 
-# Rows looked at together, so that their distances from the centres stay small.
+# Rows in a block, so that their distances from the centres stay small.
 _ROWS = 4096
 
 
@@ -432,17 +386,12 @@ class NearestCenter:
 
     def __call__(self, X: Array) -> Array:
         """Return the number of the nearest centre of each row, (n,)."""
-        xp = array_namespace(X)
-        wanted = dtype_name(X)
-        parts = []
+        xp, parts = array_namespace(X), []
         for rows in row_blocks(X.shape[0], 1, _ROWS):
             block = dense(X[rows, :])
-            centers = as_like(self.centers, block, dtype=wanted)
-            shift = centers[0, :]
-            D = squared_distances(
-                shifted_rows(block, shift), shifted_rows(centers, shift)
-            )
-            parts.append(xp.argmin(D, axis=1))
+            centers = as_like(self.centers, block, dtype=dtype_name(X))
+            x, c = (shifted_rows(part, centers[0, :]) for part in (block, centers))
+            parts.append(xp.argmin(squared_distances(x, c), axis=1))
         return xp.concat(parts) if len(parts) > 1 else parts[0]
 
     def __eq__(self, other: object) -> bool:
@@ -459,22 +408,10 @@ class NearestCenter:
 
 
 def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
-    """Return the cell of each row, checked.
+    """Return the cell of each row, (n,), checked: an integer from 0 to k − 1.
 
-    A :class:`NearestCenter` sees the rows where they are, any other partition sees them
-    as NumPy arrays (or CSR matrices) in float64.
-
-    Parameters
-    ----------
-    partition : callable or object with ``predict``
-    X : array or CSR matrix of shape (n, d)
-    n_cells : int
-        k.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Integers from 0 to k − 1; anything else is a ValueError.
+    A :class:`NearestCenter` sees the rows on their device, any other partition sees
+    them as NumPy arrays (or CSR matrices) in float64.
     """
     if X.shape[0] == 0:
         return np.zeros(0, dtype=np.intp)
@@ -495,15 +432,6 @@ def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
             f"expected 0 to {n_cells - 1}, one for each of the {n_cells} covariances."
         )
     return cells
-
-
-def check_partition(partition: Partition) -> None:
-    """Check that a partition is callable or has ``predict``."""
-    if not callable(partition) and not callable(getattr(partition, "predict", None)):
-        raise ValueError(
-            f"partition={partition!r} is not callable and has no predict; pass a "
-            "function of rows that returns their cell numbers, or a fitted clusterer."
-        )
 
 
 # ----------------------------------------------------------------------------------
@@ -563,7 +491,7 @@ class ClusterRBF(FactoredOnce, Kernel):
         cluster: fit a clusterer, or use :class:`~kaucus.kernels.NearestCenter`.
     covariances : array of shape (k, d, d), (k, d) or (k,)
         Σ of each cell: matrices, the variances of diagonal ones, or σ² of σ² I. A
-        singular one is mixed with a little of their mean, and a warning tells.
+        singular one is mixed with a little of their mean, with a warning.
     gamma : float, default=1.0
     normalization : {"unit", "determinant", "density"}, default="unit"
         The factor n(x, y). ``"density"``: that of Theorem 3.1, K̂. ``"determinant"``:
@@ -607,7 +535,12 @@ class ClusterRBF(FactoredOnce, Kernel):
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
-        check_partition(self.partition)
+        if not callable(getattr(self.partition, "predict", self.partition)):
+            raise ValueError(
+                f"partition={self.partition!r} is not callable and has no predict; "
+                "pass a function of rows that returns their cell numbers, or a fitted "
+                "clusterer."
+            )
         if self.normalization not in self.NORMALIZATIONS:
             raise ValueError(
                 f"normalization={self.normalization!r} must be one of "
@@ -632,13 +565,10 @@ class ClusterRBF(FactoredOnce, Kernel):
         return None if self.covariances.ndim == 1 else self.covariances.shape[-1]
 
     def log_normalizers(self, n_features: int) -> np.ndarray:
-        """Return log n for each pair of cells, (k, k).
+        """Return log n for each pair of cells of rows with d features, (k, k).
 
-        Parameters
-        ----------
-        n_features : int
-            d, which a radial covariance does not know: its determinant is (σ²)^d,
-            a power that Observation 3.3 lacks in print.
+        The determinant of a radial covariance is (σ²)^d, a power that Observation 3.3
+        lacks in print.
         """
         power = n_features if self.n_features is None else 1
         logs = -power * self._half_log_dets  # type: ignore[attr-defined]
@@ -733,16 +663,12 @@ def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array
     x_groups, y_groups = _groups(X, n_cells), _groups(Y, n_cells)
     panels = []
     for i, x_rows in x_groups:
-        blocks = [
-            function(
-                squared_distances(
-                    _take(X.by_partner[j], x_rows), _take(Y.by_partner[i], y_rows)
-                ),
-                i,
-                j,
-            )
-            for j, y_rows in y_groups
-        ]
+        blocks = []
+        for j, y_rows in y_groups:
+            x, y = X.by_partner[j], Y.by_partner[i]
+            x = x if x_rows is None else x.taken(x_rows)
+            y = y if y_rows is None else y.taken(y_rows)
+            blocks.append(function(squared_distances(x, y), i, j))
         panels.append(xp.concat(blocks, axis=1) if len(blocks) > 1 else blocks[0])
     T = xp.concat(panels, axis=0) if len(panels) > 1 else panels[0]
     return _ungrouped(_ungrouped(T, X.cells, 0), Y.cells, 1)
@@ -755,10 +681,6 @@ def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
         return [(int(counts.argmax()), None)]
     cells = np.flatnonzero(counts).tolist()
     return [(i, _numbers(rows.cells == i, rows.values)) for i in cells]
-
-
-def _take(rows: Rows, numbers: Array | None) -> Rows:
-    return rows if numbers is None else rows.taken(numbers)
 
 
 def _numbers(mask: np.ndarray, like: Array) -> Array:
@@ -821,11 +743,8 @@ class GammaPath:
         """Return the kernel matrix for one gamma, (n, m): one exponential an entry."""
         D = array_namespace(self.distances).asarray(self.distances, copy=True)
         kernel = with_gamma(self.kernel, gamma)
-        if isinstance(kernel, ClusterRBF):
-            return self._of_cells(kernel, D)
-        return kernel.of_squared_distances(D)
-
-    def _of_cells(self, kernel: ClusterRBF, D: Array) -> Array:
+        if not isinstance(kernel, ClusterRBF):
+            return kernel.of_squared_distances(D)
         xp = array_namespace(D)
         D *= -kernel.gamma
         K = xp.exp(D)
@@ -898,15 +817,6 @@ def matrices_of(
     Those that are functions of ‖x − y‖² alone, as ``Gaussian``, ``Exponential`` and
     ``Cauchy``, share one matrix of distances.
 
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array or CSR matrix of shape (m, d), default=None
-        None means ``X``.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from kaucus.kernels import Exponential, Gaussian
     >>> kernels = [Gaussian(gamma=0.5), Exponential(gamma=0.5)]
@@ -939,14 +849,7 @@ def _is_of_plain_distances(kernel: Kernel) -> bool:
 
 
 def with_gamma(kernel: Any, gamma: float) -> Any:
-    """Return the kernel with another gamma.
-
-    Parameters
-    ----------
-    kernel : kernel object
-        One that has a ``gamma``.
-    gamma : float
-    """
+    """Return the kernel with another gamma."""
     if hasattr(kernel, "with_gamma"):
         return kernel.with_gamma(gamma)
     return type(kernel)(gamma=gamma)

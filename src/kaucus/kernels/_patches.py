@@ -110,7 +110,7 @@ def pixel_range(X: Array) -> PixelRange:
     if not _SMALLEST < found.length < _LARGEST or max(map(abs, found)) > _LARGEST:
         raise ValueError(
             f"The pixels of X are from {found.low:g} to {found.high:g}, which float32 "
-            "cannot tell apart. Divide X by a number that brings them near 1."
+            "cannot resolve. Divide X by a number that brings them near 1."
         )
     return found
 
@@ -123,19 +123,7 @@ def draw_patches(
     n_filters: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return patches of random pictures, (n, c · p · q), scaled by the range.
-
-    Parameters
-    ----------
-    X : array of shape (n, c · H · W)
-        Read for the pictures drawn alone.
-    shape : (c, H, W)
-    size : (p, q)
-    pixels : PixelRange
-    n_filters : int
-        How many filters will be made of them.
-    rng : Generator
-    """
+    """Return patches of random pictures, (n, c · p · q), scaled by the range."""
     numbers = patch_rows(np.arange(X.shape[1]).reshape(1, *shape), size)[0]
     most = min(_PICTURES, max(_PICTURE_BYTES // (itemsize(X) * X.shape[1]), 1))
     drawn = rng.permutation(X.shape[0])[:most]
@@ -183,21 +171,10 @@ def make_filters(
     rng: np.random.Generator,
     centres=None,
 ) -> FilterBank:
-    """Return filters that are whitened patches, or centres of them.
+    """Return filters that are whitened patches, or centres(unit rows, n) of them.
 
-    Parameters
-    ----------
-    patches : array of shape (n, d)
-        As :func:`draw_patches` gives them.
-    n_filters : int
-        How many; fewer where there are not so many patches.
-    patch_shape : (c, p, q)
-    ridge : float or None
-        λ, what is added to the eigenvalues of the covariance; None does not whiten.
-    rng : Generator
-    centres : callable, default=None
-        Takes unit rows, and how many centres of them to return; None takes patches at
-        random.
+    At most n_filters, drawn at random. The ridge λ is added to the eigenvalues of the
+    covariance; None does not whiten.
     """
     p_hat = normalised(patches)
     W, mean = whitening_of(p_hat, ridge)
@@ -217,7 +194,7 @@ def make_filters(
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Return rows of norm one; rows of zeros as they are."""
+    """Return rows of norm one; rows of zeros stay zero."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(norms > 0, norms, 1.0)
 
@@ -248,6 +225,13 @@ class PictureFeatures(NamedTuple):
     """Whether the means of a picture and of its mirror image are averaged."""
     precision: str
     """Of the responses: "float64", "float32" or "float16"."""
+
+    @classmethod
+    def of(cls, dictionary, precision: str) -> "PictureFeatures":
+        """Return the features that a fitted dictionary of patches is for."""
+        shape, pixels = dictionary.image_shape_, dictionary.pixel_range_
+        numbers = float(dictionary.threshold), float(dictionary.power)
+        return cls(shape, pixels, *numbers, bool(dictionary.mirror), precision)
 
     @property
     def dtype(self) -> str:
@@ -283,17 +267,6 @@ def cell_windows(length: int, n_cells: int) -> list[slice]:
     return [slice(start, start + width) for start in starts]
 
 
-def cell_weights(positions: tuple[int, int], n_cells: int) -> np.ndarray:
-    """Return the weights of the positions in the mean of each cell, (cells, h · w)."""
-    sides = []
-    for length in positions:
-        side = np.zeros((n_cells, length))
-        for k, window in enumerate(cell_windows(length, n_cells)):
-            side[k, window] = 1 / (window.stop - window.start)
-        sides.append(side)
-    return np.kron(*sides)
-
-
 def n_positions(shape: tuple[int, int, int], size: tuple[int, int]) -> tuple[int, int]:
     """Return the numbers of patches along height and width."""
     return shape[1] - size[0] + 1, shape[2] - size[1] + 1
@@ -306,39 +279,22 @@ def features_of(
     n_cells: int,
     *,
     budget: int,
-    tell: Callable[[int], object] | None = None,
+    callback: Callable[[int], object] | None = None,
 ) -> Array:
-    """Return the features of pictures, (n, cells · 2 · m).
-
-    Parameters
-    ----------
-    X : array or HostRows of shape (n, c · H · W)
-        Of any type.
-    how : PictureFeatures
-    bank : FilterBank
-        m filters.
-    n_cells : int
-        Cells along each side.
-    budget : int
-        Bytes for blocks of pictures and their responses, beside the result.
-    tell : callable, default=None
-        Called with the number of pictures done, after each block.
-    """
-    xp, work = array_namespace(X), _Work.of(how, bank, n_cells, X)
+    """Return the features of pictures, (n, cells · 2 · m); the budget is for blocks."""
+    xp, work = array_namespace(X), _Work(how, bank, n_cells, X)
     width = 2 * n_cells**2 * bank.filters.shape[0]
     dtype, place = getattr(xp, how.dtype), device_of(X)
     out = xp.empty((X.shape[0], width), dtype=dtype, device=place)
     workers = n_workers(X)
-    block = _BLOCK_BYTES_GPU if on_gpu(X) else _BLOCK_BYTES_CPU
-    slices = list(
-        row_blocks(X.shape[0], work.bytes_per_picture(), min(block, budget // workers))
-    )
+    block = min(_BLOCK_BYTES_GPU if on_gpu(X) else _BLOCK_BYTES_CPU, budget // workers)
+    slices = list(row_blocks(X.shape[0], work.bytes_per_picture, block))
 
     def fill(block: tuple[slice, Array]) -> None:
         rows, pictures = block
         out[rows, :] = work.features(pictures)
-        if tell is not None:
-            tell(rows.stop)
+        if callback is not None:
+            callback(rows.stop)
 
     blocks = zip(slices, stream_blocks(X, slices), strict=True)
     for_each_block(fill, blocks, workers=workers)
@@ -347,39 +303,30 @@ def features_of(
 
 def responses_of(X: Array, how: PictureFeatures, bank: FilterBank) -> Array:
     """Return the responses z of a few pictures, (n, positions, m)."""
-    work = _Work.of(how._replace(threshold=0.0), bank, 1, X)
+    work = _Work(how._replace(threshold=0.0), bank, 1, X)
     return work.responses(work.images(X))
 
 
-class _Work(NamedTuple):
+class _Work:
     """Filters, biases and weights of cells on the device of the pictures."""
 
-    how: PictureFeatures
-    filters: Array
-    mirrored: Array
-    """The mirror images of the filters."""
-    bias: Array
-    """Less the threshold."""
-    weights: Array
-
-    @classmethod
-    def of(
-        cls, how: PictureFeatures, bank: FilterBank, n_cells: int, like: Array
-    ) -> "_Work":
-        weights = cell_weights(n_positions(how.shape, bank.size), n_cells)
-        return cls(
-            how,
-            as_like(bank.filters, like, dtype=how.precision),
-            as_like(bank.filters[:, :, :, ::-1].copy(), like, dtype=how.precision),
-            as_like(bank.bias.astype(float) - how.threshold, like, dtype=how.precision),
-            as_like(weights, like, dtype=how.precision),
+    def __init__(self, how: PictureFeatures, bank: FilterBank, n_cells: int, X: Array):
+        self.how = how
+        sides = []
+        for length in n_positions(how.shape, bank.size):
+            side = np.zeros((n_cells, length))
+            for k, window in enumerate(cell_windows(length, n_cells)):
+                side[k, window] = 1 / (window.stop - window.start)
+            sides.append(side)
+        mirrored, bias = bank.filters[:, :, :, ::-1].copy(), bank.bias.astype(float)
+        of_work = (bank.filters, mirrored, bias - how.threshold, np.kron(*sides))
+        self.filters, self.mirrored, self.bias, self.weights = (
+            as_like(values, X, dtype=how.precision) for values in of_work
         )
-
-    def bytes_per_picture(self) -> int:
-        """Return the bytes of a picture's responses, with two temporaries."""
-        size = np.dtype(self.how.precision).itemsize
-        m, d = self.filters.shape[0], math.prod(self.filters.shape[1:])
-        return self.weights.shape[1] * (3 * size * m + 12 * d)
+        # Of responses, with two temporaries.
+        n_bytes = 3 * np.dtype(how.precision).itemsize * bank.filters.shape[0]
+        n_bytes += 12 * math.prod(bank.filters.shape[1:])
+        self.bytes_per_picture = self.weights.shape[1] * n_bytes
 
     def images(self, pictures: Array) -> Array:
         """Return rows as images (b, c, H, W), in the unit of the range of pixels."""
@@ -397,8 +344,10 @@ class _Work(NamedTuple):
         scale = self.contrast(images)
         responses = convolve_each(images, sets, scale=scale, bias=self.bias)
         pooled = self.pooled(next(responses))
-        if how.mirror:
-            pooled = (pooled + _on_other_side(self.pooled(next(responses)))) / 2
+        if how.mirror:  # with the cells of left and right exchanged
+            other, n_cells = self.pooled(next(responses)), math.isqrt(pooled.shape[1])
+            apart = xp.reshape(other, (other.shape[0], n_cells, n_cells, -1))
+            pooled = (pooled + xp.reshape(xp.flip(apart, axis=2), other.shape)) / 2
         pooled = xp.reshape(pooled, (images.shape[0], -1))
         if how.power == 0.5:
             return sqrt(pooled)
@@ -426,13 +375,6 @@ class _Work(NamedTuple):
         return astype((variance + CONTRAST) ** -0.5, self.how.dtype)
 
 
-def _on_other_side(pooled: Array) -> Array:
-    """Return the means, (b, cells, 2 m), with the cells of left and right exchanged."""
-    xp, n_cells = array_namespace(pooled), math.isqrt(pooled.shape[1])
-    apart = xp.reshape(pooled, (pooled.shape[0], n_cells, n_cells, -1))
-    return xp.reshape(xp.flip(apart, axis=2), pooled.shape)
-
-
 def feature_bytes(n_cells: int, n_filters: int, how: PictureFeatures) -> int:
     """Return the bytes of the features of one picture."""
     return 2 * n_cells**2 * n_filters * np.dtype(how.dtype).itemsize
@@ -456,7 +398,7 @@ class Moments(NamedTuple):
     """Zero for a feature that is constant."""
 
     def of_filters(self, which: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return both for some filters, in the order of their features."""
+        """Return mean and inverse deviation of some filters' features, flattened."""
         return tuple(part[:, :, which].reshape(-1) for part in self)  # type: ignore
 
 
@@ -479,7 +421,7 @@ FeatureBlocks = list[tuple[int, slice, Array]]
 
 
 class KeptFeatures:
-    """Features of the pictures of a model, kept from one prediction to the next.
+    """Cache of the features of a model's pictures between predictions.
 
     Of each part of its kernel; or nothing. They can be made again at any time, so that
     no pickle holds them.
@@ -493,7 +435,7 @@ class KeptFeatures:
         """Most pictures in a block of X for which the budget had room."""
 
     def are_with(self, X: Array) -> bool:
-        """Return True if there are any, in the library and place of ``X``."""
+        """Return True if features are kept in the library and on the device of X."""
         if self.parts is None:
             return False
         one = self.parts[0][0][2]
@@ -501,7 +443,7 @@ class KeptFeatures:
         return same and device_of(one) == device_of(X)
 
     def n_bytes(self) -> int:
-        """Return the bytes that they take."""
+        """Return the bytes of the kept features."""
         blocks = itertools.chain.from_iterable(self.parts or [])
         return sum(phi.shape[0] * phi.shape[1] * itemsize(phi) for *_, phi in blocks)
 
@@ -585,15 +527,7 @@ class PatchKernel(UnitDiagonalKernel):
     """A Gaussian kernel of pictures, by the responses of their patches to filters.
 
     Rows are pictures, of numbers of any type; matrices are float32, or float64 where
-    the rows or the features are.
-
-    Parameters
-    ----------
-    how : PictureFeatures
-    parts : tuple of tuples of FilterGroup
-        With moments, as :func:`learn_distances` returns them.
-    gamma : float
-    memory_budget : int, str or None, default=None
+    the rows or the features are. Parts have moments, as of :func:`learn_distances`.
     """
 
     how: PictureFeatures
@@ -610,8 +544,7 @@ class PatchKernel(UnitDiagonalKernel):
         budget = resolve_budget(self.memory_budget, X)
         if Y is not None:
             n = X.shape[0] + Y.shape[0]
-            blocks = [self.blocks_of(Y, part, budget, n) for part in self.parts]
-            return self.of_features(X, blocks)
+            return self.of_features(X, self.all_blocks_of(Y, budget, n))
         K = None
         for part in self.parts:
             D, _ = learn_distances(X, self.how, part, budget)
@@ -622,11 +555,14 @@ class PatchKernel(UnitDiagonalKernel):
         """Add the Gaussian of the distances of one part to K; overwrites both."""
         return add_gaussian(K, D, self.gamma, len(self.parts))
 
-    def blocks_of(self, Y: Array, part: Part, budget: int, n_rows: int) -> Iterator:
-        """Yield the blocks of standardised features of pictures, one at a time.
+    def all_blocks_of(self, Y: Array, budget: int, n_rows: int) -> list[Iterator]:
+        """Return, for each part, the blocks of standardised features of pictures.
 
-        ``n_rows`` is for how many pictures there must be room at a time.
+        Blocks are made one at a time, with memory for ``n_rows`` pictures.
         """
+        return [self._blocks_of(Y, part, budget, n_rows) for part in self.parts]
+
+    def _blocks_of(self, Y: Array, part: Part, budget: int, n_rows: int) -> Iterator:
         for k, group in enumerate(part):
             assert group.moments is not None
             for which in filter_blocks(group, self.how, n_rows, budget // 2, Y):
@@ -662,17 +598,10 @@ class PatchKernel(UnitDiagonalKernel):
 
 @dataclass(frozen=True, eq=False)
 class KeepingPatchKernel(PatchKernel):
-    """The same kernel, which keeps the features of the Y of its last call.
+    """PatchKernel that caches the features of the Y of its last call.
 
     For k(X, Y) of one block of X after the other: the features of Y are made once,
     where a quarter of the budget holds them.
-
-    Parameters
-    ----------
-    how : PictureFeatures
-    parts : tuple of tuples of FilterGroup
-    gamma : float
-    memory_budget : int, str or None, default=None
     """
 
     kept: KeptFeatures = field(init=False, default_factory=KeptFeatures)
@@ -692,22 +621,11 @@ class KeepingPatchKernel(PatchKernel):
         kept, n = self.kept, n_rows + Y.shape[0]
         kept.parts, kept.pictures, kept.n_rows = None, Y, n_rows
         if self.feature_bytes(Y.shape[0]) <= budget // 4:
-            found = (self.blocks_of(Y, part, budget, n) for part in self.parts)
-            kept.parts = [list(blocks) for blocks in found]
+            kept.parts = list(map(list, self.all_blocks_of(Y, budget, n)))
 
 
 def add_gaussian(K: Array | None, D: Array, gamma: float, n_parts: int) -> Array:
-    """Return K + exp(−γ D / 2) / n_parts.
-
-    Parameters
-    ----------
-    K : array of shape (n, m) or None
-        None is zero; else it is overwritten.
-    D : array of shape (n, m)
-        Is overwritten.
-    gamma : float
-    n_parts : int
-    """
+    """Return K + exp(−γ D / 2) / n_parts, (n, m); overwrites both, and no K is zero."""
     D *= -gamma / 2
     D = exp(D)
     if n_parts == 1:
@@ -725,32 +643,15 @@ def learn_distances(
     part: Part,
     budget: int,
     keep: FeatureBlocks | None = None,
-    tell: Callable[[int, int], object] | None = None,
+    callback: Callable[[int, int], object] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> tuple[Array, Part]:
-    """Return squared distances of pictures over σ², (n, n), and moments of features.
+    """Return squared distances of pictures over σ², (n, n), and the part with moments.
 
-    Parameters
-    ----------
-    X : array or HostRows of shape (n, d)
-    how : PictureFeatures
-    part : tuple of FilterGroup
-        Groups without moments get those of ``X``.
-    budget : int
-        Bytes for the matrix and for the features of a block of filters.
-    keep : list, default=None
-        Where the blocks of standardised features are put, if they are wanted.
-    tell : callable, default=None
-        ``tell(n_done, n_all)``; each block of filters counts all pictures.
-    sample_weight : array of shape (n,), default=None
-        Weights of the pictures in the moments.
-
-    Returns
-    -------
-    D : array of shape (n, n)
-        Exactly symmetric with a diagonal of zeros.
-    part : tuple of FilterGroup
-        With moments.
+    The matrix is exactly symmetric with a diagonal of zeros; it and the features of a
+    block of filters take the budget. Groups without moments get those of X, weighted.
+    Blocks of standardised features are appended to ``keep``; ``callback(done, all)``
+    counts all pictures for each block of filters.
     """
     xp, n = array_namespace(X), X.shape[0]
     place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
@@ -761,14 +662,14 @@ def learn_distances(
     n_all = n * sum(map(len, blocks))
 
     def told(n_pictures: int) -> None:
-        if tell is not None:
-            tell(n_done + n_pictures, n_all)
+        if callback is not None:
+            callback(n_done + n_pictures, n_all)
 
     for k, group in enumerate(part):
         found = []
         for which in blocks[k]:
             bank, cells = group.bank.part(which), group.n_cells
-            phi = features_of(X, how, bank, cells, budget=rest // 4, tell=told)
+            phi = features_of(X, how, bank, cells, budget=rest // 4, callback=told)
             n_done += n
             if group.moments is None:
                 found.append(moments_of(phi, cells, sample_weight))
@@ -780,10 +681,9 @@ def learn_distances(
             if keep is not None:
                 keep.append((k, which, phi))
         if found:
-            joined = (
-                np.concatenate(parts, axis=2) for parts in zip(*found, strict=True)
-            )
-            group = group._replace(moments=Moments(*joined))
+            pairs = zip(*found, strict=True)
+            joined = Moments(*(np.concatenate(parts, axis=2) for parts in pairs))
+            group = group._replace(moments=joined)
         learned.append(group)
     D = _distances_of_gram(gram, diagonal(gram), _total(learned))
     # Exactly: not even rounding is left of the distance of a picture to itself.
@@ -799,9 +699,8 @@ def _cross_distances(
     for k, which, psi in blocks:
         group = part[k]
         assert group.moments is not None
-        phi = features_of(
-            X, how, group.bank.part(which), group.n_cells, budget=budget // 4
-        )
+        bank = group.bank.part(which)
+        phi = features_of(X, how, bank, group.n_cells, budget=budget // 4)
         phi = standardise(phi, *group.moments.of_filters(which))
         x_squares = x_squares + feature_norms(phi)
         y_squares = y_squares + feature_norms(psi)

@@ -1,11 +1,11 @@
 """Transformers of images: patches, Fourier features, windows, dictionaries."""
 
+import functools
 import itertools
 import math
-import numbers
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
@@ -28,8 +28,19 @@ from kaucus._array.namespace import (
     warn_user,
 )
 from kaucus._array.rows import rows_for_device, stream_blocks
-from kaucus._base import to_onnx
-from kaucus._parameters import generator_from
+from kaucus._base import stored, to_onnx
+from kaucus._parameters import (
+    BOOLEAN,
+    NONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Constraint,
+    as_float,
+    count,
+    generator_from,
+    is_whole,
+    one_of,
+)
 from kaucus.kernels._patches import (
     PRECISIONS,
     FilterBank,
@@ -68,15 +79,30 @@ def resolve_image_shape(
     """
     if image_shape is None:
         return (n_features,)
-    shape = _as_sizes(image_shape)
+    is_sequence = isinstance(image_shape, Sequence | np.ndarray)
+    shape = tuple(image_shape) if is_sequence else ()
+    if not shape or not all(is_whole(size) and size > 0 for size in shape):
+        raise ValueError(
+            f"image_shape={image_shape!r} is not a shape; pass a tuple of positive "
+            "integers such as (28, 28) or (3, 32, 32), or None."
+        )
+    shape = tuple(map(int, shape))
     if math.prod(shape) != n_features:
         product = " * ".join(map(str, shape))
         raise ValueError(
             f"image_shape={image_shape!r} has {product} = {math.prod(shape)} values, "
             f"but X has n_features={n_features}; pass the shape that each row had "
-            "before it was flattened, or None for rows that are no images."
+            "before it was flattened, or None for rows that are not images."
         )
-    _warn_of_channels_last(shape)
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
+        height, width, channels = shape
+        warn_user(
+            f"image_shape={shape} is read as {height} channels of {width} x "
+            f"{channels} pixels. If the channels come last, put them first: "
+            f"X.reshape(-1, {height}, {width}, {channels}).transpose(0, 3, 1, 2)"
+            f".reshape(len(X), -1), with image_shape={(channels, height, width)}.",
+            UserWarning,
+        )
     return shape
 
 
@@ -108,51 +134,13 @@ def resolve_picture_shape(
 
 
 def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return height and width, or the one axis that there is.
-
-    >>> spatial_shape((3, 32, 32))
-    (32, 32)
-    """
+    """Return height and width, or the one axis that there is."""
     return image_shape[-2:]
-
-
-def is_integer(value: Any) -> bool:
-    """Return True if a value is an integer of Python or NumPy; a bool is not."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def is_real(value: Any) -> bool:
-    """Return True if a value is a finite real number; a bool is not."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
 
 
 def float_dtype(X: Array) -> str:
     """Return the dtype to compute in: float32 for float32, float64 for all others."""
     return "float32" if dtype_name(X) == "float32" else "float64"
-
-
-def _as_sizes(image_shape: Any) -> tuple[int, ...]:
-    is_sequence = isinstance(image_shape, Sequence | np.ndarray)
-    sizes = tuple(image_shape) if is_sequence else ()
-    if not sizes or not all(is_integer(size) and size > 0 for size in sizes):
-        raise ValueError(
-            f"image_shape={image_shape!r} is not a shape; pass a tuple of positive "
-            "integers such as (28, 28) or (3, 32, 32), or None."
-        )
-    return tuple(int(size) for size in sizes)
-
-
-def _warn_of_channels_last(shape: tuple[int, ...]) -> None:
-    if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
-        height, width, channels = shape
-        warn_user(
-            f"image_shape={shape} is read as {height} channels of {width} x "
-            f"{channels} pixels. If the channels come last, put them first: "
-            f"X.reshape(-1, {height}, {width}, {channels}).transpose(0, 3, 1, 2)"
-            f".reshape(len(X), -1), with image_shape={(channels, height, width)}.",
-            UserWarning,
-        )
 
 
 class ImageTransformer(RowTransformer):
@@ -174,7 +162,7 @@ class ImageTransformer(RowTransformer):
         self._prepare_images(X)
 
     def _prepare_images(self, X) -> None:
-        """Check the other parameters, and store what follows from the shape."""
+        """Store what follows from the shape."""
         raise NotImplementedError
 
     def _input_names(self, input_features):
@@ -255,9 +243,8 @@ class ImagePatches(ImageTransformer):
     'patch0_1_pixel0_1'
     """
 
-    def __init__(self, patch_size=None, image_shape=None):
-        self.patch_size = patch_size
-        self.image_shape = image_shape
+    @stored
+    def __init__(self, patch_size=None, image_shape=None): ...
 
     def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
@@ -355,7 +342,7 @@ def iter_patches(
     patch_size : int, tuple of int or None, default=None
         Height and width of a patch, as in :class:`ImagePatches`.
     memory_budget : int, str or None, default=None
-        Bytes, or a text such as ``"1GiB"``, for the blocks; None is three quarters
+        Bytes, or a string such as ``"1GiB"``, for the blocks; None is three quarters
         of what is free. The patches of one sample are never split.
 
     Yields
@@ -379,19 +366,12 @@ def iter_patches(
     X = _checked_rows(X)
     n_axes = len(spatial_shape(resolve_image_shape(image_shape, X.shape[1])))
     shape = patch_numbers(X.shape[1], image_shape, patch_size).shape
-    n_values = math.prod(shape[n_axes:])
-    bytes_per_row = math.prod(shape) * itemsize(X)
     # A loop holds one block while the next one is made.
     budget = resolve_budget(memory_budget, X) // 2
-    xp = array_namespace(X)
+    xp, patch = array_namespace(X), (-1, math.prod(shape[n_axes:]))
     return (
-        (
-            rows,
-            xp.reshape(
-                _side_by_side(X[rows, :], image_shape, patch_size), (-1, n_values)
-            ),
-        )
-        for rows in row_blocks(X.shape[0], bytes_per_row, budget)
+        (rows, xp.reshape(_side_by_side(X[rows, :], image_shape, patch_size), patch))
+        for rows in row_blocks(X.shape[0], math.prod(shape) * itemsize(X), budget)
     )
 
 
@@ -419,7 +399,9 @@ def _checked_rows(X: Array) -> Array:
 def _side_by_side(X: Array, image_shape, patch_size) -> Array:
     """Return the patches of each image side by side, (n, ...), a copy."""
     if not is_tensor(X):
-        return _copy(patch_view(X, image_shape, patch_size)).reshape(len(X), -1)
+        view = patch_view(X, image_shape, patch_size)
+        # A copy, also where a reshape would give a view.
+        return np.array(view, order="C", copy=True).reshape(len(X), -1)
     numbers = patch_numbers(X.shape[1], image_shape, patch_size).reshape(-1)
     return array_namespace(X).take(X, as_like(numbers, X), axis=1)
 
@@ -440,7 +422,7 @@ def resolve_patch_size(
     is_pair = isinstance(patch_size, Sequence | np.ndarray)
     sizes = tuple(patch_size) if is_pair else (patch_size,) * len(sides)
     fits = len(sizes) == len(sides) and all(
-        is_integer(size) and 1 <= size <= side
+        is_whole(size) and 1 <= size <= side
         for size, side in zip(sizes, sides, strict=True)
     )
     if not fits:
@@ -463,11 +445,6 @@ def patch_grid(image_shape: tuple[int, ...], patch: tuple[int, ...]) -> tuple[in
     return tuple(side - size + 1 for side, size in zip(sides, patch, strict=True))
 
 
-def _copy(view: np.ndarray) -> np.ndarray:
-    """Return a contiguous copy, also where a reshape would give a view."""
-    return np.array(view, order="C", copy=True)
-
-
 def _indexed(name: str, shape: tuple[int, ...]) -> list[str]:
     return [name + "_".join(map(str, index)) for index in np.ndindex(*shape)]
 
@@ -476,7 +453,6 @@ def _indexed(name: str, shape: tuple[int, ...]) -> list[str]:
 # Features of pictures from a dictionary of their own patches.
 # ----------------------------------------------------------------------------------
 
-DICTIONARIES = ("random", "kmeans")
 # Of the budget, for the features of a block of pictures on their way to the result.
 _BLOCK_SHARE = 4
 
@@ -522,12 +498,12 @@ class PatchDictionary(ImageTransformer):
         Of the responses; ``"auto"`` is float16 on a GPU and float32 elsewhere. Features
         are float32, or float64 with ``"float64"``.
     memory_budget : int or str, default=None
-        Bytes, or a text such as ``"4GiB"``, for all but the result; None is three
+        Bytes, or a string such as ``"4GiB"``, for all but the result; None is three
         quarters of what is free.
     random_state : int, RandomState or Generator, default=None
         Draws the patches.
     verbose : int, default=0
-        1 tells the shape of the pictures, where it is guessed.
+        1 prints the shape of the pictures, where it is guessed.
 
     Attributes
     ----------
@@ -575,7 +551,21 @@ class PatchDictionary(ImageTransformer):
 
     _dask_fit = None  # filters are made of the pictures themselves
     _resolve_shape = staticmethod(resolve_picture_shape)
+    _parameters: ClassVar = {
+        "n_filters": count(),
+        "dictionary": one_of("random", "kmeans"),
+        "threshold": NOT_NEGATIVE,
+        "pooling": count(),
+        "power": Constraint(
+            lambda value: 1e-3 <= as_float(value) < math.inf,
+            "a positive number, 0.001 or more",
+        ),
+        "mirror": BOOLEAN,
+        "whitening": (POSITIVE | NONE).advise("Try 0.1; None does not whiten."),
+        "precision": one_of(*PRECISIONS),
+    }
 
+    @stored
     def __init__(
         self,
         n_filters=512,
@@ -593,21 +583,7 @@ class PatchDictionary(ImageTransformer):
         memory_budget=None,
         random_state=None,
         verbose=0,
-    ):
-        self.n_filters = n_filters
-        self.patch_sizes = patch_sizes
-        self.image_shape = image_shape
-        self.dictionary = dictionary
-        self.threshold = threshold
-        self.pooling = pooling
-        self.power = power
-        self.mirror = mirror
-        self.whitening = whitening
-        self.device = device
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y=None):
         """Draw patches of the pictures and make filters of them.
@@ -649,43 +625,44 @@ class PatchDictionary(ImageTransformer):
         return np.array(names, dtype=object)
 
     def _prepare_images(self, X):
-        self._check_numbers()
         resolve_precision(self.precision, to_device(X[:1, :], self.device))
         check_pictures(X, self.image_shape_, self.patch_sizes, self.pooling)
-        tell_guess(self, X)
-        pixels = pixel_range(X)
-        banks = make_banks(
-            X,
-            self.image_shape_,
-            pixels,
-            self.patch_sizes,
-            self.n_filters,
-            ridge=self.whitening,
-            kmeans=self.dictionary == "kmeans",
-            rng=generator_from(self.random_state),
-        )
-        self.pixel_range_ = pixels
+        if self.verbose and self.image_shape is None:
+            print(
+                f"[kaucus] {X.shape[1]} columns are taken as pictures of shape "
+                f"{self.image_shape_}; pass image_shape for another.",
+                file=sys.stderr,
+            )
+        self.pixel_range_ = pixel_range(X)
+        banks = self._make_banks(X)
         self.filters_ = [as_like(bank.filters, X) for bank in banks]
         self.biases_ = [as_like(bank.bias, X) for bank in banks]
 
+    def _make_banks(self, X) -> list[FilterBank]:
+        """Return the filters of every size of patches, ``n_filters`` in all."""
+        shape, rng = self.image_shape_, generator_from(self.random_state)
+        sizes = [resolve_patch_size(size, shape) for size in sizes_of(self.patch_sizes)]
+        edges = [self.n_filters * k // len(sizes) for k in range(len(sizes) + 1)]
+        banks = []
+        for (p, q), (start, stop) in zip(sizes, itertools.pairwise(edges), strict=True):
+            seed, n = int(rng.integers(2**31)), max(stop - start, 1)
+            patches = draw_patches(X, shape, (p, q), self.pixel_range_, n, rng)
+            centres = None
+            if self.dictionary == "kmeans":
+                centres = functools.partial(_kmeans_centres, seed)
+            options = {"ridge": self.whitening, "rng": rng, "centres": centres}
+            banks.append(make_filters(patches, n, (shape[0], p, q), **options))
+        return banks
+
     def _transform(self, X):
         rows = rows_for_device(X, self.device, self.memory_budget)
-        how = PictureFeatures(
-            self.image_shape_,
-            self.pixel_range_,
-            float(self.threshold),
-            float(self.power),
-            bool(self.mirror),
-            resolve_precision(self.precision, rows),
-        )
-        banks = [
-            FilterBank(to_numpy(filters), to_numpy(bias))
-            for filters, bias in zip(self.filters_, self.biases_, strict=True)
-        ]
+        how = PictureFeatures.of(self, resolve_precision(self.precision, rows))
+        banks, xp = banks_of(self), array_namespace(X)
         budget = resolve_budget(self.memory_budget, rows) // _BLOCK_SHARE
         n_bytes = sum(feature_bytes(self.pooling, len(b.bias), how) for b in banks)
         blocks = list(row_blocks(X.shape[0], n_bytes, budget))
-        out = _empty(X, how, n_bytes)
+        shape = (X.shape[0], n_bytes // np.dtype(how.dtype).itemsize)
+        out = xp.empty(shape, dtype=getattr(xp, how.dtype), device=device_of(X))
         for block, pictures in zip(blocks, stream_blocks(rows, blocks), strict=True):
             start = 0
             for bank in banks:
@@ -695,44 +672,16 @@ class PatchDictionary(ImageTransformer):
                 start = stop
         return out
 
-    def _check_numbers(self) -> None:
-        """Check the parameters that are numbers or names, before any work."""
-        checks = {
-            "n_filters": (is_integer, 1, "a whole number, 1 or more"),
-            "pooling": (is_integer, 1, "a whole number, 1 or more"),
-            "threshold": (is_real, 0, "a finite number, zero or more"),
-            "power": (is_real, 1e-3, "a positive number, 0.001 or more"),
-        }
-        for name, (kind, least, expected) in checks.items():
-            value = getattr(self, name)
-            if not kind(value) or value < least:
-                raise ValueError(f"{name}={value!r} must be {expected}.")
-        choices = {"dictionary": DICTIONARIES, "precision": PRECISIONS}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise ValueError(f"{name}={value!r} must be one of {known}.")
-        if self.whitening is not None and not (
-            is_real(self.whitening) and self.whitening > 0
-        ):
-            raise ValueError(
-                f"whitening={self.whitening!r} must be a positive number, such as 0.1, "
-                "or None for none."
-            )
-        if not isinstance(self.mirror, bool | np.bool_):
-            raise ValueError(f"mirror={self.mirror!r} must be True or False.")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # pictures are whole numbers
         return tags
 
 
-def _empty(X: Array, how: PictureFeatures, n_bytes: int) -> Array:
-    """Return an empty array for the features of all pictures, on their device."""
-    xp, dtype = array_namespace(X), np.dtype(how.dtype)
-    shape = (X.shape[0], n_bytes // dtype.itemsize)
-    return xp.empty(shape, dtype=getattr(xp, how.dtype), device=device_of(X))
+def banks_of(dictionary: PatchDictionary) -> list[FilterBank]:
+    """Return the filters of each size of patches, on the host."""
+    pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
+    return [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
 
 
 def sizes_of(patch_sizes) -> list:
@@ -768,52 +717,12 @@ def check_pictures(X: Array, shape, patch_sizes, n_cells: int) -> None:
             )
 
 
-def make_banks(
-    X: Array,
-    shape: tuple[int, int, int],
-    pixels,
-    patch_sizes,
-    n_filters: int,
-    *,
-    ridge: float | None,
-    kmeans: bool,
-    rng: np.random.Generator,
-) -> list[FilterBank]:
-    """Return the filters of every size of patches, ``n_filters`` in all."""
-    sizes = [resolve_patch_size(size, shape) for size in sizes_of(patch_sizes)]
-    edges = [n_filters * k // len(sizes) for k in range(len(sizes) + 1)]
-    banks = []
-    for (p, q), (start, stop) in zip(sizes, itertools.pairwise(edges), strict=True):
-        seed = int(rng.integers(2**31))
-        n = max(stop - start, 1)
-        patches = draw_patches(X, shape, (p, q), pixels, n, rng)
-        centres = _kmeans_centres(seed) if kmeans else None
-        patch_shape = (shape[0], p, q)
-        banks.append(
-            make_filters(patches, n, patch_shape, ridge=ridge, rng=rng, centres=centres)
-        )
-    return banks
-
-
-def _kmeans_centres(seed: int):
-    """Return a function that finds centres of unit rows, by scikit-learn's k-means."""
+def _kmeans_centres(seed: int, rows: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Return centres of unit rows, by scikit-learn's k-means."""
     from sklearn.cluster import MiniBatchKMeans
 
-    def centres(rows: np.ndarray, n_clusters: int) -> np.ndarray:
-        model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed)
-        return model.fit(np.asarray(rows, dtype=np.float32)).cluster_centers_
-
-    return centres
-
-
-def tell_guess(estimator, X: Array) -> None:
-    """Print the shape of pictures that was guessed, where ``verbose`` is on."""
-    if estimator.verbose and estimator.image_shape is None:
-        print(
-            f"[kaucus] {X.shape[1]} columns are taken as pictures of shape "
-            f"{estimator.image_shape_}; pass image_shape for another.",
-            file=sys.stderr,
-        )
+    model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed)
+    return model.fit(np.asarray(rows, dtype=np.float32)).cluster_centers_
 
 
 # ----------------------------------------------------------------------------------
@@ -828,8 +737,6 @@ def tell_guess(estimator, X: Array) -> None:
 # Here x is scaled before it is transformed: f only changes by a factor, which its own
 # scaling takes away, and no power of large values can overflow.
 # ----------------------------------------------------------------------------------
-
-FFTS = ("1d", "2d", "nd")
 
 # Work on pieces that stay in a CPU's cache; larger ones bring nothing.
 _BLOCK_BYTES = 8 * 2**20
@@ -927,20 +834,25 @@ class FourierFeatures(ImageTransformer):
 
     to_onnx = to_onnx
 
-    def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True):
-        self.image_shape = image_shape
-        self.fft = fft
-        self.power = power
-        self.concatenate = concatenate
+    _parameters: ClassVar = {
+        "fft": one_of("1d", "2d", "nd").advise(
+            "Use '1d' for the flattened row, '2d' for height and width, 'nd' for all."
+        ),
+        "power": POSITIVE.advise(
+            "Use 0.5 for the square root of the modulus, 1.0 for the modulus itself."
+        ),
+        "concatenate": BOOLEAN.advise(
+            "Use True for images with their spectra, False for spectra alone."
+        ),
+    }
+
+    @stored
+    def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True): ...
 
     def _transform(self, X):
-        return fourier_features(
-            X,
-            self.image_shape_,
-            fft=self.fft,
-            power=self.power,
-            concatenate=self.concatenate,
-        )
+        names = ("fft", "power", "concatenate")
+        options = {name: getattr(self, name) for name in names}
+        return fourier_features(X, self.image_shape_, **options)
 
     def get_feature_names_out(self, input_features=None):
         """Name the output: the pixels, then ``fourier`` with the frequencies.
@@ -961,21 +873,6 @@ class FourierFeatures(ImageTransformer):
         return np.array(kept + spectrum, dtype=object)
 
     def _prepare_images(self, X):
-        if self.fft not in FFTS:
-            raise ValueError(
-                f"fft={self.fft!r} is not a transform; use '1d' (the flattened row), "
-                "'2d' (height and width) or 'nd' (all axes)."
-            )
-        if not is_real(self.power) or self.power <= 0:
-            raise ValueError(
-                f"power={self.power!r} is not a positive number; use 0.5 for the "
-                "square root of the modulus, 1.0 for the modulus itself."
-            )
-        if not isinstance(self.concatenate, bool | np.bool_):
-            raise ValueError(
-                f"concatenate={self.concatenate!r} is not a bool; use True for "
-                "images with their spectra, False for spectra alone."
-            )
         self.spectrum_shape_ = spectrum_shape(self.image_shape_, self.fft)
 
 
@@ -1120,9 +1017,14 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
 
     to_onnx = to_onnx
 
-    def __init__(self, image_shape=None, c=4.0):
-        self.image_shape = image_shape
-        self.c = c
+    _parameters: ClassVar = {
+        "c": NOT_NEGATIVE.advise(
+            "Use 4 for the paper's window, less for a wider one, 0 for none."
+        )
+    }
+
+    @stored
+    def __init__(self, image_shape=None, c=4.0): ...
 
     def _transform(self, X):
         xp, dtype = array_namespace(X), float_dtype(X)
@@ -1131,23 +1033,8 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
         return xp.reshape(images * window, X.shape)
 
     def _prepare_images(self, X):
-        if not is_real(self.c) or self.c < 0:
-            raise ValueError(
-                f"c={self.c!r} is not a number of at least 0; use 4 for the paper's "
-                "window, less for a wider one, 0 for none."
-            )
-        window = gaussian_window(spatial_shape(self.image_shape_), self.c)
+        window = np.ones(())  # exp(−c Σ (iₐ/Lₐ − 1/2)²), iₐ = 1..Lₐ over the axes a
+        for size in spatial_shape(self.image_shape_):
+            position = np.arange(1, size + 1) / size - 0.5
+            window = window[..., None] * np.exp(-self.c * position**2)
         self.window_ = as_like(window, X)
-
-
-def gaussian_window(shape: tuple[int, ...], c: float) -> np.ndarray:
-    """Return exp(−c Σ (iₐ/Lₐ − 1/2)²), iₐ = 1..Lₐ over the axes a of the shape.
-
-    >>> gaussian_window((2,), c=4.0).round(3)
-    array([1.   , 0.368])
-    """
-    window = np.ones(())
-    for size in shape:
-        position = np.arange(1, size + 1) / size - 0.5
-        window = window[..., None] * np.exp(-c * position**2)
-    return window

@@ -27,7 +27,7 @@ from kaucus._base import FollowsX, is_dask, rowwise, to_onnx, validate_data
 class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
     """Base of transformers that learn nothing from the values of the data.
 
-    A subclass has ``_prepare(X)``, which checks its parameters and stores what follows
+    A subclass has a table of parameters, ``_prepare(X)``, which stores what follows
     from the number of features, and ``_transform(X)``.
     """
 
@@ -47,6 +47,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         -------
         self : object
         """
+        self._check_parameters()
         self._prepare(validate_data(self, X, dtype=self._dtype))
         return self
 
@@ -66,6 +67,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         """
         if is_dask(X):
             return self.fit(X).transform(X)
+        self._check_parameters()
         X = validate_data(self, X, dtype=self._dtype)
         self._prepare(X)
         return self._transform(X)
@@ -87,7 +89,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         return self._transform(validate_data(self, X, reset=False, dtype=self._dtype))
 
     def _prepare(self, X) -> None:
-        """Check the parameters, and store what follows from the number of features."""
+        """Store what follows from the number of features."""
 
     def _transform(self, X):
         """Return the transformed rows of checked data."""
@@ -136,14 +138,14 @@ def _centred_unit_block(X: np.ndarray, out: np.ndarray) -> None:
     centred -= centred.mean(axis=1, keepdims=True)
     norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
     # What is left of a constant row is rounding, not a direction: compare it with
-    # the row as it came.
+    # the original row.
     rounding = np.finfo(X.dtype).eps * np.sqrt(X.shape[1])
     norms[norms <= 4 * rounding * peaks] = np.inf
     np.divide(centred, norms[:, None], out=out, casting="same_kind")
 
 
 def _centred_unit_tensor(X: Array) -> Array:
-    """Return the same for an array of any library, in memory of its own."""
+    """Return the centred unit rows of an array of any library, newly allocated."""
     xp = array_namespace(X)
     peaks = xp.max(xp.abs(X), axis=1)
     means = xp.mean(astype(X, "float64"), axis=1, keepdims=True)

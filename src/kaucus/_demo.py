@@ -6,7 +6,7 @@ Needs nothing but what comes with scikit-learn; matplotlib for the image.
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits, make_classification, make_moons
@@ -20,78 +20,36 @@ from kaucus.estimators.ls_svm import LSSVMClassifier
 from kaucus.evaluation.clustering import best_of, format_seconds, print_table
 from kaucus.evaluation.displays import COLOURS, figure_file
 
-HEADERS = (
-    "data",
-    "model",
-    "accuracy",
-    "fit",
-    "predict",
-    "size",
-    "stored vectors",
-)
+HEADERS = ("data", "model", "accuracy", "fit", "predict", "size", "stored vectors")
 SETTINGS = {"kernel": "rbf", "gamma": "scale", "C": 10.0}
 SETTINGS_TEXT = "kernel='rbf', gamma='scale', C=10 for all; times: best of 3 runs"
 _BLUE, _ORANGE = COLOURS[:2]
 
 
-class Split(NamedTuple):
-    """Training and test rows with their classes."""
-
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-
-
-class ModelResult(NamedTuple):
-    """One model on one data set."""
-
-    data: str
-    model: str
-    accuracy: float
-    fit_seconds: float
-    predict_seconds: float
-    n_bytes: int
-    n_vectors: int
-
-    def texts(self) -> list[str]:
-        """Write the values for :data:`HEADERS`."""
-        return [
-            self.data,
-            self.model,
-            f"{100 * self.accuracy:.2f} %",
-            format_seconds(self.fit_seconds),
-            format_seconds(self.predict_seconds),
-            format_bytes(self.n_bytes),
-            f"{self.n_vectors:,}",
-        ]
-
-
 def demo(output: Path) -> int:
     """Print the comparison, then draw the figure."""
-    results = compare_models()
-    print_table(HEADERS, [result.texts() for result in results])
+    print_table(HEADERS, compare_models())
     print(SETTINGS_TEXT)
     output.mkdir(parents=True, exist_ok=True)
     print(f"wrote {draw_demo(output / 'kaucus-demo.png')}")
     return 0
 
 
-def compare_models(*, repeats: int = 3) -> list[ModelResult]:
-    """Fit our classifiers and SVC with the same settings on the demo's data.
+def compare_models(*, repeats: int = 3) -> list[list[str]]:
+    """Fit our classifiers and SVC with the same settings: rows for :data:`HEADERS`.
 
-    Three results per data set: ours, then SVC. Each time is the best of ``repeats``.
+    Three rows per data set: ours, then SVC. Each time is the best of ``repeats``.
     """
     makers = (KMeansKernelClassifier, LSSVMClassifier, SVC)
     data = {"digits": make_digits_split(), "clouds": make_clouds_split()}
     return [
-        _measure_model(_describe(name, split), maker, split, repeats)
+        _measure_model(name, maker, split, repeats)
         for name, split in data.items()
         for maker in makers
     ]
 
 
-def make_clouds_split() -> Split:
+def make_clouds_split() -> list[np.ndarray]:
     """Make 8,000 rows of ten classes with 300 features, and split them in halves."""
     X, y = make_classification(
         n_samples=8000,
@@ -102,16 +60,13 @@ def make_clouds_split() -> Split:
         class_sep=3.0,
         random_state=0,
     )
-    return Split(X[:4000], y[:4000], X[4000:], y[4000:])
+    return [X[:4000], X[4000:], y[:4000], y[4000:]]
 
 
-def make_digits_split() -> Split:
+def make_digits_split() -> list[np.ndarray]:
     """Split scikit-learn's digits in halves, with the same share of each class."""
     X, y = load_digits(return_X_y=True)
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=0.5, stratify=y, random_state=0
-    )
-    return Split(X_train, y_train, X_test, y_test)
+    return train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 
 
 def draw_demo(path: str | Path) -> Path:
@@ -124,26 +79,22 @@ def draw_demo(path: str | Path) -> Path:
     return Path(path)
 
 
-def _describe(name: str, split: Split) -> str:
-    n_rows, n_features = split.X_train.shape
-    return f"{name} ({n_rows:,} × {n_features})"
-
-
-def _measure_model(data: str, maker: Callable[..., Any], split: Split, repeats: int):
-    """Measure one model on one data set."""
-    model, fit_seconds = best_of(
-        repeats, lambda: _make(maker).fit(split.X_train, split.y_train)
-    )
-    predicted, predict_seconds = best_of(repeats, model.predict, split.X_test)
-    return ModelResult(
-        data=data,
-        model=maker.__name__,
-        accuracy=float(np.mean(predicted == split.y_test)),
-        fit_seconds=fit_seconds,
-        predict_seconds=predict_seconds,
-        n_bytes=len(pickle.dumps(model)),
-        n_vectors=_stored_vectors(model),
-    )
+def _measure_model(data: str, maker: Callable[..., Any], split, repeats: int):
+    """Measure one model on one data set: a row for HEADERS."""
+    X_train, X_test, y_train, y_test = split
+    model, fit_seconds = best_of(repeats, lambda: _make(maker).fit(X_train, y_train))
+    predicted, predict_seconds = best_of(repeats, model.predict, X_test)
+    names = ("representatives_", "X_fit_", "support_vectors_")
+    kept = next(getattr(model, name) for name in names if hasattr(model, name))
+    return [
+        f"{data} ({X_train.shape[0]:,} × {X_train.shape[1]})",
+        maker.__name__,
+        f"{100 * np.mean(predicted == y_test):.2f} %",
+        format_seconds(fit_seconds),
+        format_seconds(predict_seconds),
+        format_bytes(len(pickle.dumps(model))),
+        f"{kept.shape[0]:,}",
+    ]
 
 
 def _make(maker: Callable[..., Any]) -> Any:
@@ -156,19 +107,15 @@ def _make(maker: Callable[..., Any]) -> Any:
     return model
 
 
-def _stored_vectors(model: Any) -> int:
-    """Count the rows that a model keeps to predict with."""
-    names = ("representatives_", "X_fit_", "support_vectors_")
-    kept = next(getattr(model, name) for name in names if hasattr(model, name))
-    return int(kept.shape[0])
-
-
 def _draw_moons(figure: Any) -> None:
     """Shade the plane by the probability of one moon."""
+    from matplotlib.colors import LinearSegmentedColormap
+
     X, y = make_moons(600, noise=0.2, random_state=0)
     model = KMeansKernelClassifier(8, kernel="rbf", gamma=2.0, C=10.0, random_state=0)
     model.fit(X, y)
     axes = figure.add_subplot()
+    colours = ["#6BAED6", "#FFFFFF", "#F2A26B"]  # pale: the points stand out
     shade = DecisionBoundaryDisplay.from_estimator(
         model,
         X,
@@ -177,7 +124,7 @@ def _draw_moons(figure: Any) -> None:
         eps=0.4,
         ax=axes,
         levels=np.linspace(0, 1, 21),
-        cmap=_colour_map(),
+        cmap=LinearSegmentedColormap.from_list("moons", colours),
     )
     grid = shade.xx0, shade.xx1, shade.response
     axes.contour(*grid, levels=[0.5], colors="#222222", linewidths=2)
@@ -197,18 +144,11 @@ def _draw_moons(figure: Any) -> None:
     bar.outline.set_visible(False)
 
 
-def _colour_map() -> Any:
-    """Return a pale colour map from blue over white to orange."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("moons", ["#6BAED6", "#FFFFFF", "#F2A26B"])
-
-
 def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
     """Show the representatives of digits with the largest weights."""
-    split = make_digits_split()
+    X_train, X_test, y_train, y_test = make_digits_split()
     model = KMeansKernelClassifier(20, learn_metric=False, random_state=0, C=10.0)
-    accuracy = model.fit(split.X_train, split.y_train).score(split.X_test, split.y_test)
+    accuracy = model.fit(X_train, y_train).score(X_test, y_test)
     axes = figure.subplots(n_shown, len(model.classes_))
     for column, label in zip(axes.T, model.classes_, strict=True):
         of_class = np.flatnonzero(model.representative_labels_ == label)
@@ -221,7 +161,7 @@ def _draw_representatives(figure: Any, n_shown: int = 6) -> None:
             axis.set_title(text, fontsize=9, pad=2, color=_ORANGE)
     n = len(model.representatives_)
     figure.suptitle(
-        f"Digits: {n} representatives for {len(split.X_train)} images,\n"
+        f"Digits: {n} representatives for {len(X_train)} images,\n"
         f"{100 * accuracy:.1f} % of the others read right",
         fontsize=13,
     )

@@ -1,15 +1,21 @@
-"""The commands: arguments, options, and what each does by calls of the library.
+"""The ``kaucus`` command: arguments, options, and what each does by the library.
 
 What a command needs is imported when it runs: the help answers at once.
 """
 
+import contextlib
+import os
 import sys
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kaucus import __version__
+
+__all__ = ["main"]
 
 app = typer.Typer(
     name="kaucus",
@@ -19,6 +25,94 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, default=None
+        Arguments; None takes those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 all is well; 1 something failed; 2 wrong usage, or a file that
+        cannot be used; 3 a file or an optional package is missing; 130 Ctrl-C.
+
+    Examples
+    --------
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    kaucus ...
+    0
+    """
+    args = sys.argv[1:] if argv is None else list(argv)
+    with _warnings_as_lines():
+        try:
+            result = app(args or ["--help"], prog_name="kaucus", standalone_mode=False)
+            # A call without a command shows the help, and is no success.
+            return (int(result) if isinstance(result, int) else 0) if args else 2
+        except typer.Exit as stop:
+            return stop.exit_code
+        except (KeyboardInterrupt, typer.Abort):
+            return _complain("interrupted", 130)
+        except typer.BadParameter.__bases__[0] as error:  # any wrong usage
+            where = getattr(error, "ctx", None)
+            command = where.command_path if where else "kaucus"
+            return _complain(f"{error.format_message()} Try '{command} --help'.", 2)
+        except BrokenPipeError:  # `| head` has enough; no second error at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except Exception as error:
+            code = _exit_code_of(error)
+            if code is None:
+                raise
+            return _complain(error, code)
+
+
+def _exit_code_of(error: Exception) -> int | None:
+    """Return the exit code of an error that needs no traceback, None of any other."""
+    from kaucus._base import MissingPackageError
+    from kaucus.export.files import ModelFileError
+    from kaucus.export.onnx_kernels import NotExportableError
+    from kaucus.export.tables import TableError
+
+    if isinstance(error, (FileNotFoundError, MissingPackageError)):
+        return 3
+    usage = (ModelFileError, NotExportableError, TableError, FileExistsError)
+    usage += (IsADirectoryError, NotADirectoryError, PermissionError)
+    if isinstance(error, usage):
+        return 2
+    # Whatever a library refuses with a message: a full disk, too little memory.
+    return 1 if isinstance(error, (ValueError, OSError, MemoryError)) else None
+
+
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Context manager: print each warning as one line, once in a run."""
+    seen = set()
+
+    def show(message, *_, **__) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            _complain(f"warning: {message}", 0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning):
+            warnings.simplefilter("ignore", category)
+        # scikit-learn's names no column; ours does.
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        warnings.showwarning = show
+        yield
+
+
+def _complain(problem: object, code: int) -> int:
+    """Print one line about a problem, and return the exit code."""
+    print(f"kaucus: {' '.join(str(problem).split())}", file=sys.stderr)
+    return code
+
 
 Model = Annotated[Path, typer.Argument(help="A file that `kaucus fit` has written.")]
 Table = Annotated[
@@ -111,7 +205,6 @@ def fit(
     ] = 0,
 ) -> int:
     """Fit a table: text, dates and gaps are taken as they are."""
-    from kaucus.cli._errors import check_machine
     from kaucus.evaluation.clustering import peak_memory, timed
     from kaucus.export.files import save
     from kaucus.export.tables import (
@@ -125,7 +218,7 @@ def fit(
 
     _check_word("--task", task, (None, *TASKS))
     _check_word("--time", time, TIMES)
-    check_machine(device, memory_budget)
+    _check_machine(device, memory_budget)
     _check_outputs([output], [train, test])
     data = TrainingTable(train, target, weights, task)
     options = {
@@ -315,7 +408,7 @@ def demo(
     ] = Path(),
 ) -> int:
     """Compare our classifiers with SVC and draw a picture (under 30 s)."""
-    from kaucus.cli import _demo
+    from kaucus import _demo
 
     return _demo.demo(output)
 
@@ -331,8 +424,24 @@ def _check_word(option: str, word: str | None, known: tuple) -> None:
         raise TableError(f"{option}={word!r} must be one of {words}.")
 
 
+def _check_machine(device: str | None, memory_budget: str | None) -> None:
+    """Check device and memory budget before the data is read."""
+    import numpy as np
+
+    from kaucus._array.blocks import parse_bytes
+    from kaucus._array.namespace import to_device
+    from kaucus.export.tables import TableError
+
+    try:
+        if memory_budget is not None:
+            parse_bytes(memory_budget)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise TableError(str(error)) from error
+
+
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Refuse at once what cannot be written, or what the same command reads."""
+    """Refuse outputs that cannot be written, or that the same command reads."""
     from kaucus.export.files import check_output
     from kaucus.export.tables import TableError
 
