@@ -849,32 +849,35 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
         )
 
 
-def warn_of_wild_rows(X: Array, row_map: RowMap, names=None) -> None:
-    """Warn of new rows with values far beyond those that a map has learned from."""
+def warn_of_wild_rows(model, X: Array, row_map: RowMap) -> None:
+    """Warn of new rows with values far beyond those that a map has learned from.
+
+    A model of partitions has a list of the warnings that it may still give.
+    """
     if row_map.limits is None or is_sparse(X):
         return
     n_rows, columns = 0, np.zeros(X.shape[1], dtype=bool)
     for rows in row_blocks(X.shape[0], itemsize(X) * X.shape[1], _BLOCK_BYTES):
         wild = row_map.beyond(X[rows, :])
         xp = array_namespace(wild)
-        of_columns = xp.any(wild, axis=0)
-        if xp.any(of_columns):
-            columns |= to_numpy(of_columns)
-            n_rows += int(xp.count_nonzero(xp.any(wild, axis=1)))
-    if n_rows:
-        found = np.flatnonzero(columns)
-        which = [
-            int(c) if names is None else str(names[c]) for c in found[:_MOST_NAMES]
-        ]
-        more = (
-            "" if len(found) <= _MOST_NAMES else f" and {len(found) - _MOST_NAMES} more"
-        )
-        warn_user(
-            f"{n_rows} of {X.shape[0]} rows have a value beyond every training row and "
-            "more than ten spreads from the training median, in columns "
-            f"{which}{more}; their predictions are of values bounded there.",
-            UserWarning,
-        )
+        columns |= to_numpy(xp.any(wild, axis=0))
+        n_rows += int(xp.count_nonzero(xp.any(wild, axis=1)))
+    left = getattr(model, "_warnings_left", None)
+    if not n_rows or left == []:
+        return
+    part = ""
+    if left is not None:
+        left.clear()
+        part = " of one partition (others are not counted)"
+    names, found = getattr(model, "feature_names_in_", None), np.flatnonzero(columns)
+    which = [int(c) if names is None else str(names[c]) for c in found[:_MOST_NAMES]]
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    warn_user(
+        f"{n_rows} of {X.shape[0]} rows{part} have a value beyond every training row "
+        f"and more than ten spreads from the training median, in columns {which}{more};"
+        " their predictions are of values bounded there.",
+        UserWarning,
+    )
 
 
 def validated_new_rows(model, X):
@@ -882,8 +885,7 @@ def validated_new_rows(model, X):
     X = model._validate(X, reset=False)
     kernel = getattr(model, "kernel_", None)
     if isinstance(kernel, MappedKernel):
-        names = getattr(model, "feature_names_in_", None)
-        warn_of_wild_rows(X, kernel.row_map, names)
+        warn_of_wild_rows(model, X, kernel.row_map)
     return X
 
 

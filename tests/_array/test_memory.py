@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus._array.blocks import (
@@ -193,3 +194,20 @@ def test_sets_and_intervals_keep_to_the_memory_budget(kind, budget, rng):
     finally:
         tracemalloc.stop()
     assert peak <= 1.1 * budget * 2**20
+
+
+@pytest.mark.parametrize("model", [KMeansKernelClassifier, KMeansKernelRegressor])
+@pytest.mark.parametrize("budget", [4, 12])
+def test_small_fits_keep_to_the_memory_budget(model, budget, rng):
+    X = rng.normal(size=(1800, 8))
+    y = X[:, 0] + np.sin(2 * X[:, 1])
+    y = y > 0 if model is KMeansKernelClassifier else y
+    fast = model("fast", memory_budget=f"{budget}MiB", random_state=0)
+    clone(fast).fit(X[:300], y[:300])  # modules that are imported late
+    tracemalloc.start()
+    try:
+        fast.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= budget * 2**20

@@ -245,3 +245,21 @@ def test_a_score_of_rows_parted_otherwise_is_refused(data):
         model.score(rows, da.from_array(y, chunks=(30, 50, 10)))
     with pytest.raises(ValueError, match="one for each row"):
         model.score(rows, y[:-1])
+
+
+@pytest.mark.parametrize("given", ["predictions", "score"])
+def test_far_rows_of_many_partitions_are_worth_one_warning(data, given):
+    X = data[0] + 1000  # a row of zeros, which is tried first, is far away itself
+    model = KMeansKernelRegressor(20, learn_metric=True, random_state=0)
+    model.fit(X, X[:, 0])
+    far = np.where(np.arange(90)[:, None] % 4 == 0, X * 50, X)
+    for rows, n_warnings in ((X, 0), (far, 1)):
+        parts = da.from_array(rows, chunks=(30, 4))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            if given == "score":
+                model.score(parts, da.from_array(X[:, 0], chunks=30))
+            else:
+                model.predict(parts).compute()
+        told = [one for one in told if "beyond every training row" in str(one.message)]
+        assert len(told) == n_warnings

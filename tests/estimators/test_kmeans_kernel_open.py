@@ -239,3 +239,18 @@ def test_c_is_the_best_of_the_system_that_is_solved(kernel):
 
     for step in (10**0.5, 10**-0.5):
         assert loss(m.C_) < 1.01 * loss(step * m.C_)
+
+
+def test_c_is_chosen_again_for_representatives_that_were_added():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(700, 3))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 2]) + 0.3 * rng.normal(size=len(X))
+    m = KMeansKernelRegressor(180, refine="auto", kernel="rbf", gamma=5, random_state=0)
+    results = m.fit(X, y).search_results_
+    n_columns, tried = results["n_columns"], results["n_columns"].max()
+    assert 2 * n_columns.min() < tried <= len(m.representatives_) < len(X)
+    [chosen] = np.flatnonzero(results["chosen"])
+    assert n_columns[chosen] == tried
+    assert results["C"][chosen] == m.C_
+    again = results["score"][n_columns == tried]
+    assert results["score"][chosen] == again.max()

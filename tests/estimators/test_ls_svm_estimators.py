@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -603,3 +604,15 @@ def test_too_few_steps_are_told(three):
     with pytest.warns(ConvergenceWarning, match=r"cg stopped.*Increase max_iter"):
         model = classifier(solver="cg", C=1e6, max_iter=1, tol=1e-13).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_block_of_rows_without_weight_is_a_step(rng):
+    """In blocks of one row, the second system begins with a row that is held out."""
+    X = rng.normal(size=(60, 1))
+    given = {"block_size": 1, "n_runs": 2, "max_iter": 1, "random_state": 0}
+    model = LSSVMClassifier(solver="block_descent", **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, X[:, 0] > 0)
+    assert np.isfinite(model.predict_proba(X)).all()

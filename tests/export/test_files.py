@@ -1,5 +1,6 @@
 """Models in files: every one of ours, nothing of a stranger's, the right version."""
 
+import copy
 import inspect
 import io
 import json
@@ -372,6 +373,20 @@ def test_a_damaged_file_is_one_error(model, file):
     file.write_bytes(data)
     with pytest.raises(ModelFileError, match="cannot be read"):
         load(file)
+
+
+@pytest.mark.parametrize("name", ["X_fit_", "dual_coef_", "intercept_"])
+def test_arrays_that_do_not_belong_together_are_not_loaded(name, model, iris, file):
+    changed = copy.deepcopy(model)
+    for bad in (getattr(model, name)[:-1], getattr(model, name)[None]):
+        setattr(changed, name, bad)
+        save(changed, file)
+        with pytest.raises(ModelFileError, match=r"shapes .*do not belong together"):
+            load(file)
+    setattr(changed, name, np.full_like(getattr(model, name), np.nan))
+    save(changed, file)
+    with pytest.raises(ValueError, match="row 0 of X is"):
+        load(file).predict(iris[0])
 
 
 def test_a_damaged_description_is_one_error(model, file):

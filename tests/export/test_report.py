@@ -202,3 +202,15 @@ def test_a_model_card(found):
     assert "# Model description" in card
     assert f"error {found.score}, on 75 rows" in card
     assert "n_representatives" in card
+
+
+def test_far_rows_are_counted_in_the_report_and_in_one_warning(rng):
+    X = rng.normal(size=(120, 3))
+    model = KMeansKernelClassifier(random_state=0).fit(X[:80], X[:80, 0] > 0)
+    new = X[80:].copy()
+    new[:2, 1] = 1e3, -1e3
+    with pytest.warns(UserWarning, match="2 of 40 rows") as told:
+        page = kaucus.report(model, new, X[80:, 0] > 0).to_html()
+    assert len([one for one in told if "of 40 rows" in str(one.message)]) == 1
+    assert "2 of 40 rows have a value beyond every training row" in page
+    assert "beyond every" not in kaucus.report(model, X[80:], X[80:, 0] > 0).to_html()

@@ -238,6 +238,27 @@ def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 
 
+def test_c_is_chosen_by_the_rows_held_out_for_the_last_columns():
+    p, held = problem(n=90), slice(70, None)
+    fitted = p._replace(X=p.X[:70], Y=p.Y[:70])
+    Z, asked = p.X[:5] + 0.1, []
+
+    def choose_C(m, loss):
+        asked.append((m, loss(10.0), loss(0.3)))
+        return 0.3
+
+    grown = grow(fitted, Z, judge=judge(p, held), choose_C=choose_C)
+    points = np.r_[Z, p.X[grown.rows]]
+    [(m, *losses)] = asked
+    assert m == len(points)
+    for C, loss in zip((10.0, 0.3), losses, strict=True):
+        some = solve_on_representatives(KERNEL, fitted.X, fitted.Y, points, C=C)
+        values = decide(p.X[held], points, some)
+        assert loss == pytest.approx(np.mean((values - p.Y[held]) ** 2))
+    once = solve_on_representatives(KERNEL, p.X, p.Y, points, C=0.3)
+    assert_close(grown.solution.dual_coef, once.dual_coef, rtol=1e-6, atol=1e-8)
+
+
 def test_the_judge_stops_where_nothing_is_gained():
     p = problem(n=200, t=1)
     p = p._replace(Y=np.sin(p.X[:, :1]))

@@ -364,10 +364,12 @@ def lazy_method(
 ) -> da.Array:
     """Return a method of a fitted model on X, lazily: a Dask array in X's chunks."""
     call = functools.partial(_call, method, dict(options or {}))
-    like = call(model, _one_row(X))  # also checks names and columns
-    parts = partitions_of(X)
     # As it is now: the model may be fitted again before the array is asked for.
-    shared = shared_argument(copy.copy(model), method)
+    model = copy.copy(model)
+    model._warnings_left = []  # the row of zeros is none of the user's
+    like = call(model, _one_row(X))  # also checks names and columns
+    model._warnings_left = [True]  # one for all partitions
+    parts, shared = partitions_of(X), shared_argument(model, method)
     sizes = X.chunks[0] if hasattr(X, "chunks") else (math.nan,) * len(parts)
     given = [(shared, call, part, like[:0], p) for p, part in enumerate(parts)]
     nodes = tasks(_on_rows, method, given)
@@ -472,7 +474,8 @@ class _Sums:
     """Sums over rows of scores of a model's predictions."""
 
     def __init__(self, model: Any):
-        self.model = model
+        self.model = copy.copy(model)
+        self.model._warnings_left = [True]
 
     def scores(self, rows, weight) -> float:
         """Return the weighted sum of the scores of rows."""

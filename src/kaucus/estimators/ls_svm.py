@@ -156,6 +156,22 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
                 ConvergenceWarning,
             )
 
+    def __setstate__(self, state):
+        """Restore a model of a file, if its arrays have the shapes of each other."""
+        super().__setstate__(state)
+        if not hasattr(self, "dual_coef_"):
+            return
+        shapes = [tuple(self.dual_coef_.shape), tuple(self.intercept_.shape)]
+        wanted = [(shapes[0][0], *shapes[1]), shapes[1][:1]]
+        if not self._precomputed:
+            shapes.append(tuple(self._support_rows().shape))
+            wanted.append((shapes[0][0], self.n_features_in_))
+        if shapes != wanted:
+            raise ValueError(
+                f"its coefficients, intercepts and rows are of shapes {shapes}, which "
+                "do not belong together; save the model again."
+            )
+
     def _support_rows(self):
         """Return the rows whose kernel columns the model is made of."""
         return self.X_fit_

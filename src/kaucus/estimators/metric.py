@@ -236,7 +236,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "row_map_")
         X = self._validate(X, reset=False)
-        warn_of_wild_rows(X, self.row_map_, getattr(self, "feature_names_in_", None))
+        warn_of_wild_rows(self, X, self.row_map_)
         return map_rows(self.row_map_, X, self.device, self.memory_budget)
 
     def get_feature_names_out(self, input_features=None):

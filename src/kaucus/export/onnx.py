@@ -539,8 +539,7 @@ def table_to_onnx(model: TableModel, dtype: str):
         parts.append(graph("Mul", values, model.weights_["kernel"]))
     for trees in model.trees_:
         values = _trees(graph, trees, levels, gappy)
-        share = model.weights_["trees"] / len(model.trees_)
-        parts.append(graph("Mul", values, share))
+        parts.append(graph("Mul", values, model.weights_["trees"] / len(model.trees_)))
     total = functools.reduce(lambda a, b: graph("Add", a, b), parts)
     if model._n_classes is None:
         outputs = {"prediction": graph.column(total)}

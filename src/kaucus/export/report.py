@@ -5,6 +5,7 @@ import hashlib
 import html
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import kaucus
 from kaucus._array.blocks import format_bytes
-from kaucus._array.namespace import is_sparse, to_numpy
+from kaucus._array.namespace import is_sparse, to_numpy, warn_user
 from kaucus._base import require
 from kaucus.evaluation.clustering import format_seconds
 from kaucus.evaluation.displays import (
@@ -315,6 +316,7 @@ def error(subject: Any) -> Section:
     value, _, interval = str(score).partition(" (")
     body = paragraph(f"{score.name} {value}", "big")
     body += paragraph(interval.rstrip(")"), "soft")
+    body += "".join(map(paragraph, subject.warned))
     weight = subject.weight
     if subject.classes is None:
         residual = np.asarray(subject.predicted, float) - y
@@ -572,6 +574,7 @@ class Subject:
         self.classes = getattr(model, "classes_", None)
         self.predicted = to_numpy(model.predict(X))
         self.score = score_predictions(model, self.y, self.predicted, self.weight)
+        self.warned: list[str] = []
         self.probabilities = self.representatives = None
         if hasattr(model, "predict_proba"):
             self.probabilities = to_numpy(model.predict_proba(X))
@@ -687,8 +690,15 @@ def report(
         raise ValueError(
             f"{type(model).__name__} does not predict; pass a classifier or regressor."
         )
-    subject = Subject(model, X, y, sample_weight, image_shape, dict(about or {}))
-    sections = [section for make in SECTIONS if (section := make(subject))]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        subject = Subject(model, X, y, sample_weight, image_shape, dict(about or {}))
+    subject.warned = list(dict.fromkeys(str(one.message) for one in caught))
+    for text in subject.warned:
+        warn_user(text, UserWarning)
+    with warnings.catch_warnings():  # figures predict some of the rows again
+        warnings.filterwarnings("ignore", ".* beyond every training row")
+        sections = [section for make in SECTIONS if (section := make(subject))]
     target = subject.about.get("target")
     name = type(subject.last).__name__
     title = title or (f"{name} of {target}" if target else name)

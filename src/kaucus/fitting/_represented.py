@@ -502,18 +502,25 @@ class _Fit(NamedTuple):
             some, held_inside = problem.part(part), np.searchsorted(part, held)
             known = np.isin(tested, part)
             inside, outside = np.searchsorted(part, tested[known]), tested[~known]
+        tunings = [self.tuning]
+
+        def choose_C(m: int, loss: Callable[[float], float]) -> float:
+            if m > _MORE * self.tuning.n_columns:
+                tuning, _ = better_C(self.tuning, m, lambda C: (None, loss(C)))
+                tunings.append(tuning)
+            return tunings[-1].C
+
+        given = (some, growth, held_inside, inside, first_fit, choose_C)
         found = self.in_enough_precision(
-            functools.partial(
-                self.grown_columns, some, growth, held_inside, inside, first_fit
-            ),
-            chosen.points,
+            functools.partial(self.grown_columns, *given), chosen.points
         )
         added = found.rows if part is None else part[found.rows]
         weights = np.ones(problem.n) if weight is None else weight
         points = as_like(dense_rows(problem.rows, added), chosen.points)
         chosen = with_rows(chosen, points, groups[added], weights[added])
+        tuned = self._replace(tuning=tunings[-1])
         model = replace(
-            self.model(chosen, found.solution),
+            tuned.model(chosen, found.solution),
             hard_rows=added,
             refine=growth.choices[found.choice] if len(added) else None,
             fit_rows=part,
@@ -538,7 +545,14 @@ class _Fit(NamedTuple):
         return draw_some(self.rng, np.flatnonzero(others), UNSEEN_ROWS)
 
     def grown_columns(
-        self, problem: Problem, growth: Growth, held, loo_rows, first_fit, points: Array
+        self,
+        problem: Problem,
+        growth: Growth,
+        held,
+        loo_rows,
+        first_fit,
+        choose_C,
+        points: Array,
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
         rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
@@ -564,9 +578,8 @@ class _Fit(NamedTuple):
             )
         ways = targets.hardness(fit_weight, points, self.rng)
         choices = [ways[choice] for choice in growth.choices]
-        return solve_with_hard_rows(
-            *columns, growth.additions, choices, first_fit=first_fit, **options
-        )
+        options |= {"first_fit": first_fit, "choose_C": choose_C}
+        return solve_with_hard_rows(*columns, growth.additions, choices, **options)
 
     def in_enough_precision(self, fit: Callable[[Array], Any], points: Array) -> Any:
         """Return ``fit(points)``, with float64 points where float32 is not enough.

@@ -1854,12 +1854,12 @@ def better_C(
         judge.tried([(None, [choice.C])]), moves, falls_by(_REFINE_LEAST_FALL)
     )
     (chosen,) = (row for row in choice.table if row["chosen"])
-    chosen["chosen"] = False
     new = [
         {**chosen, "C": C, "score": -loss, "n_columns": n, "chosen": best.C == C}
         for C, loss in judge.losses.items()
     ]
-    return replace(choice, C=best.C, table=choice.table + new), best.model
+    table = [{**row, "chosen": False} for row in choice.table] + new
+    return replace(choice, C=best.C, table=table), best.model
 
 
 # ----------------------------------------------------------------------------------

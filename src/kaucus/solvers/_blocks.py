@@ -58,6 +58,7 @@ from kaucus.solvers._system import (
     Watch,
     eliminate_intercept,
     history_of,
+    intercept_of,
     scale_problems,
 )
 
@@ -740,9 +741,7 @@ def _bordered_residual(W: Array, R: Array, B: Array, Y: Array) -> float:
     With b = uᵀν / uᵀη and a = ν − η b it is R_ν − R_η b in the rows of the data, and 0
     in that of the intercept. Relative to Y, wherever a warm start begins.
     """
-    xp = array_namespace(W)
-    u, eta, nu = B[:, :1], W[:, :1], W[:, 1:]
-    b = xp.sum(u * nu, axis=0) / xp.sum(u * eta)
+    b = intercept_of(B[:, :1], W[:, :1], W[:, 1:])
     return relative_norm(R[:, 1:] - R[:, :1] * b[None, :], Y)
 
 

@@ -94,7 +94,7 @@ def bytes_per_row(m: int, Z: Array) -> int:
 
     A kernel of distances shifts the rows; those of the host are on a device twice.
     """
-    return itemsize(Z) * (2 * m + 3 * Z.shape[1])
+    return itemsize(Z) * (3 * m + 3 * Z.shape[1])
 
 
 class RowData(NamedTuple):
@@ -347,7 +347,9 @@ def leave_one_out(
 ) -> Array:
     """Return the decision values of rows by models fitted without them, (r, t)."""
     xp, parts = array_namespace(Y), []
-    height = max(_LEFT_OUT_BYTES // (8 * coef.shape[0]), 256)
+    # No more rows than columns: matrices of m × m have room in the budget.
+    m = coef.shape[0]
+    height = max(min(_LEFT_OUT_BYTES // (8 * m), m), 256)
     for rows in row_blocks(Y.shape[0], 1, height):
         centred = columns(X[rows, :])  # c_i, (r, m)
         residuals = Y[rows, :] - target_mean[None, :] - centred @ coef
@@ -919,6 +921,7 @@ def solve_with_hard_rows(
     *,
     C: float,
     judge: Judge | None = None,
+    choose_C: Callable[[int, Callable[[float], float]], float] | None = None,
     first_fit: LSSVMSolution | None = None,
     sample_weight: Array | None = None,
     loo_rows: np.ndarray | None = None,
@@ -943,6 +946,9 @@ def solve_with_hard_rows(
     C : float
     judge : Judge, default=None
         Rows that are not among ``X``.
+    choose_C : callable, default=None
+        Takes the number of columns in the end and the loss of the judge as a function
+        of C, and returns C. The rounds before have the given one.
     first_fit : LSSVMSolution, default=None
         Coefficients of ``Z`` by which the first round orders the rows, where they are
         known from elsewhere; None fits ``Z`` to ``X``. Rows that were chosen for being
@@ -982,6 +988,8 @@ def solve_with_hard_rows(
             if not growth.add_round(r, n_new, first_fit if r == 0 else None):
                 progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
                 break
+        if judge is not None and choose_C is not None:
+            C = choose_C(growth.grown.columns.Z.shape[0], growth.loss)
         growth.add_held_out()
         solution = solve_equations(data, growth.grown.columns, C, loo_rows)
         return GrownSolution(solution, growth.taken, growth.choice, growth.scores)
@@ -1044,10 +1052,14 @@ class _Growth:
         self.grown = GrownColumns(self.grown.columns.leading(m), [])
         self.taken = self.taken[:n_taken]
 
-    def _fit(self, grown: GrownColumns) -> LSSVMSolution:
+    def loss(self, C: float) -> float:
+        """Return the loss of the rows held out by the fit of the last columns."""
+        return -self._score(self.grown, self._fit(self.grown, C))
+
+    def _fit(self, grown: GrownColumns, C: float | None = None) -> LSSVMSolution:
         # Equations are used up.
         columns = grown.columns._replace(equations=grown.columns.equations.copy())
-        return solve_equations(self._data, columns, self._C, None)
+        return solve_equations(self._data, columns, self._C if C is None else C, None)
 
     def _hardest(
         self, fit: LSSVMSolution, hardness: Hardness, n_new: int

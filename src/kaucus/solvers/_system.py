@@ -287,10 +287,16 @@ class Eliminated(NamedTuple):
     """ã, (n, t)."""
 
 
+def intercept_of(u: Array, eta: Array, nu: Array) -> Array:
+    """Return b = uᵀν / uᵀη, (t,); 0 where η is, as in steps on rows of weight 0."""
+    xp = array_namespace(eta, nu)
+    total = xp.sum(u * eta)
+    return xp.sum(u * nu, axis=0) / xp.where(total == 0, xp.ones_like(total), total)
+
+
 def eliminate_intercept(targets: ScaledTargets, eta: Array, nu: Array) -> Eliminated:
     """Return a and b from the solutions of H η = u and H ν = S^½ Y."""
-    xp = array_namespace(eta, nu)
-    b = (xp.sum(targets.u * nu, axis=0)) / xp.sum(targets.u * eta)  # (t,)
+    b = intercept_of(targets.u, eta, nu)
     scaled = nu - eta * b[None, :]
     dual = scaled if targets.root is None else scaled * targets.root[:, None]
     return Eliminated(dual, b, scaled)
