@@ -12,13 +12,13 @@ from kaucus._array.namespace import to_numpy
 from kaucus.clustering import _kernel_kmeans
 from kaucus.clustering._kernel_kmeans import (
     best_start,
+    choose_landmarks,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
     labels_objective,
     make_gram,
     total_scatter,
 )
-from kaucus.clustering._landmarks import choose_landmarks
 from kaucus.kernels import (
     Exponential,
     Gaussian,

@@ -8,10 +8,10 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kaucus.clustering._kernel_kmeans import (
+    choose_landmarks,
     kernel_kmeans_on_landmarks,
     labels_on_landmarks,
 )
-from kaucus.clustering._landmarks import choose_landmarks
 from kaucus.kernels import Gaussian, Polynomial
 from tests.sources import batch_rows
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kaucus._array.namespace import dtype_name, to_numpy
-from kaucus.clustering._landmarks import pivoted_factor
+from kaucus.clustering._kernel_kmeans import pivoted_factor
 from kaucus.kernels import Gaussian, Polynomial
 from tests.arrays import EPS, array, assert_close
 

@@ -15,8 +15,13 @@ import pandas as pd
 from dask.delayed import delayed
 
 from kaucus._array.namespace import take_rows
-from kaucus.distributed.rows import DaskRows, rows_of, values_of
-from kaucus.distributed.tasks import Workforce, reduce_tree
+from kaucus.distributed.rows import (
+    DaskRows,
+    Workforce,
+    reduce_tree,
+    rows_of,
+    values_of,
+)
 
 TYPES = (np.float64, np.float32)
 

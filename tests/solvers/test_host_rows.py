@@ -7,8 +7,11 @@ import pytest
 
 from kaucus._array.namespace import as_like, to_numpy
 from kaucus._array.rows import HostRows, copy_buffer_bytes
-from kaucus.clustering._kernel_kmeans import kernel_kmeans_on_landmarks, make_gram
-from kaucus.clustering._landmarks import choose_landmarks
+from kaucus.clustering._kernel_kmeans import (
+    choose_landmarks,
+    kernel_kmeans_on_landmarks,
+    make_gram,
+)
 from kaucus.fitting._search import search_by_leave_one_out
 from kaucus.kernels import (
     CallableKernel,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kaucus._array.namespace import to_numpy
-from kaucus.clustering._landmarks import pivoted_factor
+from kaucus.clustering._kernel_kmeans import pivoted_factor
 from kaucus.solvers._cg import solve_ls_svm_cg
 from kaucus.solvers._direct import solve_ls_svm
 from tests.arrays import array, assert_close, same_bits

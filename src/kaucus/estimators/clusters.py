@@ -61,8 +61,10 @@ from kaucus._parameters import (
     warn_of_one_column,
 )
 from kaucus.clustering._kernel_kmeans import (
+    LANDMARKS,
     KernelKMeansResult,
     best_start,
+    choose_landmarks,
     distances_from_sums,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
@@ -72,7 +74,6 @@ from kaucus.clustering._kernel_kmeans import (
     mean_shares,
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
-from kaucus.clustering._landmarks import LANDMARKS, choose_landmarks
 from kaucus.kernels._kernel import inner_products, unit_rows
 from kaucus.kernels._matrix import KernelOperator
 

@@ -33,7 +33,7 @@ from kaucus._array.rows import (
     resident_bytes,
     shifted_bytes,
 )
-from kaucus.clustering._landmarks import pivoted_factor
+from kaucus.clustering._kernel_kmeans import pivoted_factor
 from kaucus.kernels._kernel import Kernel, kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._blocks import (

@@ -45,7 +45,7 @@ from kaucus._array.namespace import (
 )
 from kaucus._array.rows import shifted_bytes
 from kaucus._array.segments import random_normal
-from kaucus.clustering._landmarks import pivoted_factor
+from kaucus.clustering._kernel_kmeans import pivoted_factor
 from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._cg import low_rank_inverse
