@@ -651,7 +651,8 @@ class KernelInputMixin:
     Parameters
     ----------
     kernel : str, kernel object or callable
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
     gamma : {"scale", "auto", "median"} or float

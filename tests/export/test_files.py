@@ -43,6 +43,7 @@ from tests.discovery import estimators, name_of
 skops = pytest.importorskip("skops.io")
 
 KERNELS = ["linear", "poly", "exponential", "cauchy", "sigmoid", "cosine", "laplacian"]
+KERNELS += ["matern32", "matern52", "rational_quadratic"]
 PICTURES = {"image_shape": (8, 8), "n_filters": 4, "random_state": 0}
 
 

@@ -50,6 +50,7 @@ METHODS = {
     "transformed": "transform",
 }
 KERNELS = ["rbf", "linear", "poly", "exponential", "cauchy", "cosine", "laplacian"]
+KERNELS += ["matern32", "matern52", "rational_quadratic"]
 CELLS = {"random_state": 0, "n_clusters": 3}
 MODELS = [
     *(LSSVMRegressor(kernel=kernel, gamma=0.2) for kernel in KERNELS),

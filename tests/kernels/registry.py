@@ -15,7 +15,10 @@ from kaucus.kernels import (
     Laplacian,
     Linear,
     MahalanobisRBF,
+    Matern32,
+    Matern52,
     Polynomial,
+    RationalQuadratic,
     Sigmoid,
 )
 from tests.reference import kernels as reference
@@ -50,6 +53,9 @@ CASES = [
     case(Gaussian, True, gamma=0.4),
     case(Exponential, True, gamma=0.7),
     case(Cauchy, True, gamma=1.3),
+    case(Matern32, True, gamma=0.6),
+    case(Matern52, True, gamma=0.6),
+    case(RationalQuadratic, True, gamma=0.9, alpha=1.5),
     case(Sigmoid, False, gamma=0.2, coef0=-0.3),
     case(Cosine, False),
     case(Laplacian, True, gamma=0.25),

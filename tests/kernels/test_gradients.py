@@ -12,7 +12,10 @@ from kaucus.kernels import (
     Laplacian,
     Linear,
     MahalanobisRBF,
+    Matern32,
+    Matern52,
     Polynomial,
+    RationalQuadratic,
     Sigmoid,
 )
 from tests.arrays import array, assert_close
@@ -21,6 +24,9 @@ KERNELS = [
     Gaussian(gamma=0.3),
     Exponential(gamma=0.7),
     Cauchy(gamma=0.5),
+    Matern32(gamma=0.6),
+    Matern52(gamma=0.6),
+    RationalQuadratic(gamma=0.4, alpha=1.5),
     Laplacian(gamma=0.4),
     Linear(),
     Polynomial(degree=1, gamma=0.5),
@@ -54,7 +60,7 @@ def test_gradients_equal_finite_differences(xp, dtype, rng, kernel):
     assert_close(found, expected, rtol=0, atol=TOLERANCE[dtype] * size)
 
 
-@pytest.mark.parametrize("kernel", KERNELS[:4], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", KERNELS[:7], ids=lambda kernel: kernel.name)
 def test_a_row_that_is_a_point_has_no_gradient_from_it(rng, kernel):
     Z = rng.normal(size=(1, 3))
     (found,) = kernel.gradients(Z.copy(), Z, np.ones((1, 1)))

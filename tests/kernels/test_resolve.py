@@ -23,7 +23,7 @@ from tests.arrays import array
 from tests.kernels.registry import CASES
 
 NAMES = ["cauchy", "cosine", "exponential", "laplacian", "linear", "poly", "rbf"]
-NAMES += ["sigmoid"]
+NAMES += ["matern32", "matern52", "rational_quadratic", "sigmoid"]
 
 
 def test_the_documented_names_are_known_and_every_name_is_tested():

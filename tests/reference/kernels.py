@@ -47,6 +47,20 @@ def cauchy(x, y, gamma):
     return 1 / (1 + gamma * squared_distance(x, y))
 
 
+def matern32(x, y, gamma):
+    r = math.sqrt(3 * squared_distance(x, y)) * gamma
+    return (1 + r) * math.exp(-r)
+
+
+def matern52(x, y, gamma):
+    r = math.sqrt(5 * squared_distance(x, y)) * gamma
+    return (1 + r + r**2 / 3) * math.exp(-r)
+
+
+def rational_quadratic(x, y, gamma, alpha):
+    return (1 + gamma * squared_distance(x, y) / alpha) ** -alpha
+
+
 def sigmoid(x, y, gamma, coef0):
     return math.tanh(gamma * inner_product(x, y) + coef0)
 

@@ -121,7 +121,8 @@ class RepresentativesBase(LSSVMBase):
         representative has the direction of its centre and the mean norm of its rows.
     kernel : str, kernel object or callable
         ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
     gamma : {"tune", "scale", "auto", "median"} or float

@@ -274,7 +274,8 @@ class LSSVMOfAllRows(LSSVMBase):
         ``"auto"`` chooses among 1e-5, 1e-4, ..., 1e9; a sequence is what to choose
         from.
     kernel : str, kernel object, callable or list of these
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"cauchy"``,
+        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
         ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
         :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
         ``"auto"`` chooses between ``"exponential"`` and ``"rbf"``, in a learned metric

@@ -22,7 +22,10 @@ from kaucus.kernels._kernel import (
     Gaussian,
     Laplacian,
     Linear,
+    Matern32,
+    Matern52,
     Polynomial,
+    RationalQuadratic,
     Sigmoid,
     unit_rows,
 )
@@ -256,8 +259,8 @@ def kernel_matrix(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
     """Add k(x, y) of rows x, (n, d), and fixed points, (m, d), to a graph, (n, m)."""
     raise NotExportableError(
         f"kernel={kernel!r} cannot be exported to ONNX; use 'linear', 'poly', 'rbf', "
-        "'exponential', 'cauchy', 'sigmoid', 'cosine' or 'laplacian', a MahalanobisRBF "
-        "or a ClusterRBF."
+        "'exponential', 'matern32', 'matern52', 'rational_quadratic', 'cauchy', "
+        "'sigmoid', 'cosine' or 'laplacian', a MahalanobisRBF or a ClusterRBF."
     )
 
 
@@ -333,6 +336,26 @@ def _(kernel: Exponential, graph: Graph, x: str, points: np.ndarray) -> str:
 def _(kernel: Cauchy, graph: Graph, x: str, points: np.ndarray) -> str:
     D = squared_distances(graph, x, points, kernel.gamma)
     return graph("Reciprocal", graph("Add", D, 1.0))
+
+
+@kernel_matrix.register
+def _(kernel: Matern32, graph: Graph, x: str, points: np.ndarray) -> str:
+    r = graph("Sqrt", squared_distances(graph, x, points, 3 * kernel.gamma**2))
+    return graph("Mul", graph("Add", r, 1.0), graph("Exp", graph("Neg", r)))
+
+
+@kernel_matrix.register
+def _(kernel: Matern52, graph: Graph, x: str, points: np.ndarray) -> str:
+    D = squared_distances(graph, x, points, 5 * kernel.gamma**2)
+    r = graph("Sqrt", D)
+    polynomial = graph("Add", graph("Add", r, 1.0), graph("Div", D, 3.0))
+    return graph("Mul", polynomial, graph("Exp", graph("Neg", r)))
+
+
+@kernel_matrix.register
+def _(kernel: RationalQuadratic, graph: Graph, x: str, points: np.ndarray) -> str:
+    D = squared_distances(graph, x, points, kernel.gamma / kernel.alpha)
+    return graph("Pow", graph("Add", D, 1.0), -float(kernel.alpha))
 
 
 @kernel_matrix.register

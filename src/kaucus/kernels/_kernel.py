@@ -646,7 +646,8 @@ class Kernel(ABC):
 def no_gradient(kernel: Kernel) -> NotImplementedError:
     """Return the error for a kernel whose derivative is not known."""
     return NotImplementedError(
-        f"{kernel!r} has no gradient here; use 'rbf', 'exponential', 'cauchy', "
+        f"{kernel!r} has no gradient here; use 'rbf', 'exponential', 'matern32', "
+        "'matern52', 'rational_quadratic', 'cauchy', "
         "'laplacian', 'linear', 'poly' or 'sigmoid'."
     )
 
@@ -1145,7 +1146,7 @@ def median_gamma(
 
 
 # ----------------------------------------------------------------------------------
-# Kernels of a distance: Gaussian, exponential, Cauchy, Laplacian.
+# Kernels of a distance: Gaussian, exponential, Matérn, Cauchy, Laplacian.
 # ----------------------------------------------------------------------------------
 
 
@@ -1251,6 +1252,118 @@ class Cauchy(DistanceKernel):
         K *= K
         K *= -self.gamma
         return K
+
+
+@known_by_name
+@dataclass(frozen=True)
+class Matern32(DistanceKernel):
+    """k(x, y) = (1 + r) exp(−r) with r = √3 gamma ‖x − y‖.
+
+    The Matérn kernel of smoothness 3/2: functions of it have one derivative. gamma is
+    one over the length scale of scikit-learn's ``Matern(nu=1.5)``.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Matern32(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.4834]])
+    """
+
+    gamma: float = 1.0
+
+    name = "matern32"
+    of_length = True
+
+    def of_squared_distances(self, D: Array) -> Array:
+        D = sqrt(D)
+        D *= math.sqrt(3) * self.gamma
+        return (1 + D) * exp(-D)
+
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        a = math.sqrt(3) * self.gamma
+        return -(a**2) / 2 * exp(-a * sqrt(D))
+
+
+@known_by_name
+@dataclass(frozen=True)
+class Matern52(DistanceKernel):
+    """k(x, y) = (1 + r + r²/3) exp(−r) with r = √5 gamma ‖x − y‖.
+
+    The Matérn kernel of smoothness 5/2: functions of it have two derivatives. gamma is
+    one over the length scale of scikit-learn's ``Matern(nu=2.5)``.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Matern52(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.   , 0.524]])
+    """
+
+    gamma: float = 1.0
+
+    name = "matern52"
+    of_length = True
+
+    def of_squared_distances(self, D: Array) -> Array:
+        D = sqrt(D)
+        D *= math.sqrt(5) * self.gamma
+        return (1 + D + D**2 / 3) * exp(-D)
+
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        a = math.sqrt(5) * self.gamma
+        D = sqrt(D)
+        D *= a
+        return -(a**2) / 6 * (1 + D) * exp(-D)
+
+
+@known_by_name
+@dataclass(frozen=True)
+class RationalQuadratic(DistanceKernel):
+    """k(x, y) = (1 + gamma ‖x − y‖² / alpha)^(−alpha).
+
+    A mixture of Gaussians of many widths: with alpha = 1 the Cauchy kernel, with a
+    large alpha the Gaussian. gamma is 1 / (2 l²) for the length scale l of
+    scikit-learn's ``RationalQuadratic``.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+    alpha : float, default=2.0
+        Positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RationalQuadratic(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]]))
+    array([[1.  , 0.25]])
+    """
+
+    gamma: float = 1.0
+    alpha: float = 2.0
+
+    name = "rational_quadratic"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < math.inf:
+            raise ValueError(f"alpha={self.alpha!r} must be positive; try 2.0.")
+
+    def of_squared_distances(self, D: Array) -> Array:
+        D *= self.gamma / self.alpha
+        D += 1
+        return D**-self.alpha
+
+    def slope_of_squared_distances(self, D: Array) -> Array:
+        D *= self.gamma / self.alpha
+        D += 1
+        return -self.gamma * D ** (-self.alpha - 1)
 
 
 @known_by_name
