@@ -5,6 +5,7 @@ u are the columns of x on a common scale. So a kernel in the metric is a plain k
 mapped rows, and nothing else needs to know of the metric.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,6 +109,20 @@ class RowMap:
         kept = xp.clip(values, -self.free, self.free)
         over = xp.clip(values - kept, -_LARGEST, _LARGEST)  # squares overflow
         return kept + over / xp.sqrt(1 + (over / self.bound) ** 2)
+
+    def pulled_back(self, X: Array, G: Array) -> Array:
+        """Return gradients by dense rows x, (n, d), of gradients by z, (n, r).
+
+        b'(v) = (1 + e²/bound²)^(−3/2), which is 1 within ±free.
+        """
+        T, xp = self._like(self.weights, X), array_namespace(X)
+        G = G * T[None, :] if T.ndim == 1 else G @ T.T
+        if np.isfinite(self.bound):
+            v = (X - self._like(self.center, X)[None, :]) * self._like(self.scale, X)
+            over = v - xp.clip(v, -self.free, self.free)
+            over = xp.clip(over, -_LARGEST, _LARGEST)
+            G = G * (1 + (over / self.bound) ** 2) ** -1.5
+        return G * self._like(self.scale, X)[None, :]
 
     def beyond(self, X: Array) -> Array:
         """Return a mask of the values of dense rows beyond the limits, (n, d)."""
@@ -272,6 +287,11 @@ class MappedKernel(Kernel):
 
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(self.row_map(X))
+
+    def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        mapped, points = self.row_map(X), self.row_map(Z)
+        for G in self.kernel.gradients(mapped, points, coef):
+            yield self.row_map.pulled_back(X, G)
 
     def __repr__(self) -> str:
         return f"MappedKernel({self.kernel!r}, {self.row_map!r})"
