@@ -51,12 +51,9 @@ def figure_file(
         figure.savefig(path)
 
 
-def new_axes(ax: Any = None, **options) -> Any:
+def new_axes(ax: Any = None) -> Any:
     """Return the axes that were given, or those of a new figure."""
-    if ax is not None:
-        return ax
-    pyplot = require("matplotlib.pyplot", "plot")
-    return pyplot.subplots(**options)[1]
+    return require("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
 
 
 def last_step(model: Any) -> Any:
