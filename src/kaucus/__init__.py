@@ -5,49 +5,23 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ClusterRBFSVC",
-    "KMeansKernelClassifier",
-    "KMeansKernelRegressor",
-    "KernelKMeans",
-    "LSSVMClassifier",
-    "LSSVMRegressor",
-    "LearnedMetric",
-    "LocalSVC",
-    "PatchKernelClassifier",
-    "PatchKernelRegressor",
-    "PatchVotingClassifier",
-    "SphericalKMeans",
-    "TableClassifier",
-    "TableRegressor",
-    "report",
-]
-
 if TYPE_CHECKING:
-    from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
-    from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
-    from kaucus.estimators.kmeans_kernel import (
-        KMeansKernelClassifier,
-        KMeansKernelRegressor,
-    )
-    from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
-    from kaucus.estimators.metric import LearnedMetric
-    from kaucus.estimators.pictures import (
-        PatchKernelClassifier,
-        PatchKernelRegressor,
-        PatchVotingClassifier,
-    )
-    from kaucus.estimators.tables import TableClassifier, TableRegressor
-    from kaucus.export.report import report
+    from kaucus.estimators import *  # noqa: F403
+    from kaucus.export.report import report  # noqa: F401
 
 
 def __getattr__(name: str):
     # scikit-learn and SciPy take a second to import; `kaucus --help` needs neither.
-    if name in __all__:
-        folder = "export.report" if name == "report" else "estimators"
-        return getattr(importlib.import_module(f"kaucus.{folder}"), name)
+    if name == "report":
+        return importlib.import_module("kaucus.export.report").report
+    if name == "__all__" or name[:1].isupper():
+        estimators = importlib.import_module("kaucus.estimators")
+        if name == "__all__":
+            return [*estimators.__all__, "report"]
+        if name in estimators.__all__:
+            return getattr(estimators, name)
     raise AttributeError(f"module 'kaucus' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__getattr__("__all__")])

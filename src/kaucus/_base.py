@@ -393,7 +393,7 @@ def constraints_of(cls: type) -> dict[str, Any]:
 
 
 def stored(init: Any) -> Any:
-    """Return an estimator's ``__init__`` that stores every parameter as it is."""
+    """Return an ``__init__`` that stores every parameter as it is, as estimators do."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

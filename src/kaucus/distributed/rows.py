@@ -691,20 +691,23 @@ def _errors_of(number: int) -> Iterator[None]:
 # ---- scores --------------------------------------------------------------------------
 
 
-def partition_scores(model: Any, method: str, X: Any, *vectors: Any) -> list:
-    """Return ``model.method(rows, *vectors)`` of every partition that has rows.
+def partition_scores(function: Callable, model: Any, X: Any, *vectors: Any) -> list:
+    """Return ``function(model, rows, *vectors)`` of every partition that has rows.
 
     Vectors that are no Dask collections are cut as X is; None stays None.
     """
-    parts, shared = partitions_of(X), shared_argument(model, method)
+    model = copy.copy(model)
+    model._warnings_left = [True]  # one for all partitions
+    parts, shared = partitions_of(X), shared_argument(model, "score")
     columns = [_parts_of(v, X, parts) for v in vectors]
     pairs = enumerate(zip(parts, *columns, strict=True))
-    given = [(shared, method, p, *values) for p, values in pairs]
-    nodes = tasks(_score_rows, f"score-{method.strip('_')}", given)
+    given = [(shared, function, p, *values) for p, values in pairs]
+    nodes = tasks(_score_rows, "score", given)
     return [score for score in compute(nodes) if score is not None]
 
 
-def _score_rows(model: Any, method: str, number: int, rows: Any, *vectors: Any) -> Any:
+def _score_rows(model, function, number: int, rows: Any, *vectors: Any) -> Any:
+    """Task: return the scores of a partition, None of an empty one."""
     if rows.shape[0] == 0:
         return None
     for values in vectors:
@@ -715,7 +718,7 @@ def _score_rows(model: Any, method: str, number: int, rows: Any, *vectors: Any) 
                 "rechunk."
             )
     with alone_on_its_core(), _errors_of(number):
-        return getattr(model, method)(rows, *vectors)
+        return function(model, rows, *vectors)
 
 
 def _parts_of(values: Any, X: Any, parts: list) -> list:
@@ -744,50 +747,45 @@ def _n_rows(rows: Any) -> int:
     return rows.shape[0]
 
 
-class _Sums:
-    """Sums over rows of scores of a model's predictions."""
+def _score(model: Any, rows, weight) -> float:
+    """Return the weighted sum of the scores of rows."""
+    scores = model._row_scores(rows)
+    return float(scores.sum() if weight is None else np.asarray(weight) @ scores)
 
-    def __init__(self, model: Any):
-        self.model = copy.copy(model)
-        self.model._warnings_left = [True]
 
-    def scores(self, rows, weight) -> float:
-        """Return the weighted sum of the scores of rows."""
-        scores = self.model._row_scores(rows)
-        return float(scores.sum() if weight is None else np.asarray(weight) @ scores)
+def _right(model: Any, rows, y, weight) -> tuple[float, float]:
+    """Return the weight of rows predicted right, and that of all."""
+    weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
+    right = np.asarray(model.predict(rows)) == np.ravel(np.asarray(y))
+    return float(weight @ right), float(weight.sum())
 
-    def right(self, rows, y, weight) -> tuple[float, float]:
-        """Return the weight of rows predicted right, and that of all."""
-        weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
-        right = np.asarray(self.model.predict(rows)) == np.ravel(np.asarray(y))
-        return float(weight @ right), float(weight.sum())
 
-    def spread(self, rows, y, weight) -> np.ndarray:
-        """Return Σ w, the mean of y, Σ w (y − ȳ)² and Σ w (y − f)², (4, t)."""
-        weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
-        y = np.asarray(y, dtype=np.float64).reshape(rows.shape[0], -1)
-        f = np.asarray(self.model.predict(rows), dtype=np.float64).reshape(y.shape)
-        total = max(weight.sum(), 1e-300)
-        mean = weight @ y / total
-        squares = [weight @ (y - mean) ** 2, weight @ (y - f) ** 2]
-        return np.stack([np.full_like(mean, total), mean, *squares])
+def _spread(model: Any, rows, y, weight) -> np.ndarray:
+    """Return Σ w, the mean of y, Σ w (y − ȳ)² and Σ w (y − f)², (4, t)."""
+    weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
+    y = np.asarray(y, dtype=np.float64).reshape(rows.shape[0], -1)
+    f = np.asarray(model.predict(rows), dtype=np.float64).reshape(y.shape)
+    total = max(weight.sum(), 1e-300)
+    mean = weight @ y / total
+    squares = [weight @ (y - mean) ** 2, weight @ (y - f) ** 2]
+    return np.stack([np.full_like(mean, total), mean, *squares])
 
 
 def score_sum(model: Any, X: Any, sample_weight: Any) -> float:
     """Return the weighted sum of ``model._row_scores`` over all rows."""
-    return float(sum(partition_scores(_Sums(model), "scores", X, sample_weight)))
+    return float(sum(partition_scores(_score, model, X, sample_weight)))
 
 
 def score_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Return the share of rows whose class is predicted right."""
-    found = partition_scores(_Sums(model), "right", X, y, sample_weight)
+    found = partition_scores(_right, model, X, y, sample_weight)
     right, total = np.sum(found, axis=0)
     return float(right / total)
 
 
 def score_r2(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Return R², the mean over the outputs."""
-    found = partition_scores(_Sums(model), "spread", X, y, sample_weight)
+    found = partition_scores(_spread, model, X, y, sample_weight)
     n, means, within, residuals = np.moveaxis(np.stack(found), 1, 0)  # (parts, t) each
     mean = (n * means).sum(axis=0) / n.sum(axis=0)
     spread = (within + n * (means - mean) ** 2).sum(axis=0)

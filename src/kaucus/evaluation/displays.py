@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array.namespace import is_sparse, to_numpy
-from kaucus._base import on_host, require
+from kaucus._base import on_host, require, stored
 
 # ----------------------------------------------------------------------------------
 # Helpers of displays: axes, files, attributes of fitted models, last steps.
@@ -51,12 +51,9 @@ def figure_file(
         figure.savefig(path)
 
 
-def new_axes(ax: Any = None, **options) -> Any:
+def new_axes(ax: Any = None) -> Any:
     """Return the axes that were given, or those of a new figure."""
-    if ax is not None:
-        return ax
-    pyplot = require("matplotlib.pyplot", "plot")
-    return pyplot.subplots(**options)[1]
+    return require("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
 
 
 def last_step(model: Any) -> Any:
@@ -310,11 +307,8 @@ class CoverageDisplay(Display):
     0.9
     """
 
-    def __init__(self, confidence_levels, coverages, *, sizes=None, name=None):
-        self.confidence_levels = confidence_levels
-        self.coverages = coverages
-        self.sizes = sizes
-        self.name = name
+    @stored
+    def __init__(self, confidence_levels, coverages, *, sizes=None, name=None): ...
 
     @classmethod
     def from_estimator(
@@ -443,10 +437,8 @@ class SetSizeDisplay(Display):
     ([0, 1, 2, 3], 1.0)
     """
 
-    def __init__(self, sizes, shares, *, confidence_level=None):
-        self.sizes = sizes
-        self.shares = shares
-        self.confidence_level = confidence_level
+    @stored
+    def __init__(self, sizes, shares, *, confidence_level=None): ...
 
     @classmethod
     def from_estimator(
@@ -576,15 +568,10 @@ class IntervalDisplay(Display):
     (50, 2, 1)
     """
 
+    @stored
     def __init__(
         self, x, predicted, intervals, confidence_levels, *, y=None, feature_name=None
-    ):
-        self.x = x
-        self.predicted = predicted
-        self.intervals = intervals
-        self.confidence_levels = confidence_levels
-        self.y = y
-        self.feature_name = feature_name
+    ): ...
 
     @classmethod
     def from_estimator(
@@ -742,10 +729,10 @@ class RepresentativesDisplay(Display):
     (10, 64)
     """
 
-    def __init__(self, rows, weights, labels, columns, importances, image_shape=None):
-        self.rows, self.weights, self.labels = rows, weights, labels
-        self.columns, self.importances = columns, importances
-        self.image_shape = image_shape
+    @stored
+    def __init__(
+        self, rows, weights, labels, columns, importances, image_shape=None
+    ): ...
 
     @classmethod
     def of(cls, estimator, *, n_shown=20, image_shape=None):

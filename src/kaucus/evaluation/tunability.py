@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from kaucus._array.blocks import one_blas_thread
 from kaucus._array.namespace import warn_user
+from kaucus._base import stored
 from kaucus._parameters import step_counter
 from kaucus.estimators.cells import cell_kernels, sees_labels
 from kaucus.evaluation.displays import Display, new_axes
@@ -178,11 +179,8 @@ class TunabilityDisplay(Display):
     0.2
     """
 
-    def __init__(self, alphas, probabilities, *, auc=None, name=None):
-        self.alphas = alphas
-        self.probabilities = probabilities
-        self.auc = auc
-        self.name = name
+    @stored
+    def __init__(self, alphas, probabilities, *, auc=None, name=None): ...
 
     @classmethod
     def from_scores(

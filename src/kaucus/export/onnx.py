@@ -525,9 +525,7 @@ def table_to_onnx(model: TableModel, dtype: str):
         else:
             gappy.append(graph("Gather", np.column_stack(tables[1]), level))
     if not dense:
-        raise NotExportableError(
-            "All columns are constant, and so is the model; nothing to export."
-        )
+        raise NotExportableError("All columns are constant: nothing to export.")
     parts = []
     if model.kernel_ is not None:
         [name] = {"prediction", "probabilities"} & set(

@@ -35,29 +35,9 @@ from kaucus.export.tables import class_rows, score_predictions
 # Figures of the report: matplotlib's SVG within the page, in the page's colours.
 # ----------------------------------------------------------------------------------
 
-# A colour that nothing else has: it becomes the colour of the text, light or dark.
+# That of texts and lines in report.mplstyle.
 _INK = "#010203"
 _REM_PER_INCH = 6.0
-_STYLE = {
-    "svg.fonttype": "none",  # texts stay texts: small, and can be found
-    "svg.hashsalt": "kaucus",
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "axes.titlesize": 11,
-    "axes.titlecolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "legend.frameon": False,
-    "legend.labelcolor": _INK,
-}
 
 
 def draw(
@@ -65,10 +45,12 @@ def draw(
 ) -> str:
     """Return the drawing of a function of axes as SVG; width and height in inches."""
     matplotlib = require("matplotlib", "plot")
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     cycle = {"axes.prop_cycle": matplotlib.cycler(color=COLOURS)}
-    with matplotlib.rc_context(_STYLE | cycle):  # nothing global is left
+    sheet = Path(__file__).with_name("report.mplstyle")
+    with style.context([sheet, cycle]):  # nothing global is left
         figure = Figure(figsize=(width, height), layout="constrained")
         function(figure.add_subplot())
         buffer = io.StringIO()
