@@ -3,7 +3,8 @@
 All training rows of four tables of ``tables/develop``, and 20,000 made rows of 20
 columns; each contender with several settings of the one parameter that sets its time.
 Part ``small``: fits of 5,000 rows beside xRFM and a tuned SVC. Part ``growth``: seconds
-over rows and over columns. Part ``whole``: all rows of the two largest tables.
+over rows and over columns. Part ``whole``: all rows of the two largest tables. Part
+``words``: is a larger word for ``n_representatives`` ever worse than a smaller one?
 """
 
 from collections.abc import Sequence
@@ -26,9 +27,19 @@ ABOUT = (
     "five matter, smoothly, and noise of a quarter of the signal's spread. Part "
     "'small': 5,000 rows, defaults; tuned SVC is a grid of 25 in three folds. Part "
     "'growth': rows made in the same way, of more or fewer rows or columns. Part "
-    "'whole': three quarters of all rows of a table to learn from, defaults."
+    "'whole': three quarters of all rows of a table to learn from, defaults. Part "
+    "'words': up to 12,500 rows of each table of 'develop'; CPU seconds of the fit; "
+    "'change' is the mean difference of the losses of test rows (wrong or not, squared "
+    "error over the variance) to the word before, in standard errors: above 2 more "
+    "representatives are worse. 'best' where it is not the same fit as 'balanced'."
 )
-PARTS = ("curves", "small", "growth", "whole")
+PARTS = ("curves", "small", "growth", "whole", "words")
+WORDS_TABLES = (
+    *("pol", "magic", "houses", "house_8l", "adult", "puma8nh", "cpu_act", "ring"),
+    *("wind", "phoneme", "churn", "waveform_21", "spambase", "abalone", "splice"),
+    *("segmentation", "credit_g"),
+)
+WORDS, WORDS_ROWS = ("fast", "balanced", "best"), 12_500
 TABLES = ("houses", "magic", "house_8l", "adult")
 MADE, MADE_ROWS, MADE_TEST = "made", 20_000, 10_000
 SMALL_TABLES = ("houses", "magic", "spambase", "phoneme", "wind", "puma8nh")
@@ -82,6 +93,17 @@ def steps(settings: Settings) -> list[Step]:
             )
             for contender in SMALL
             for name in SMALL_TABLES
+        ]
+    if "words" in parts and not settings.quick:
+        found += [
+            Step(
+                "words",
+                f"sizes on {name}",
+                measure_words,
+                (name, WORDS_ROWS, settings.data_home),
+                {"table": name},
+            )
+            for name in WORDS_TABLES
         ]
     if "growth" in parts:
         found += _growth_steps(settings)
@@ -172,6 +194,47 @@ def measure(
     }
 
 
+def measure_words(name: str, n_train: int, data_home: Any) -> list[dict[str, Any]]:
+    """Fit a table with every word for a size, and compare it with the word before."""
+    import time
+    import warnings
+
+    from kaucus.fitting._represented import most_rows
+
+    regression = name in of_tables.REGRESSION
+    data = of_tables.load_split(data_home, "develop", name, 0, n_train)
+    all_rows = len(data.y) <= most_rows("balanced", 2**40, factored=True)
+    found, before = [], None
+    for word in WORDS[:2] if all_rows else WORDS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.process_time()
+            model = make_model("kaucus", word, regression).fit(data.X, data.y)
+            seconds = time.process_time() - start
+            predicted = np.ravel(model.predict(data.X_test))
+        losses = (predicted != data.y_test).astype(float)
+        if regression:
+            losses = (predicted - data.y_test) ** 2 / np.var(data.y_test)
+        record = {
+            "rows": len(data.y),
+            "setting": word,
+            "representatives": len(model.representatives_),
+            "C": model.C_,
+            "error": of_tables.error(predicted, data.y_test, regression),
+            "cpu_seconds": seconds,
+            "change": None if before is None else _in_errors(losses - before),
+        }
+        found.append(record)
+        before = losses
+    return found
+
+
+def _in_errors(differences: np.ndarray) -> float:
+    """Return the mean in standard errors; 0 where nothing differs."""
+    error = float(differences.std()) / len(differences) ** 0.5
+    return float(differences.mean()) / error if error else 0.0
+
+
 def measure_growth(contender: str, n_rows: int, n_columns: int) -> dict[str, Any]:
     """Fit made rows of one shape with a contender's defaults."""
     data = made_rows(n_rows, n_columns)
@@ -200,6 +263,9 @@ def tables(content: Content) -> list[Table]:
     if small:
         title = "5,000 rows: seconds of the fit, error"
         found.append(_by_contender(title, ("table",), small, SMALL))
+    words = _done(content, "words")
+    if words:
+        found.append(_words_table(words))
     growth = _done(content, "growth")
     for over in dict.fromkeys(r["over"] for r in growth):
         some = [r for r in growth if r["over"] == over]
@@ -210,6 +276,19 @@ def tables(content: Content) -> list[Table]:
         title = "All rows of two tables: seconds of the fit, error"
         found.append(_by_contender(title, ("table", "rows", "columns"), whole, WHOLE))
     return found
+
+
+def _words_table(records: Sequence[dict]) -> Table:
+    heads = ("table", "rows", "setting", "representatives", "C", "error", "CPU")
+    rows = [
+        [
+            *(r["table"], f"{r['rows']:,}", r["setting"], f"{r['representatives']:,}"),
+            *(f"{r['C']:.3g}", f"{r['error']:.2f}", format_seconds(r["cpu_seconds"])),
+            "" if r["change"] is None else f"{r['change']:+.1f}",
+        ]
+        for r in records
+    ]
+    return Table("Words for the number of representatives", (*heads, "change"), rows)
 
 
 def _by_contender(

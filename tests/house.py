@@ -16,6 +16,7 @@ import sys
 import threading
 import tokenize
 import tomllib
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -114,20 +115,21 @@ def walk(prepare, run):
     """Return the modules, frames and calls of the package in a run, in all threads."""
     scope = {}
     exec(prepare, scope)
-    modules, calls, deepest = set(), 0, 0
+    modules, depths, calls, deepest = set(), Counter(), 0, 0
 
     def trace(frame, event, _):
         nonlocal calls, deepest
-        name = frame.f_globals.get("__name__", "")
-        if event != "call" or not name.startswith("kaucus"):
+        if event not in ("call", "return"):
             return
-        modules.add(name)
-        calls += 1
-        depth = 0
-        while frame:
-            depth += frame.f_globals.get("__name__", "").startswith("kaucus")
-            frame = frame.f_back
-        deepest = max(deepest, depth)
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("kaucus"):
+            return
+        thread = threading.get_ident()
+        depths[thread] += 1 if event == "call" else -1
+        if event == "call":
+            modules.add(name)
+            calls += 1
+            deepest = max(deepest, depths[thread])
 
     threading.setprofile(trace)
     sys.setprofile(trace)

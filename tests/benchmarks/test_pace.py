@@ -1,5 +1,6 @@
 """Error over seconds: steps, rows, tables and figure."""
 
+import numpy as np
 import pytest
 
 from benchmarks import pace
@@ -65,3 +66,32 @@ def test_protein_judges_and_is_no_part_of_the_other_tables():
     steps = pace.steps(Settings(parts=["whole"]))
     groups = {step.head["table"]: step.args[1] for step in steps}
     assert groups == {"adult": "develop", "protein": "judge"}
+
+
+def test_words_are_compared_with_the_word_before(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    split = pace.of_tables.Split(X[:900], X[:900, 0], X[900:], X[900:, 0])
+    monkeypatch.setattr(pace.of_tables, "load_split", lambda *given: split)
+    monkeypatch.setattr(pace, "make_model", lambda *given: Constant(given[1]))
+    fast, balanced = pace.measure_words("pol", 900, None)
+    assert (fast["change"], fast["rows"]) == (None, 900)
+    losses = [(v - X[900:, 0]) ** 2 / np.var(X[900:, 0]) for v in (0.0, 1.0)]
+    drop = losses[1] - losses[0]
+    assert balanced["change"] == pytest.approx(drop.mean() / drop.std() * 300**0.5)
+    [table] = pace.tables({"words": [{"table": "pol", **r} for r in (fast, balanced)]})
+    assert [row[-1][:1] for row in table.rows] == ["", "+"]
+    assert {len(row) for row in table.rows} == {len(table.headers)}
+
+
+class Constant:
+    """A model that predicts 0 by "fast", and else 1."""
+
+    def __init__(self, word):
+        self.word, self.C_, self.representatives_ = word, 1.0, [0]
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), float(self.word != "fast"))

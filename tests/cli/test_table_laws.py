@@ -372,8 +372,13 @@ def held_out_error(capsys, frame, *more):
     return float(re.search(r"^RMSE +([\d.e+-]+)", out, re.M)[1])
 
 
-@pytest.mark.parametrize("time", ["fast", "balanced"])
-@pytest.mark.parametrize(("unit", "start"), [(1, 1.7e9), (1e3, 1.7e12), (1e9, 1.7e18)])
+@pytest.mark.parametrize(
+    ("unit", "start", "time"),
+    [
+        *((1, 1.7e9, "fast"), (1e3, 1.7e12, "fast"), (1e9, 1.7e18, "fast")),
+        (1e9, 1.7e18, "balanced"),
+    ],
+)
 def test_a_column_of_times_is_as_good_in_any_unit(unit, start, time, capsys):
     rng = np.random.default_rng(0)
     seconds = rng.uniform(0, 600, 450)
@@ -454,8 +459,9 @@ def test_a_word_among_numeric_targets_is_an_error_unless_asked_for(word, capsys)
         line = refusal(capsys, *command, *more)
         assert re.search(r"row 9, column 'y': ('.*' is not a number|.*missing)", line)
     assert not Path("model.skops").exists()
-    out, _ = run(capsys, *command, "--task", "classification")
-    assert "classification of y" in out
+    if word == "soon":
+        out, _ = run(capsys, *command, "--task", "classification")
+        assert "classification of y" in out
 
 
 def test_a_word_among_the_numbers_of_a_column_is_told(capsys):

@@ -187,20 +187,20 @@ def test_the_model_of_a_memory_map_is_that_of_memory(large, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        SphericalKMeans(4, init="random", memory_budget="200KiB", random_state=0),
+        SphericalKMeans(4, init="random", memory_budget="60KiB", random_state=0),
         KernelKMeans(
             4,
             kernel="rbf",
             approximation="nystrom",
             n_landmarks=30,
-            memory_budget="14MiB",
+            memory_budget="4MiB",
             random_state=0,
         ),
     ],
     ids=["random centres", "landmarks"],
 )
 def test_a_map_gives_the_model_of_the_array(model, tmp_path, rng):
-    X = rng.normal(size=(12_000, 20)) + 3 * np.eye(20)[rng.integers(4, size=12_000)]
+    X = rng.normal(size=(3500, 20)) + 3 * np.eye(20)[rng.integers(4, size=3500)]
     np.save(tmp_path / "rows.npy", X)
     read = np.load(tmp_path / "rows.npy", mmap_mode="r")
     expected = clone(model).fit(X)

@@ -1,5 +1,6 @@
 """Columns far from zero, on other scales, or with wild values."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -54,15 +55,16 @@ def test_a_constant_column_changes_nothing(model, dtype, offset, rng):
     ) == pytest.approx(expected, abs=0.02)
 
 
-@pytest.mark.parametrize("offset", [10.0, 1000.0, -1e6])
-def test_a_learned_metric_is_centred(offset, rng):
+def test_a_learned_metric_is_centred(rng):
     X, y = table(rng)
 
     def score(X):
         model = make_pipeline(LearnedMetric(random_state=0), LSSVMRegressor(C=10))
         return model.fit(X[:400], y[:400]).score(X[400:], y[400:])
 
-    assert score(X + offset) == pytest.approx(score(X), abs=0.01)
+    expected = score(X)
+    for offset in (10.0, 1000.0, -1e6):
+        assert score(X + offset) == pytest.approx(expected, abs=0.01)
 
 
 # ---- wild values -----------------------------------------------------------------
@@ -77,13 +79,12 @@ DEFAULTS = [
 
 @pytest.mark.filterwarnings("ignore:.*of 1 rows:UserWarning")
 @pytest.mark.parametrize("model", DEFAULTS, ids=lambda model: type(model).__name__)
-@pytest.mark.parametrize("wild", [30.0, 1100.0, -1e12])
-def test_a_wild_value_takes_no_prediction_away(model, wild, rng):
+def test_a_wild_value_takes_no_prediction_away(model, rng):
     # Where no column matters more than the others, columns stay on their scale.
     X = rng.normal(size=(300, 4))
     y = X.sum(axis=1)
     seen = model.fit(X, y).predict(X)
-    for column in range(4):
+    for column, wild in itertools.product(range(4), (30.0, 1100.0, -1e12)):
         row = np.zeros((1, 4))
         row[0, column] = wild
         found = model.predict(row)[0]
@@ -91,12 +92,11 @@ def test_a_wild_value_takes_no_prediction_away(model, wild, rng):
 
 
 @pytest.mark.parametrize("model", DEFAULTS[:2], ids=lambda model: type(model).__name__)
-@pytest.mark.parametrize("wild", [30.0, 1e6, -1e12])
-def test_nor_does_one_in_sparse_rows(model, wild, rng):
+def test_nor_does_one_in_sparse_rows(model, rng):
     X = rng.normal(size=(300, 6)) * (rng.random((300, 6)) < 0.4)
     y = X.sum(axis=1)
     seen = model.fit(csr_array(X), y).predict(csr_array(X))
-    for column in range(6):
+    for column, wild in itertools.product(range(6), (30.0, 1e6, -1e12)):
         row = np.zeros((1, 6))
         row[0, column] = wild
         found = model.predict(csr_array(row))[0]

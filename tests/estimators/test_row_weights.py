@@ -21,7 +21,7 @@ RBF = {"kernel": "rbf", "gamma": 0.2}
 SEED = {"random_state": 0}
 OPEN = {"C": "auto", "kernel": "auto", "gamma": "tune"}
 PICTURES = {"n_filters": 12, "patch_sizes": 3, "image_shape": (8, 8), **SEED}
-FACTORS = [0.01, 1.5, 100.0]
+FACTORS = (0.01, 100.0)
 
 
 def name_of(model):
@@ -97,14 +97,14 @@ SEARCHING = [
 ]
 
 
-@pytest.mark.parametrize("w", FACTORS)
 @pytest.mark.parametrize("model", SEARCHING, ids=name_of)
-def test_it_changes_nothing_where_C_is_searched(model, problem, w):
+def test_it_changes_nothing_where_C_is_searched(model, problem):
     X, y, weight = problem(model)
     expected = clone(model).fit(X, y, sample_weight=weight)
-    scaled = clone(model).fit(X, y, sample_weight=w * weight)
-    assert pytest.approx(expected.C_) == scaled.C_
-    assert_same_results(scaled, expected, X[:40], rtol=1e-5)
+    for w in FACTORS:
+        scaled = clone(model).fit(X, y, sample_weight=w * weight)
+        assert pytest.approx(expected.C_) == scaled.C_
+        assert_same_results(scaled, expected, X[:40], rtol=1e-5)
 
 
 @pytest.mark.parametrize("model", SEARCHING, ids=name_of)
@@ -130,17 +130,17 @@ FIXED = [
 ]
 
 
-@pytest.mark.parametrize("w", FACTORS)
 @pytest.mark.parametrize("model", FIXED, ids=name_of)
-def test_it_is_a_factor_of_a_given_C(model, problem, w):
+def test_it_is_a_factor_of_a_given_C(model, problem):
     X, y, weight = problem(model)
     expected = clone(model).fit(X, y, sample_weight=weight)
-    scaled = clone(model).set_params(C=model.C / w)
-    scaled.fit(X, y, sample_weight=w * weight)
-    if getattr(model, "solver", "auto") == "auto":
-        assert_same_results(scaled, expected, X[:40], rtol=1e-4)
-    else:  # which has no intervals
-        assert_allclose(scaled.predict(X), expected.predict(X), atol=1e-6)
+    for w in FACTORS:
+        scaled = clone(model).set_params(C=model.C / w)
+        scaled.fit(X, y, sample_weight=w * weight)
+        if getattr(model, "solver", "auto") == "auto":
+            assert_same_results(scaled, expected, X[:40], rtol=1e-4)
+        else:  # which has no intervals
+            assert_allclose(scaled.predict(X), expected.predict(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [KMeansKernelClassifier, KMeansKernelRegressor])

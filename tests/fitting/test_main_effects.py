@@ -61,8 +61,8 @@ def test_of_few_rows_or_one_target_nothing_is_explained(rng, n):
 
 def test_few_of_many_columns_are_found(rng, monkeypatch):
     """Where distances of all columns tell nothing, and gradients are noise."""
-    X = rng.normal(size=(1200, 200))
-    y = X[:, 3] ** 2 / 2 + np.sin(2 * X[:, 7]) + 0.1 * rng.normal(size=1200)
+    X = rng.normal(size=(900, 120))
+    y = X[:, 3] ** 2 / 2 + np.sin(2 * X[:, 7]) + 0.1 * rng.normal(size=900)
     options = MetricOptions([Family(kernel_class("rbf")(), "tune")], (0.1, 1.0, 10.0))
 
     def least_loss():
@@ -74,5 +74,5 @@ def test_few_of_many_columns_are_found(rng, monkeypatch):
     loss, weights = least_loss()
     assert weights[[3, 7]].sum() > 0.95
     assert weights[[3, 7]].min() > 0.2
-    monkeypatch.setattr(_search, "_MANY_COLUMNS", 201)
+    monkeypatch.setattr(_search, "_MANY_COLUMNS", 121)
     assert loss < 0.2 * least_loss()[0]

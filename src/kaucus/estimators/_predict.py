@@ -543,8 +543,11 @@ class ClassifierPredictions(ClassifierMixin):
     ----------
     class_weight : dict or "balanced"
         Weights of the classes; ``"balanced"`` makes them inversely proportional to
-        their numbers of rows. Predictions and probabilities are then those of classes
-        as frequent as their weights say, not as frequent as in the training rows.
+        their numbers of rows. Predictions and probabilities are then calibrated for
+        classes as frequent as their weights say, not as frequent as in the training
+        rows: of a rare class most rows are found, at the price of false ones. For
+        precision, F1 or true frequencies leave it None, and move the threshold with
+        ``sklearn.model_selection.TunedThresholdClassifierCV``.
     probability : {"softmax", "sum_exp", False}
         ``"softmax"``: softmax of the decision values, with a temperature fitted to
         leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)

@@ -166,12 +166,11 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         super().__setstate__(state)
         if not hasattr(self, "dual_coef_"):
             return
-        shapes = [tuple(self.dual_coef_.shape), tuple(self.intercept_.shape)]
-        wanted = [(shapes[0][0], *shapes[1]), shapes[1][:1]]
-        if not self._precomputed:
-            shapes.append(tuple(self._support_rows().shape))
-            wanted.append((shapes[0][0], self.n_features_in_))
-        if shapes != wanted:
+        coef, b = self.dual_coef_, self.intercept_
+        rows = coef if self._precomputed else self._support_rows()
+        shapes = tuple(coef.shape), tuple(b.shape), tuple(rows.shape)
+        m, width = len(coef), len(b) if rows is coef else self.n_features_in_
+        if shapes != ((m, len(b)), (len(b),), (m, width)):
             raise ValueError(
                 f"its coefficients, intercepts and rows are of shapes {shapes}, which "
                 "do not belong together; save the model again."

@@ -545,14 +545,7 @@ class _Fit(NamedTuple):
         return draw_some(self.rng, np.flatnonzero(others), UNSEEN_ROWS)
 
     def grown_columns(
-        self,
-        problem: Problem,
-        growth: Growth,
-        held,
-        loo_rows,
-        first_fit,
-        choose_C,
-        points: Array,
+        self, problem: Problem, growth, held, loo_rows, first_fit, choose_C, points
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
         rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
