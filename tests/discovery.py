@@ -58,7 +58,7 @@ def estimators():
 
 def _quick_options(cls):
     known = inspect.signature(cls).parameters
-    options = {"random_state": 0, "learn_metric": False}
+    options = {"random_state": 0, "learn_metric": False, "n_components": 10}
     if "gammas" in known:
         options |= {"kernel": "rbf", "gammas": None}
     if cls.__name__ == "LearnedMetric":

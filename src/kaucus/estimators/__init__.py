@@ -2,6 +2,7 @@
 
 from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
 from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
+from kaucus.estimators.features import RepresentativeFeatures
 from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
@@ -27,6 +28,7 @@ __all__ = [
     "PatchKernelClassifier",
     "PatchKernelRegressor",
     "PatchVotingClassifier",
+    "RepresentativeFeatures",
     "SphericalKMeans",
     "TableClassifier",
     "TableRegressor",

@@ -189,7 +189,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         X, y = self._validate(X, y, reset=True)
         weight = relative_weights(check_weights(sample_weight, X))
         rows = place_rows(X, self.device, self.memory_budget)
-        problem = Problem.of(rows, _targets(y, weight), weight)
+        problem = Problem.of(rows, targets_of(y, weight), weight)
         options, rng = self._options(X), generator_from(self.random_state)
         if enough_rows(X.shape[0], weight):
             report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
@@ -303,7 +303,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _targets(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
+def targets_of(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
     """Return the targets as classes or as numbers."""
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     distinct = len(np.unique(y)) if kind == "multiclass" else 0

@@ -14,6 +14,7 @@ from kaucus._base import require
 from kaucus.estimators._committee import Trees
 from kaucus.estimators.cells import ClusterRBFSVC, LocalSVC
 from kaucus.estimators.clusters import KernelKMeans, SphericalKMeans
+from kaucus.estimators.features import RepresentativeFeatures
 from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
@@ -123,6 +124,7 @@ def outputs_of(model, graph: Graph, x: str) -> Outputs:
     raise NotExportableError(
         f"{type(model).__name__} cannot be exported to ONNX; expected an LS-SVM, a "
         "k-means kernel model, ClusterRBFSVC, LocalSVC, a clusterer, LearnedMetric, "
+        "RepresentativeFeatures, "
         "UnitNormalizer, FourierFeatures or GaussianWindow."
     )
 
@@ -324,6 +326,14 @@ def _(model: KernelKMeans, graph: Graph, x: str) -> Outputs:
 @outputs_of.register
 def _(model: LearnedMetric, graph: Graph, x: str) -> Outputs:
     return {"transformed": map_rows(graph, model.row_map_, x)}
+
+
+@outputs_of.register
+def _(model: RepresentativeFeatures, graph: Graph, x: str) -> Outputs:
+    points, roots = to_numpy(model.representatives_), to_numpy(model.normalization_)
+    nothing = np.zeros(roots.shape[1])
+    sums = kernel_sums(model.kernel_, graph, x, points, roots, nothing)
+    return {"transformed": sums}
 
 
 @outputs_of.register
