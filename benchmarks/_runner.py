@@ -53,6 +53,7 @@ NAMES = (
     "intervals",
     "onnx",
     "attack",
+    "features",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
