@@ -719,6 +719,8 @@ _TOLERANCE = 2.0**-8
 _TF32_TOLERANCE = 2.0**-5
 # Rows that were not checked may be this much worse than those that were.
 _MARGIN = 4.0
+# Entries of the kernel and of the points that no budget is too small for, in float64.
+_FEW_ENTRIES = 2**17
 # Bytes of the rows, and of the points, that are widened at a time.
 _BLOCK_BYTES = 64 * 2**20
 
@@ -749,6 +751,11 @@ def kernel_expansion(
         In float64.
     """
     coef = astype(coef, "float64")
+    (n, d), m = X.shape, Y.shape[0]
+    small = n <= _FEW_ROWS and m * (n + d) <= _FEW_ENTRIES
+    if small and is_numpy(X) and is_numpy(Y):
+        # To ask how much memory is free would take longer.
+        return kernel(astype(X, "float64"), astype(Y, "float64")) @ coef
     if dtype_name(X) == "float32" and _float32_suffices(
         kernel, X, Y, coef, memory_budget
     ):
