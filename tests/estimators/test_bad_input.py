@@ -82,6 +82,9 @@ def with_entry(value):
 def test_the_guard_works(no_work):
     """Good input does reach the solver: else the tests below prove nothing."""
     for estimator in predictors():
+        # Without a C there is no system to solve, and nothing that could be reached.
+        if not {"C", "estimator"} & set(estimator.get_params(deep=False)):
+            continue
         with pytest.raises(pytest.fail.Exception, match="the solver was reached"):
             clone(estimator).fit(X_GOOD, Y_GOOD)
 
