@@ -196,8 +196,9 @@ def test_sets_and_intervals_keep_to_the_memory_budget(kind, budget, rng):
     assert peak <= 1.1 * budget * 2**20
 
 
-@pytest.mark.parametrize("model", [KMeansKernelClassifier, KMeansKernelRegressor])
-@pytest.mark.parametrize("budget", [4, 12])
+@pytest.mark.parametrize(
+    ("model", "budget"), [(KMeansKernelClassifier, 12), (KMeansKernelRegressor, 4)]
+)
 def test_small_fits_keep_to_the_memory_budget(model, budget, rng):
     X = rng.normal(size=(1800, 8))
     y = X[:, 0] + np.sin(2 * X[:, 1])

@@ -1,5 +1,7 @@
 """Classes of which one is rare: what weights of classes do, and what they cost."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score
@@ -22,7 +24,6 @@ def rows(n, seed):
 
 @pytest.fixture(scope="module")
 def models():
-    X, y = rows(1500, 0)
     plain = KMeansKernelClassifier(60, **QUICK)
     return {
         "balanced": KMeansKernelClassifier(60, class_weight="balanced", **QUICK),
@@ -54,12 +55,10 @@ def test_probabilities_are_calibrated_for_the_weighted_classes(models):
     P = models[0]["balanced"].predict_proba(X)[:, 1]
     weight = np.where(y == 1, 0.5 / y.mean(), 0.5 / (1 - y.mean()))
     edges = np.quantile(P, [0.0, 0.5, 0.8, 0.9, 0.95, 1.0])
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         some = (low <= P) & (high >= P)
-        share = np.average(y[some], weights=weight[some])
-        assert np.average(P[some], weights=weight[some]) == pytest.approx(
-            share, abs=0.1
-        )
+        share, said = (np.average(v[some], weights=weight[some]) for v in (y, P))
+        assert said == pytest.approx(share, abs=0.1)
 
 
 def test_a_threshold_has_the_better_f1(models):

@@ -169,11 +169,13 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         coef, b = self.dual_coef_, self.intercept_
         rows = coef if self._precomputed else self._support_rows()
         shapes = tuple(coef.shape), tuple(b.shape), tuple(rows.shape)
-        m, width = len(coef), len(b) if rows is coef else self.n_features_in_
-        if shapes != ((m, len(b)), (len(b),), (m, width)):
+        known = getattr(self, "classes_", None)
+        t = len(b) if known is None else len(known) - (len(known) == 2)
+        m, width = len(coef), t if rows is coef else self.n_features_in_
+        if shapes != ((m, t), (t,), (m, width)):
             raise ValueError(
                 f"its coefficients, intercepts and rows are of shapes {shapes}, which "
-                "do not belong together; save the model again."
+                f"do not belong together, or to {t} outputs; save the model again."
             )
 
     def _support_rows(self):
