@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
 from kaucus import KMeansKernelClassifier, LSSVMClassifier, PatchVotingClassifier
-from kaucus import _base as moving
+from kaucus._array import namespace
 from kaucus._base import fitted_arrays
 from kaucus.preprocessing import GaussianWindow, UnitNormalizer
 from tests.arrays import assert_close, assert_to_rounding
@@ -129,7 +129,7 @@ def test_a_copy_is_of_the_same_kind(estimator, iris):
 @pytest.fixture
 def far_away(monkeypatch):
     """Tensors that say they are on a GPU that this machine has not."""
-    monkeypatch.setattr(moving, "place_of", lambda x: "cuda:99")
+    monkeypatch.setattr(namespace, "place_of", lambda x: "cuda:99")
 
 
 @each_estimator

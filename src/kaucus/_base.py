@@ -17,27 +17,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget, row_blocks
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    astype,
-    device_is_here,
-    device_of,
-    dtype_name,
-    is_cupy,
-    is_numpy,
-    is_sparse,
-    is_tensor,
-    is_torch,
-    place_of,
-    tensor_near,
-    to_device,
-    to_numpy,
-    warn_user,
-    without_history,
-    working_types,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import BatchRows, RowSource, as_matrix, look_at, summary_of
 
 # ----------------------------------------------------------------------------------
@@ -185,7 +167,7 @@ def validate_partitions(
     how = getattr(estimator, "_dask_fit", None)
     if how is None or not reset:
         raise refusal(estimator, "fit" if reset else "this method")
-    if is_sparse(getattr(X, "_meta", None)) and not options.get("accept_sparse"):
+    if nx.is_sparse(getattr(X, "_meta", None)) and not options.get("accept_sparse"):
         raise TypeError(
             f"The partitions of X are sparse, and {type(estimator).__name__} needs "
             "dense rows; pass X.map_blocks(lambda block: block.toarray())."
@@ -241,8 +223,8 @@ def refusal(
     else:
         others = (
             "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans, "
-            "LearnedMetric and KernelKMeans(approximation='nystrom') fit rows of Dask "
-            "collections."
+            "LearnedMetric, RepresentativeFeatures and "
+            "KernelKMeans(approximation='nystrom') fit rows of Dask collections."
         )
         remedy = (
             f"{getattr(estimator, '_dask_remedy', others)} Or fit {name} to a part of "
@@ -358,7 +340,7 @@ class FollowsX:
         """
         on_host = device in ("cpu", "numpy")
         if not on_host:
-            to_device(np.zeros(0), device)  # before anything is moved: is it there?
+            nx.to_device(np.zeros(0), device)  # before anything is moved: is it there?
         for name, value in fitted_attributes(self):
             setattr(self, name, _mapped(value, lambda x: _moved(x, device)))
         if hasattr(self, "device"):
@@ -374,8 +356,8 @@ class FollowsX:
     def __setstate__(self, state):
         state = {name: _mapped(value, _unpack) for name, value in state.items()}
         device = state.get("device")
-        if isinstance(device, str) and not device_is_here(device):
-            warn_user(
+        if isinstance(device, str) and not nx.device_is_here(device):
+            nx.warn_user(
                 f"{type(self).__name__} was made with device={device!r}, which is not "
                 "here; device=None from now on: rows are worked on where they are.",
                 UserWarning,
@@ -447,7 +429,7 @@ def fitted_arrays(estimator: Any) -> Iterator[tuple[str, Array]]:
         return
     for name, value in fitted_attributes(estimator):
         for part in value if isinstance(value, list) else [value]:
-            if is_numpy(part) or is_tensor(part):
+            if nx.is_numpy(part) or nx.is_tensor(part):
                 yield name, part
             elif isinstance(part, BaseEstimator):
                 yield from fitted_arrays(part)
@@ -465,23 +447,23 @@ def _moved(value: Any, device: str) -> Any:
     if hasattr(value, "steps"):  # a pipeline
         for _, step in value.steps:
             _moved(step, device)
-    if not (is_numpy(value) or is_tensor(value)):
+    if not (nx.is_numpy(value) or nx.is_tensor(value)):
         return value
     if device == "numpy":
-        return to_numpy(value)
-    if is_numpy(value) and value.dtype.kind not in "fiub":
+        return nx.to_numpy(value)
+    if nx.is_numpy(value) and value.dtype.kind not in "fiub":
         return value  # labels that are texts
-    return to_device(value, device)
+    return nx.to_device(value, device)
 
 
 def _pack(value: Any) -> Any:
-    if not (is_torch(value) or is_cupy(value)):
+    if not (nx.is_torch(value) or nx.is_cupy(value)):
         return value
-    return Packed(to_numpy(value), place_of(value))
+    return Packed(nx.to_numpy(value), nx.place_of(value))
 
 
 def _unpack(value: Any) -> Any:
-    return tensor_near(*value) if isinstance(value, Packed) else value
+    return nx.tensor_near(*value) if isinstance(value, Packed) else value
 
 
 # ---- methods of each row by itself ---------------------------------------------------
@@ -527,9 +509,9 @@ def _check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
 
 
 def _place(values: Any) -> tuple[str, str]:
-    if not is_tensor(values):
+    if not nx.is_tensor(values):
         return "numpy", "cpu"
-    return type(values).__module__.partition(".")[0], str(device_of(values))
+    return type(values).__module__.partition(".")[0], str(nx.device_of(values))
 
 
 # ----------------------------------------------------------------------------------
@@ -653,7 +635,7 @@ def fit_batches(self, batches):
         raise refusal(self, "fit_batches", what, "the first batch")
     found = read_batches(
         batches,
-        working_types(getattr(self, "precision", None)),
+        nx.working_types(getattr(self, "precision", None)),
         self.memory_budget,
         type(self).__name__,
     )
@@ -683,7 +665,7 @@ _FRAME_ERRORS = ("Input X contains NaN", "could not convert string to float")
 def on_host(values: Any) -> Any:
     """Return tensors and Dask vectors as NumPy arrays, everything else as it is."""
     values = gathered(values)
-    return to_numpy(without_history(values)) if is_tensor(values) else values
+    return nx.to_numpy(nx.without_history(values)) if nx.is_tensor(values) else values
 
 
 def validate_data(
@@ -723,10 +705,10 @@ def validate_data(
     if is_dask(X) or isinstance(X, RowSource):
         reset = options.pop("reset", True)
         return validate_partitions(estimator, X, y, dtype=dtype, reset=reset, **options)
-    if not is_tensor(X):
+    if not nx.is_tensor(X):
         with _line_for_frames(type(estimator).__name__):
             return _validate_data(estimator, X, y, dtype=dtype, **options)
-    X = _as_dtype(without_history(X), dtype)
+    X = _as_dtype(nx.without_history(X), dtype)
     # Shape, number of features and targets are looked at by scikit-learn itself, which
     # need not see the values for that.
     shape_alone = np.broadcast_to(np.zeros(()), tuple(X.shape))
@@ -778,7 +760,7 @@ def _one_column(y: Any) -> Any:
     """Return a single column of labels with one axis, and say so; others as given."""
     if not hasattr(y, "shape") or len(y.shape) != 2 or y.shape[1] != 1:
         return y
-    warn_user(
+    nx.warn_user(
         "A column-vector y was passed when a 1d array was expected. Please change the "
         "shape of y to (n_samples,), for example using ravel().",
         DataConversionWarning,
@@ -794,18 +776,18 @@ def _as_dtype(X: Array, dtype: Any) -> Array:
             "Reshape your data: X.reshape(-1, 1) if it has a single feature, "
             "X.reshape(1, -1) if it is a single sample."
         )
-    if "complex" in dtype_name(X):
-        raise ValueError(f"Complex data not supported: X is {dtype_name(X)}.")
+    if "complex" in nx.dtype_name(X):
+        raise ValueError(f"Complex data not supported: X is {nx.dtype_name(X)}.")
     if isinstance(dtype, str) and dtype == "numeric":
-        return astype(X, "float32") if dtype_name(X) == "bfloat16" else X
+        return nx.astype(X, "float32") if nx.dtype_name(X) == "bfloat16" else X
     names = [np.dtype(d).name for d in (dtype if isinstance(dtype, tuple) else [dtype])]
-    return X if dtype_name(X) in names else astype(X, names[0])
+    return X if nx.dtype_name(X) in names else nx.astype(X, names[0])
 
 
 def _check_finite(X: Array, name: str) -> None:
-    if "float" not in dtype_name(X):
+    if "float" not in nx.dtype_name(X):
         return
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     # A finite sum tells it all, without a mask as large as X.
     if bool(xp.isfinite(xp.sum(X))) or bool(xp.all(xp.isfinite(X))):
         return

@@ -14,26 +14,10 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import parse_bytes, row_blocks
 from kaucus._array.linalg import diagonal
-from kaucus._array.namespace import (
-    PRECISIONS,
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    dtype_name,
-    epsilon,
-    is_numpy,
-    is_sparse,
-    is_tensor,
-    itemsize,
-    take_rows,
-    to_device,
-    to_numpy,
-    warn_user,
-    working_types,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import (
     as_rows,
     longest_rows,
@@ -204,7 +188,7 @@ SEQUENCE = Constraint(
 )
 NONE = Constraint(lambda value: value is None, "None")
 BOOLEAN = instance_of(bool | np.bool_, "True or False")
-PRECISION = one_of(*PRECISIONS)
+PRECISION = one_of(*nx.PRECISIONS)
 LEARN_METRIC = one_of("auto", True, False)
 MEMORY_BUDGET = Constraint(
     _is_size, "a number of bytes, a string such as '4GiB' or None"
@@ -261,7 +245,7 @@ def check_magnitude(X: Array, *, fitted: bool) -> None:
     fitted : bool
         Whether these rows are fitted; of rows to predict all may be very small.
     """
-    largest, dtype = _largest(X), dtype_name(X)
+    largest, dtype = _largest(X), nx.dtype_name(X)
     limit = _LARGEST[dtype]
     unit = _power_of_ten(largest)
     remedy = f"Scale X, for example as X / {unit}"
@@ -300,10 +284,10 @@ def check_targets(Y: np.ndarray) -> None:
 def _largest(X: Array) -> float:
     """Return the largest absolute value, without a copy of X."""
     X = longest_rows(X)
-    values = X.data if is_sparse(X) else X
+    values = X.data if nx.is_sparse(X) else X
     if 0 in values.shape:
         return 0.0
-    xp = array_namespace(values)
+    xp = nx.array_namespace(values)
     return max(float(xp.max(values)), -float(xp.min(values)))
 
 
@@ -320,7 +304,7 @@ def check_kernel_values(kernel: Kernel, X: Array) -> None:
     kernel : Kernel
     X : array or CSR matrix of shape (n, d)
     """
-    dtype = dtype_name(X)
+    dtype = nx.dtype_name(X)
     gamma = getattr(kernel, "gamma", None)
     if gamma is not None and not _is_held_by(dtype, gamma):
         raise ValueError(
@@ -331,7 +315,7 @@ def check_kernel_values(kernel: Kernel, X: Array) -> None:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         rows = longest_rows(X)
-        on_diagonal = to_numpy(kernel.diag(rows))
+        on_diagonal = nx.to_numpy(kernel.diag(rows))
     largest = float(np.max(np.abs(on_diagonal)))  # NaN stays NaN
     limit = min(_LARGEST_KERNEL, float(np.finfo(dtype).max))
     if not largest <= limit:
@@ -364,9 +348,9 @@ def check_weight_range(weight: np.ndarray | None) -> None:
 
 def check_coefficients(coef: Array, kernel: object) -> None:
     """Check that a solution is finite."""
-    xp = array_namespace(coef)
+    xp = nx.array_namespace(coef)
     if not bool(xp.all(xp.isfinite(coef))):
-        n_bad = int((~np.isfinite(to_numpy(coef))).sum())
+        n_bad = int((~np.isfinite(nx.to_numpy(coef))).sum())
         raise ValueError(
             f"{n_bad} coefficients are not finite: products of the values of "
             f"kernel={kernel!r}, of y, C and the weights overflow. Scale X and y, for "
@@ -376,12 +360,12 @@ def check_coefficients(coef: Array, kernel: object) -> None:
 
 def check_results(values: Array) -> Array:
     """Return results of rows, (n, t); raise if one is not finite."""
-    xp = array_namespace(values)
+    xp = nx.array_namespace(values)
     if bool(xp.all(xp.isfinite(values))):
         return values
-    finite = np.isfinite(to_numpy(values)).all(axis=1)
+    finite = np.isfinite(nx.to_numpy(values)).all(axis=1)
     row = int(np.argmin(finite))
-    found = to_numpy(values)[row].tolist()[:3]
+    found = nx.to_numpy(values)[row].tolist()[:3]
     raise ValueError(
         f"The result for row {row} of X is {found}, because its kernel values "
         "overflow. Scale X as the training rows were scaled, or take "
@@ -690,7 +674,7 @@ class KernelInputMixin:
             y,
             reset=reset,
             accept_sparse=False if self._precomputed else "csr",
-            dtype=working_types(self.precision),
+            dtype=nx.working_types(self.precision),
             **options,
         )
         if not self._precomputed:
@@ -720,7 +704,7 @@ class KernelInputMixin:
         named = self.kernel if kernel is None else kernel
         kernel = resolve_kernel(
             named,
-            gamma=resolve_gamma(gamma, X, as_like(sample_weight, X), named),
+            gamma=resolve_gamma(gamma, X, nx.as_like(sample_weight, X), named),
             also=self._kernel_words,
             degree=self.degree,
             coef0=self.coef0,
@@ -728,7 +712,7 @@ class KernelInputMixin:
         check_kernel_values(kernel, X)
         # A function of the user's: does it return a matrix?
         some = longest_rows(X)
-        some = take_rows(some, np.arange(min(some.shape[0], 3)))
+        some = nx.take_rows(some, np.arange(min(some.shape[0], 3)))
         kernel(some[:2, :], some)
         return kernel
 
@@ -755,19 +739,19 @@ class KernelInputMixin:
 
 def on_device(X, device):
     """Return ``X`` on the device; CSR matrices stay on the host."""
-    if is_sparse(X):
+    if nx.is_sparse(X):
         if device not in (None, "cpu"):
             raise ValueError(
                 f"device={device!r} takes dense data only; X is sparse. Use "
                 "device=None, or X.toarray()."
             )
         return X
-    return to_device(X, device)
+    return nx.to_device(X, device)
 
 
 def place_rows(X, device, memory_budget):
     """Return ``X`` on the device, or as ``HostRows`` where it does not fit there."""
-    if is_sparse(X):
+    if nx.is_sparse(X):
         return on_device(X, device)
     return rows_for_device(X, device, memory_budget)
 
@@ -778,13 +762,13 @@ def map_rows(function, X, device, memory_budget):
     Rows that do not fit there are streamed in blocks.
     """
     rows = place_rows(X, device, memory_budget)
-    parts = [as_like(function(b.rows), X) for b in as_rows(rows, 1).blocks()]
-    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+    parts = [nx.as_like(function(b.rows), X) for b in as_rows(rows, 1).blocks()]
+    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
 
 
 def in_precision_of(fitted, X):
     """Return fitted rows in the library, device and precision of ``X``."""
-    return astype(as_like(fitted, X), dtype_name(X))
+    return nx.astype(nx.as_like(fitted, X), nx.dtype_name(X))
 
 
 def place_support(fitted, rows, device, memory_budget):
@@ -793,9 +777,9 @@ def place_support(fitted, rows, device, memory_budget):
     They are as many as were fitted, and need not fit on the device. Their precision
     stays: what they lose by rounding, large coefficients multiply.
     """
-    if is_tensor(rows) and is_numpy(fitted) and device not in (None, "cpu"):
+    if nx.is_tensor(rows) and nx.is_numpy(fitted) and device not in (None, "cpu"):
         return rows_for_device(fitted, device, memory_budget)
-    return as_like(fitted, rows)
+    return nx.as_like(fitted, rows)
 
 
 # ---- columns that distances hardly see, values far from all seen ---------------------
@@ -832,17 +816,17 @@ def _is_of_distances(kernel: object) -> bool:
 def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     """Warn where one column carries nearly all the variance that distances see."""
     X = longest_rows(X)  # of rows in parts two, which tell nothing
-    if is_sparse(X) or X.shape[0] <= 2 or X.shape[1] < 2:
+    if nx.is_sparse(X) or X.shape[0] <= 2 or X.shape[1] < 2:
         return
     if not _is_of_distances(kernel):
         return
     some = X[:: max(X.shape[0] // _VARIANCE_ROWS, 1), :]
-    variances = np.var(to_numpy(some).astype(np.float64), axis=0)
+    variances = np.var(nx.to_numpy(some).astype(np.float64), axis=0)
     total, c = float(np.sum(variances)), int(np.argmax(variances))
     if total > 0 and variances[c] > _NEARLY_ALL * total:
         name = f"Column {c}" if names is None else f"Column {names[c]!r}"
         share = 100 * variances[c] / total
-        warn_user(
+        nx.warn_user(
             f"{name} carries {share:.2f} % of the variance of X, so distances hardly "
             "see the other columns. Standardise them, for example with "
             "make_pipeline(StandardScaler(), ...), or let LearnedMetric scale them.",
@@ -855,13 +839,13 @@ def warn_of_wild_rows(model, X: Array, row_map: RowMap) -> None:
 
     A model of partitions has a list of the warnings that it may still give.
     """
-    if row_map.limits is None or is_sparse(X):
+    if row_map.limits is None or nx.is_sparse(X):
         return
     n_rows, columns = 0, np.zeros(X.shape[1], dtype=bool)
-    for rows in row_blocks(X.shape[0], itemsize(X) * X.shape[1], _BLOCK_BYTES):
+    for rows in row_blocks(X.shape[0], nx.itemsize(X) * X.shape[1], _BLOCK_BYTES):
         wild = row_map.beyond(X[rows, :])
-        xp = array_namespace(wild)
-        columns |= to_numpy(xp.any(wild, axis=0))
+        xp = nx.array_namespace(wild)
+        columns |= nx.to_numpy(xp.any(wild, axis=0))
         n_rows += int(xp.count_nonzero(xp.any(wild, axis=1)))
     left = getattr(model, "_warnings_left", None)
     if not n_rows or left == []:
@@ -873,7 +857,7 @@ def warn_of_wild_rows(model, X: Array, row_map: RowMap) -> None:
     names, found = getattr(model, "feature_names_in_", None), np.flatnonzero(columns)
     which = [int(c) if names is None else str(names[c]) for c in found[:_MOST_NAMES]]
     more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
-    warn_user(
+    nx.warn_user(
         f"{n_rows} of {X.shape[0]} rows{part} have a value beyond every training row "
         f"and more than ten spreads from the training median, in columns {which}{more};"
         " their predictions are of values bounded there.",
@@ -904,7 +888,7 @@ def check_precomputed(K: Array) -> None:
             f"kernel='precomputed' needs a square matrix of the training rows, got "
             f"shape {tuple(K.shape)}; pass k(X, X) to fit and k(X_new, X) to predict."
         )
-    xp, on_diagonal = array_namespace(K), diagonal(K)
+    xp, on_diagonal = nx.array_namespace(K), diagonal(K)
     if bool(xp.any(on_diagonal < 0)):
         i = int(xp.argmin(on_diagonal))
         raise ValueError(
@@ -913,7 +897,7 @@ def check_precomputed(K: Array) -> None:
             "matrix is not negative. A matrix of distances is no kernel matrix; "
             "exp(-gamma * distances**2) is one."
         )
-    slack = 1e3 * epsilon(K) * max(float(xp.max(on_diagonal)), 1e-300)
+    slack = 1e3 * nx.epsilon(K) * max(float(xp.max(on_diagonal)), 1e-300)
     roots = xp.sqrt(on_diagonal)
     for start in range(0, K.shape[0], 512):
         rows = slice(start, min(start + 512, K.shape[0]))
@@ -922,7 +906,7 @@ def check_precomputed(K: Array) -> None:
 
 
 def _check_symmetric(K: Array, rows: slice, slack: float) -> None:
-    xp = array_namespace(K)
+    xp = nx.array_namespace(K)
     difference = xp.abs(K[rows, :] - K[:, rows].T)
     largest = float(xp.max(xp.abs(K[rows, :])))
     if float(xp.max(difference)) > max(slack, 1e-6 * largest):
@@ -935,7 +919,7 @@ def _check_symmetric(K: Array, rows: slice, slack: float) -> None:
 
 
 def _check_minors(K: Array, rows: slice, roots: Array, slack: float) -> None:
-    xp = array_namespace(K)
+    xp = nx.array_namespace(K)
     excess = xp.abs(K[rows, :]) - roots[rows][:, None] * roots[None, :]
     if float(xp.max(excess)) > max(slack, 1e-6 * float(xp.max(roots)) ** 2):
         i, j = _place_of_largest(excess, rows)
@@ -949,7 +933,7 @@ def _check_minors(K: Array, rows: slice, roots: Array, slack: float) -> None:
 
 def _place_of_largest(block: Array, rows: slice) -> tuple[int, int]:
     """Return row and column of the largest entry of a block of rows."""
-    xp = array_namespace(block)
+    xp = nx.array_namespace(block)
     i, j = divmod(int(xp.argmax(xp.reshape(block, (-1,)))), block.shape[1])
     return i + rows.start, j
 

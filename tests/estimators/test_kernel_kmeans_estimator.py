@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kaucus import KernelKMeans, _parameters
+from kaucus import KernelKMeans
+from kaucus._array import namespace
 from kaucus._array.namespace import to_numpy
 from kaucus.clustering._kernel_kmeans import kernel_kmeans
 from kaucus.datasets import make_cassini, make_rings, make_smiley
@@ -127,7 +128,7 @@ def test_tensors_inside_give_the_same(X, monkeypatch, params):
     torch = pytest.importorskip("torch")
     params = {"gamma": 0.1, "init": np.arange(200) % 4, "landmarks": "uniform"} | params
     expected = fitted(X, **params)
-    monkeypatch.setattr(_parameters, "to_device", lambda X, _: torch.tensor(X))
+    monkeypatch.setattr(namespace, "to_device", lambda X, _: torch.tensor(X))
     model = fitted(X, **params)
     assert_array_equal(model.labels_, expected.labels_)
     assert_allclose(model.inertia_, expected.inertia_, rtol=1e-9)

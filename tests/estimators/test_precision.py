@@ -82,7 +82,7 @@ def test_tf32_knows_its_rounding(monkeypatch, iris):
     from kaucus.kernels import _kernel
 
     monkeypatch.setattr(_torch, "has_tf32", lambda x: x.dtype == torch.float32)
-    monkeypatch.setattr(_kernel, "product", product)
+    monkeypatch.setattr(_precision, "product", product)
     monkeypatch.setattr(_kernel, "_FEW_FEATURES", 0)  # which have no tf32
     X, y = iris
     Z = torch.tensor(X, dtype=torch.float32)

@@ -15,6 +15,7 @@ from kaucus import (
     SphericalKMeans,
     _parameters,
 )
+from kaucus._array import namespace
 from kaucus._array import rows as _streaming
 from kaucus._array.rows import HostRows
 from kaucus.clustering import _kmeans
@@ -45,7 +46,7 @@ def there(monkeypatch):
             return x
         return torch.tensor(np.array(x))
 
-    for module in (_streaming, _parameters):
+    for module in (_streaming, namespace):
         monkeypatch.setattr(module, "to_device", to_device)
     return "there"
 

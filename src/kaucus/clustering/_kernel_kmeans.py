@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     few_threads_for,
@@ -22,19 +23,7 @@ from kaucus._array.linalg import (
     cholesky_with_jitter,
     solve_triangular,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_sparse,
-    itemsize,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import (
     Block,
     Rows,
@@ -95,7 +84,7 @@ def make_gram(
 def _check_memory(X: Array, budget: int, sums: int) -> None:
     """Refuse a budget in which tiles would be so small that a fit crawls."""
     copies = shifted_bytes(X)
-    matrix = itemsize(X) * X.shape[0] ** 2
+    matrix = nx.itemsize(X) * X.shape[0] ** 2
     if copies < _SMALL or matrix <= budget or budget - copies >= _LEAST_WORK:
         return
     wanted = copies + _LEAST_WORK
@@ -161,12 +150,12 @@ def pose_problem(
     gram: KernelOperator, n_clusters: int, sample_weight: Array | None
 ) -> Problem:
     """Return the problem in float64."""
-    diagonal = astype(gram.diagonal(), "float64")
-    xp = array_namespace(diagonal)
+    diagonal = nx.astype(gram.diagonal(), "float64")
+    xp = nx.array_namespace(diagonal)
     weight = (
         xp.ones_like(diagonal)
         if sample_weight is None
-        else astype(sample_weight, "float64")
+        else nx.astype(sample_weight, "float64")
     )
     total = float(xp.sum(weight * diagonal))
     tie = _TIE * gram.rounding * float(xp.max(xp.abs(diagonal)))
@@ -186,7 +175,7 @@ def labels_objective(
 ) -> float:
     """Return the objective of given clusters with their own means."""
     problem = pose_problem(gram, n_clusters, sample_weight)
-    return begin_runs(problem, [as_like(labels, problem.weight)])[0].objective
+    return begin_runs(problem, [nx.as_like(labels, problem.weight)])[0].objective
 
 
 def begin_runs(problem: Problem, starts: Sequence[Array]) -> list[Run]:
@@ -197,7 +186,7 @@ def begin_runs(problem: Problem, starts: Sequence[Array]) -> list[Run]:
 
 def run_of(problem: Problem, labels: Array, sums: Array) -> Run:
     """Return the clusters with these labels and sums."""
-    xp, k = array_namespace(sums), problem.n_clusters
+    xp, k = nx.array_namespace(sums), problem.n_clusters
     weight = problem.weight
     inside = weight * entries_at(sums, labels)  # w_i S_ic of the row's own cluster
     totals = segment_sum(xp.stack([weight, inside], axis=1), labels, k)
@@ -212,14 +201,14 @@ def full_sums(problem: Problem, starts: Sequence[Array]) -> list[Array]:
     """Return S = K W Z of each start, by one product."""
     k, weight = problem.n_clusters, problem.weight
     Z = [indicator(labels, weight, k) for labels in starts]
-    product = problem.gram.matmul(array_namespace(weight).concat(Z, axis=1))
+    product = problem.gram.matmul(nx.array_namespace(weight).concat(Z, axis=1))
     return [product[:, i * k : (i + 1) * k] for i in range(len(starts))]
 
 
 def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
     """Return W Z, (n, k): the weight of each row in the column of its cluster."""
-    xp = array_namespace(weight)
-    clusters = xp.arange(n_clusters, dtype=labels.dtype, device=device_of(labels))
+    xp = nx.array_namespace(weight)
+    clusters = xp.arange(n_clusters, dtype=labels.dtype, device=nx.device_of(labels))
     member = labels[:, None] == clusters[None, :]
     return xp.where(member, weight[:, None], xp.zeros_like(weight)[:, None])
 
@@ -227,13 +216,13 @@ def indicator(labels: Array, weight: Array, n_clusters: int) -> Array:
 def distances_from_sums(means: Array, diagonal: Array, center_norms: Array) -> Array:
     """Return eq. (7), (n, k), from ⟨φ(x), m⟩, k(x, x) and ‖m‖²; never negative."""
     D = diagonal[:, None] - 2 * means + center_norms[None, :]
-    xp = array_namespace(D)
+    xp = nx.array_namespace(D)
     return xp.maximum(D, xp.zeros_like(D))
 
 
 def positive_weights(weights: Array) -> Array:
     """Return the weights, with 1 in place of 0, to divide by."""
-    xp = array_namespace(weights)
+    xp = nx.array_namespace(weights)
     return xp.where(weights > 0, weights, xp.ones_like(weights))
 
 
@@ -380,8 +369,8 @@ def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Arra
     """Return W Z / s, (n, k): the share of each row in the mean of its cluster."""
     weights = result.weights
     if sample_weight is None:
-        sample_weight = array_namespace(weights).ones_like(result.labels)
-    weight = astype(sample_weight, "float64")
+        sample_weight = nx.array_namespace(weights).ones_like(result.labels)
+    weight = nx.astype(sample_weight, "float64")
     return (
         indicator(result.labels, weight, weights.shape[0])
         / positive_weights(weights)[None, :]
@@ -391,11 +380,11 @@ def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Arra
 def _first_labels(problem: Problem, init, rng: np.random.Generator) -> Array:
     n, k, weight = problem.gram.shape[0], problem.n_clusters, problem.weight
     if not isinstance(init, str):
-        return as_like(init, weight, dtype="int64")
+        return nx.as_like(init, weight, dtype="int64")
     if init == "random":
-        return as_like(rng.integers(k, size=n), weight)
+        return nx.as_like(rng.integers(k, size=n), weight)
     seeds = far_rows(problem, rng)
-    return as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
+    return nx.as_like(np.argmin(_costs_with(problem, seeds), axis=1), weight)
 
 
 def far_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
@@ -403,17 +392,17 @@ def far_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     return seeds_by_cost(
         lambda rows: _costs_with(problem, rows),
         problem.n_clusters,
-        to_numpy(problem.weight),
+        nx.to_numpy(problem.weight),
         rng,
     )
 
 
 def _costs_with(problem: Problem, rows: np.ndarray) -> np.ndarray:
     """Return D(x, φ(x_r)) of every row with the given rows as centres, (n, m)."""
-    index = as_like(rows, problem.weight)
-    norms = take_rows(problem.diagonal, index)
-    K = astype(problem.gram.columns(index), "float64")
-    return to_numpy(distances_from_sums(K, problem.diagonal, norms))
+    index = nx.as_like(rows, problem.weight)
+    norms = nx.take_rows(problem.diagonal, index)
+    K = nx.astype(problem.gram.columns(index), "float64")
+    return nx.to_numpy(distances_from_sums(K, problem.diagonal, norms))
 
 
 def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback) -> list[Run]:
@@ -433,8 +422,8 @@ def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback) -> list
 def _step(problem: Problem, runs: list[Run], tol: float):
     """Assign all rows again (Algorithm 2, lines 4-6); return runs and share moved."""
     proposals = [_propose(problem, run) for run in runs]
-    xp = array_namespace(problem.weight)
-    moved = [int(xp.sum(astype(p.moved, "int64"))) for p in proposals]
+    xp = nx.array_namespace(problem.weight)
+    moved = [int(xp.sum(nx.astype(p.moved, "int64"))) for p in proposals]
     at_work = [i for i, m in enumerate(moved) if m]
     new = [replace(run, n_iter=run.n_iter + 1, finished=True) for run in runs]
     if at_work:
@@ -448,7 +437,7 @@ def _step(problem: Problem, runs: list[Run], tol: float):
 
 def _propose(problem: Problem, run: Run) -> _Proposal:
     """Find the nearest mean of every row; ties keep their label."""
-    xp, k = array_namespace(run.sums), problem.n_clusters
+    xp, k = nx.array_namespace(run.sums), problem.n_clusters
     empty = run.weights <= 0
     safe = positive_weights(run.weights)
     offsets = xp.where(empty, xp.full_like(safe, xp.inf), run.squares / safe**2)
@@ -470,7 +459,7 @@ def _moved_sums(problem: Problem, runs: list[Run], proposals) -> list[Array]:
     """Return S of the proposed clusters: anew where many rows moved, in one product."""
     refresh = (runs[0].n_iter + 1) % _REFRESH == 0
     limit = -1.0 if refresh else _MANY * problem.gram.shape[0]
-    rows = [array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
+    rows = [nx.array_namespace(p.moved).nonzero(p.moved)[0] for p in proposals]
     anew = [i for i, moved in enumerate(rows) if moved.shape[0] > limit]
     full = full_sums(problem, [proposals[i].labels for i in anew]) if anew else []
     sums: dict[int, Array] = dict(zip(anew, full, strict=True))
@@ -482,9 +471,9 @@ def _moved_sums(problem: Problem, runs: list[Run], proposals) -> list[Array]:
 
 def _corrected(problem: Problem, run: Run, proposal: _Proposal, rows: Array) -> Array:
     """Return S after some rows have moved, from their columns of K."""
-    k, weight = problem.n_clusters, take_rows(problem.weight, rows)
-    change = indicator(take_rows(proposal.labels, rows), weight, k)
-    change = change - indicator(take_rows(run.labels, rows), weight, k)
+    k, weight = problem.n_clusters, nx.take_rows(problem.weight, rows)
+    change = indicator(nx.take_rows(proposal.labels, rows), weight, k)
+    change = change - indicator(nx.take_rows(run.labels, rows), weight, k)
     return run.sums + problem.gram.columns_matmul(rows, change)
 
 
@@ -617,10 +606,10 @@ def kernel_kmeans_on_landmarks(
 
 def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
     """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
-    K_mm = astype(kernel(landmarks), "float64")
+    K_mm = nx.astype(kernel(landmarks), "float64")
     # What float32 rounds of K_nm must not be blown up by the inverse.
-    largest = float(array_namespace(K_mm).max(kernel.diag(landmarks)))
-    ridge = landmarks.shape[0] * epsilon(X) * largest
+    largest = float(nx.array_namespace(K_mm).max(kernel.diag(landmarks)))
+    ridge = landmarks.shape[0] * nx.epsilon(X) * largest
     return cholesky_with_jitter(add_to_diagonal(K_mm, ridge), largest=1e-2).L
 
 
@@ -671,7 +660,7 @@ class _LandmarkSteps:
 
     def __init__(self, kernel: Kernel, X: Rows, landmarks, n_clusters: int, weight):
         self._kernel, self._landmarks, self._k = kernel, landmarks, n_clusters
-        self._weight = None if weight is None else to_numpy(weight)
+        self._weight = None if weight is None else nx.to_numpy(weight)
         self._X = X.attached(None, self._weight)
         self._L = landmark_factor(kernel, landmarks, X)
 
@@ -705,8 +694,8 @@ class _LandmarkSteps:
 
     def _take(self, numbers: np.ndarray) -> np.ndarray:
         """Return t of rows by their numbers."""
-        rows = take_rows(self._X, numbers)
-        return to_numpy(self._kernel(rows, as_like(self._landmarks, rows)))
+        rows = nx.take_rows(self._X, numbers)
+        return nx.to_numpy(self._kernel(rows, nx.as_like(self._landmarks, rows)))
 
     def _sums(self, X: Rows, means: Means | None) -> MeanSums:
         arguments = (self._kernel, self._landmarks, means, self._k)
@@ -718,7 +707,7 @@ class _LandmarkSteps:
         weights, safe = found.weights, positive_weights(found.weights)
         sums = found.sums.values.T  # (m, k)
         with few_threads_for(self._landmarks.shape[0]):
-            coef = to_numpy(cho_solve(self._L, as_like(sums, self._L))) / safe
+            coef = nx.to_numpy(cho_solve(self._L, nx.as_like(sums, self._L))) / safe
         norms = np.sum(sums * coef, axis=0) / safe
         objective = found.total - float(weights @ norms)
         norms = np.where(weights > 0, norms, np.inf)
@@ -732,11 +721,11 @@ class _LandmarkSteps:
         if not X.lasting:
             most = None if X.local else X.rows_at_once(_SEED_COPIES)
             part = rows_to_seed(n, self._k, weight, rng, most)
-            some = as_rows(take_rows(X, part), X.budget)
+            some = as_rows(nx.take_rows(X, part), X.budget)
         arguments = (self._kernel, self._k, weight[part], rng)
         seeds = some.map(seeds_of_block, *arguments, label="choose-rows")[0]
-        points = take_rows(some, seeds)
-        norms = to_numpy(astype(self._kernel.diag(points), "float64"))
+        points = nx.take_rows(some, seeds)
+        norms = nx.to_numpy(nx.astype(self._kernel.diag(points), "float64"))
         return Means(np.eye(self._k), norms, points)
 
 
@@ -752,22 +741,22 @@ def assign_block(
     """
     out = MeanSums(n_clusters, landmarks.shape[0])
     for part in _assigned(block, kernel, landmarks, means, n_clusters):
-        labels = to_numpy(part.labels)
+        labels = nx.to_numpy(part.labels)
         w = np.ones(len(labels)) if part.weight is None else part.weight
-        weight, last = as_like(part.weight, part.labels), part.kept.get("sums")
+        weight, last = nx.as_like(part.weight, part.labels), part.kept.get("sums")
         sums = updated_sums(part.columns, part.labels, weight, n_clusters, last)
         part.kept["sums"] = sums
-        out.sums.values += to_numpy(sums.values)
+        out.sums.values += nx.to_numpy(sums.values)
         out.weights += np.bincount(labels, w, minlength=n_clusters)
         out.held += np.bincount(labels, w > 0, minlength=n_clusters)
-        out.total += float(w @ to_numpy(part.diagonal))
+        out.total += float(w @ nx.to_numpy(part.diagonal))
     return out
 
 
 def seeds_of_block(block: Block, kernel: Kernel, n_clusters: int, weight, rng):
     """Return the numbers of rows of a block that are far from each other."""
     gram = KernelOperator(kernel, block.rows, memory_budget=block.budget, keep=None)
-    weight = as_like(weight, gram.diagonal())
+    weight = nx.as_like(weight, gram.diagonal())
     return far_rows(pose_problem(gram, n_clusters, weight), rng)
 
 
@@ -778,9 +767,9 @@ def worst_of_block(
     losses, labels = [np.empty(0)], [np.empty(0, dtype=np.int64)]
     for part in _assigned(block, kernel, landmarks, means, means.coef.shape[1]):
         own = entries_at(part.scores, part.labels)
-        costs = np.maximum(to_numpy(part.diagonal - own), 0)
+        costs = np.maximum(nx.to_numpy(part.diagonal - own), 0)
         losses.append(costs if part.weight is None else costs * (part.weight > 0))
-        labels.append(to_numpy(part.labels))
+        labels.append(nx.to_numpy(part.labels))
     found = np.concatenate(losses)
     worst = largest_losses(found, n_rows)
     return len(found), (worst, found[worst], np.concatenate(labels)[worst])
@@ -792,7 +781,7 @@ def labels_of_block(
     """Return the cluster of the nearest mean of each row of a block."""
     parts = _assigned(block, kernel, landmarks, means, means.coef.shape[1])
     nothing = np.empty(0, dtype=np.int64)
-    return np.concatenate([nothing, *(to_numpy(part.labels) for part in parts)])
+    return np.concatenate([nothing, *(nx.to_numpy(part.labels) for part in parts)])
 
 
 def labels_on_landmarks(
@@ -828,7 +817,7 @@ def _assigned(
     """
     (n, _), m = block.rows.shape, landmarks.shape[0]
     n_bytes = min(_PIECE_BYTES, max(block.budget // 2, 1))
-    fits = 2 * n * m * itemsize(block.rows) <= block.budget
+    fits = 2 * n * m * nx.itemsize(block.rows) <= block.budget
     cache = block.cache if fits else None
 
     def assign(s: slice) -> _Assigned:
@@ -837,18 +826,23 @@ def _assigned(
             kept = cache.setdefault(s.start, kept)
         given, weight = (None if v is None else v[s] for v in block.vectors)
         if not kept:
-            kept["columns"] = kernel(rows, as_like(landmarks, rows))
-            kept["diagonal"] = astype(kernel.diag(rows), "float64")
-        columns, diagonal = kept["columns"], as_like(kept["diagonal"], kept["columns"])
+            kept["columns"] = kernel(rows, nx.as_like(landmarks, rows))
+            kept["diagonal"] = nx.astype(kernel.diag(rows), "float64")
+        columns, diagonal = (
+            kept["columns"],
+            nx.as_like(kept["diagonal"], kept["columns"]),
+        )
         if means is None:
-            labels = as_like(given, columns, dtype="int64")
+            labels = nx.as_like(given, columns, dtype="int64")
             return _Assigned(columns, diagonal, labels, columns[:, :0], weight, kept)
         near = columns
         if means.points is not None:
-            near = kernel(rows, as_like(means.points, rows))
-        scores = stored_product(near, as_like(2 * means.coef, near), dtype_name(near))
-        scores -= as_like(means.norms, near)[None, :]
-        labels = array_namespace(scores).argmax(scores, axis=1)
+            near = kernel(rows, nx.as_like(means.points, rows))
+        scores = stored_product(
+            near, nx.as_like(2 * means.coef, near), nx.dtype_name(near)
+        )
+        scores -= nx.as_like(means.norms, near)[None, :]
+        labels = nx.array_namespace(scores).argmax(scores, axis=1)
         return _Assigned(columns, diagonal, labels, scores, weight, kept)
 
     pieces = list(row_blocks(n, 8 * _entries_of_row(m, k), n_bytes))
@@ -915,13 +909,13 @@ def choose_landmarks(
     array or CSR matrix of shape (m, d)
         m ≤ n_landmarks: fewer where K has a smaller numerical rank ("rpcholesky").
     """
-    like = np.empty(0) if is_sparse(X) else X
+    like = np.empty(0) if nx.is_sparse(X) else X
     size = n_landmarks
     if method != "uniform":
         fit = as_rows(X, 1).rows_at_once(_COPIES)
         size = max(size, min(_ROWS_EACH * size, fit))
     drawn = random_rows(rng, X.shape[0], min(size, X.shape[0]), like)
-    sample = take_rows(X, drawn)
+    sample = nx.take_rows(X, drawn)
     if method == "uniform":
         return sample
     if method == "k-means":
@@ -929,14 +923,14 @@ def choose_landmarks(
             raise ValueError("Row numbers of a given matrix have no means.")
         return _kmeans_centers(sample, n_landmarks, rng)
     factor = pivoted_factor(
-        lambda rows: kernel(sample, take_rows(sample, rows)),
-        as_like(kernel.diag(sample), like, dtype=dtype_name(X)),
+        lambda rows: kernel(sample, nx.take_rows(sample, rows)),
+        nx.as_like(kernel.diag(sample), like, dtype=nx.dtype_name(X)),
         rank=n_landmarks,
         rng=rng,
         # The pivots of a block do not know of each other: many small ones.
         block_size=max(1, n_landmarks // _BLOCKS),
     )
-    return take_rows(sample, as_like(factor.pivots, like))
+    return nx.take_rows(sample, nx.as_like(factor.pivots, like))
 
 
 def _kmeans_centers(sample: Array, n_landmarks: int, rng) -> Array:
@@ -997,12 +991,12 @@ def pivoted_factor(
     -----
     n r columns' entries, n r² multiplications, n r numbers of memory.
     """
-    xp = array_namespace(K_diagonal)
+    xp = nx.array_namespace(K_diagonal)
     n = K_diagonal.shape[0]
-    F = xp.empty((n, rank), dtype=K_diagonal.dtype, device=device_of(K_diagonal))
-    left = np.maximum(to_numpy(astype(K_diagonal, "float64")), 0.0)  # (n,)
+    F = xp.empty((n, rank), dtype=K_diagonal.dtype, device=nx.device_of(K_diagonal))
+    left = np.maximum(nx.to_numpy(nx.astype(K_diagonal, "float64")), 0.0)  # (n,)
     # Less than this is rounding of the columns: it has no factor.
-    noise = _ROUNDINGS * epsilon(K_diagonal) * left.max()
+    noise = _ROUNDINGS * nx.epsilon(K_diagonal) * left.max()
     done, drawn = 0, []
     while done < rank and left.any():
         size = min(block_size, rank - done, int(np.count_nonzero(left)))
@@ -1012,7 +1006,7 @@ def pivoted_factor(
         F[:, done : done + size] = new
         done += size
         drawn.append(pivots)
-        left -= to_numpy(xp.sum(new**2, axis=1, dtype=xp.float64))
+        left -= nx.to_numpy(xp.sum(new**2, axis=1, dtype=xp.float64))
         left[left <= noise] = 0.0
         left[pivots] = 0.0
     none = np.empty(0, dtype=np.int64)
@@ -1021,16 +1015,16 @@ def pivoted_factor(
 
 def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> Array:
     """Return the columns that ``pivots`` add to F, (n, m)."""
-    xp = array_namespace(F)
-    index = as_like(pivots, K_diagonal)
+    xp = nx.array_namespace(F)
+    index = nx.as_like(pivots, K_diagonal)
     G = columns(index)  # (n, m)
     if F.shape[1]:
-        G = G - F @ take_rows(F, index).T
-    square = astype(take_rows(G, index), "float64")
+        G = G - F @ nx.take_rows(F, index).T
+    square = nx.astype(nx.take_rows(G, index), "float64")
     # Pivots that nearly repeat each other leave this block singular, and what is left
     # of K in it may be no more than rounding, which is indefinite: so that rounding is
     # added. It only changes the preconditioner, never the solution.
-    rounding = len(pivots) * epsilon(K_diagonal) * float(xp.max(K_diagonal))
+    rounding = len(pivots) * nx.epsilon(K_diagonal) * float(xp.max(K_diagonal))
     square = add_to_diagonal((square + square.T) / 2, rounding)
     L = cholesky_with_jitter(square, largest=1e-2, overwrite=True).L
-    return astype(solve_triangular(L, astype(G, "float64").T).T, dtype_name(F))
+    return nx.astype(solve_triangular(L, nx.astype(G, "float64").T).T, nx.dtype_name(F))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     Scratch,
     for_each_block,
@@ -18,26 +19,7 @@ from kaucus._array.blocks import (
     resolve_budget,
     row_blocks,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    concat_rows,
-    dense_rows,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_numpy,
-    is_sparse,
-    itemsize,
-    on_gpu,
-    product_into,
-    rows_in_order,
-    set_columns,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import Block, Rows, as_rows, on_device_if_it_fits
 from kaucus._array.segments import (
     best_one,
@@ -92,8 +74,8 @@ def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
     if metric != "cosine":
         return X
     norms = squared_norms(X) if squared is None else squared
-    xp = array_namespace(norms)
-    all_one = bool(xp.all(xp.abs(norms - 1) <= 8 * epsilon(X)))
+    xp = nx.array_namespace(norms)
+    all_one = bool(xp.all(xp.abs(norms - 1) <= 8 * nx.epsilon(X)))
     return X if all_one else unit_rows(X, norms)
 
 
@@ -105,10 +87,10 @@ def common_shift(X: Array, metric: str, rows: np.ndarray) -> np.ndarray | None:
     """
     if metric == "cosine":
         return None
-    some = take_rows(X, as_like(rows[:: max(len(rows) // _ROWS_OF_SHIFT, 1)], X))
-    if is_sparse(some):
+    some = nx.take_rows(X, nx.as_like(rows[:: max(len(rows) // _ROWS_OF_SHIFT, 1)], X))
+    if nx.is_sparse(some):
         return None
-    some = to_numpy(some).astype(np.float64)
+    some = nx.to_numpy(some).astype(np.float64)
     center = some.mean(axis=0)
     with np.errstate(over="ignore"):
         far = np.sum(center**2) > np.mean(np.sum((some - center) ** 2, axis=1))
@@ -117,14 +99,14 @@ def common_shift(X: Array, metric: str, rows: np.ndarray) -> np.ndarray | None:
 
 def less(point: np.ndarray, X: Array) -> Array:
     """Return rows less a point."""
-    return X - as_like(point, X, dtype=dtype_name(X))[None, :]
+    return X - nx.as_like(point, X, dtype=nx.dtype_name(X))[None, :]
 
 
 def make_centers(values: Array, metric: str) -> Centers:
     """Complete centres that are unit rows already ("cosine"), or any ("euclidean")."""
     if metric == "cosine":
         return Centers(values, None)
-    offsets = astype(-0.5 * squared_norms(values), dtype_name(values))
+    offsets = nx.astype(-0.5 * squared_norms(values), nx.dtype_name(values))
     return Centers(values, offsets)
 
 
@@ -142,7 +124,7 @@ def centers_from_sums(
     old : Centers
     metric : {"cosine", "euclidean"}
     """
-    xp = array_namespace(sums)
+    xp = nx.array_namespace(sums)
     alive = weights > 0
     if metric == "cosine":
         # Rows that cancel each other have a sum without direction: stay as well.
@@ -150,7 +132,7 @@ def centers_from_sums(
         means, alive = unit_rows(sums, squared), alive & (squared > 0)
     else:
         means = sums / xp.where(alive, weights, xp.ones_like(weights))[:, None]
-    means = astype(means, dtype_name(old.values))
+    means = nx.astype(means, nx.dtype_name(old.values))
     return make_centers(xp.where(alive[:, None], means, old.values), metric)
 
 
@@ -159,8 +141,8 @@ def costs_from_scores(scores: Array, squared: Array | None) -> Array:
 
     ``squared`` is ‖x‖² of the rows in the euclidean geometry, None in the cosine one.
     """
-    xp = array_namespace(scores)
-    scores = astype(scores, "float64")
+    xp = nx.array_namespace(scores)
+    scores = nx.astype(scores, "float64")
     costs = 1 - scores if squared is None else squared - 2 * scores
     return xp.maximum(costs, xp.zeros_like(costs))
 
@@ -173,8 +155,8 @@ def deviation(new: Array, old: Array, metric: str, scale: float) -> float:
     euclidean: mean ‖new − old‖² over ``scale``, the mean squared distance of the rows
     from their mean.
     """
-    xp = array_namespace(new)
-    new, old = astype(new, "float64"), astype(old, "float64")
+    xp = nx.array_namespace(new)
+    new, old = nx.astype(new, "float64"), nx.astype(old, "float64")
     moved = float(xp.mean(xp.sum((new - old) ** 2, axis=1)))
     return moved / 2 if metric == "cosine" else moved / max(scale, 1e-300)
 
@@ -243,8 +225,8 @@ class ClusterSums:
     """
 
     def __init__(self, n_clusters: int, like: Array, labels: Array | None = None):
-        xp, shape = array_namespace(like), (n_clusters, like.shape[-1])
-        self.values = xp.zeros(shape, dtype=xp.float64, device=device_of(like))
+        xp, shape = nx.array_namespace(like), (n_clusters, like.shape[-1])
+        self.values = xp.zeros(shape, dtype=xp.float64, device=nx.device_of(like))
         self.labels, self.age = labels, 0
 
     def add(
@@ -256,12 +238,14 @@ class ClusterSums:
         ``weight`` is None where every row counts as one.
         """
         k, d = self.values.shape
-        height = max(_SUM_ENTRIES_GPU // max(d, 1), 1) if on_gpu(labels) else _SUM_ROWS
+        height = (
+            max(_SUM_ENTRIES_GPU // max(d, 1), 1) if nx.on_gpu(labels) else _SUM_ROWS
+        )
         for s in row_blocks(X.shape[0], 1, height):
-            block = X[s, :] if is_sparse(X) else astype(X[s, :], "float64")
+            block = X[s, :] if nx.is_sparse(X) else nx.astype(X[s, :], "float64")
             if weight is not None:
                 w = weight[s][:, None]
-                block = block.multiply(w).tocsr() if is_sparse(block) else block * w
+                block = block.multiply(w).tocsr() if nx.is_sparse(block) else block * w
             before = None if left is None else left[s]
             self.values += segment_sum(block, labels[s], k, before)
 
@@ -282,14 +266,14 @@ def updated_sums(
     """Return Σ w x of each cluster, from earlier sums where few rows moved."""
     moved = None
     if old is not None and old.age < _REFRESH:
-        (moved,) = array_namespace(labels).nonzero(labels != old.labels)
+        (moved,) = nx.array_namespace(labels).nonzero(labels != old.labels)
     if old is None or moved is None or moved.shape[0] > _MANY * labels.shape[0]:
-        sums = ClusterSums(k, X[:1].toarray() if is_sparse(X) else X, labels)
+        sums = ClusterSums(k, X[:1].toarray() if nx.is_sparse(X) else X, labels)
         sums.add(X, labels, weight)
         return sums
-    sums, left = old.moved(labels), take_rows(old.labels, moved)
-    weight = None if weight is None else take_rows(weight, moved)
-    sums.add(take_rows(X, moved), take_rows(labels, moved), weight, left)
+    sums, left = old.moved(labels), nx.take_rows(old.labels, moved)
+    weight = None if weight is None else nx.take_rows(weight, moved)
+    sums.add(nx.take_rows(X, moved), nx.take_rows(labels, moved), weight, left)
     return sums
 
 
@@ -310,21 +294,21 @@ class Assigner:
         keeps: bool = True,
     ) -> None:
         self._X, self._n_clusters = X, n_clusters
-        self.like = X[:1].toarray() if is_sparse(X) else X
-        self._xp = array_namespace(self.like)
-        n, gpu = X.shape[0], on_gpu(self.like)
+        self.like = X[:1].toarray() if nx.is_sparse(X) else X
+        self._xp = nx.array_namespace(self.like)
+        n, gpu = X.shape[0], nx.on_gpu(self.like)
         self._look = RoughLook(self.like, n * n_clusters) if look is None else look
-        self._keeps = keeps and n * n_clusters * itemsize(X) <= budget
+        self._keeps = keeps and n * n_clusters * nx.itemsize(X) <= budget
         self._scores: Array | None = None
         self._up_to_date = False  # the scores are those of the last centres
-        entries = min(_BLOCK_ENTRIES_GPU, budget // (4 * itemsize(X)))
+        entries = min(_BLOCK_ENTRIES_GPU, budget // (4 * nx.itemsize(X)))
         height = max(entries // n_clusters, 1) if gpu else _height(n, n_clusters)
         self._blocks = list(row_blocks(n, 1, height))
         self._rough, self._norms = False, None
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         like = self.like
-        return self._xp.empty(shape, dtype=like.dtype, device=device_of(like))
+        return self._xp.empty(shape, dtype=like.dtype, device=nx.device_of(like))
 
     def assign(self, centers: Centers, moved: Array | None = None) -> Assignment:
         """Return the best centre of each row.
@@ -336,7 +320,7 @@ class Assigner:
             The centres that are not where they were at the last call; None: all.
         """
         xp, n = self._xp, self._X.shape[0]
-        labels = xp.empty(n, dtype=xp.int64, device=device_of(self.like))
+        labels = xp.empty(n, dtype=xp.int64, device=nx.device_of(self.like))
         best = self._empty((n,))
         self._rough = self._look.pays
         if self._rough:
@@ -373,13 +357,15 @@ class Assigner:
         X = self._X[rows, :]
         if kept is None:
             shape = X.shape[0], centers.values.shape[0]
-            out = scratch.empty(shape, X.dtype) if is_numpy(X) else None
+            out = scratch.empty(shape, X.dtype) if nx.is_numpy(X) else None
             return block_scores(X, centers, out)
         kept = kept[rows, :]
         if moved is not None:
             if moved.shape[0]:
-                set_columns(kept, moved, block_scores(X, some_centers(centers, moved)))
-        elif is_numpy(X):
+                nx.set_columns(
+                    kept, moved, block_scores(X, some_centers(centers, moved))
+                )
+        elif nx.is_numpy(X):
             block_scores(X, centers, kept)
         else:
             kept[:, :] = block_scores(X, centers)
@@ -397,12 +383,12 @@ class Assigner:
             X = self._X[rows, :]
             scores = _with_offsets(rough_inner_products(X, centers.values), centers)
             first, labels[rows], second = best_two(scores)
-            margin = astype(first - second, "float64")
+            margin = nx.astype(first - second, "float64")
             (doubtful,) = xp.nonzero(margin <= error * longest * self._norms[rows])
             best[rows] = first
             n_doubtful += doubtful.shape[0]
             if doubtful.shape[0]:
-                exact = block_scores(take_rows(X, doubtful), centers)
+                exact = block_scores(nx.take_rows(X, doubtful), centers)
                 labels[rows][doubtful] = xp.argmax(exact, axis=1)
         self._look.pays = n_doubtful <= _MOSTLY_CERTAIN * self._X.shape[0]
 
@@ -412,10 +398,10 @@ class Assigner:
             return assignment.scores
         xp, out = self._xp, self._empty((self._X.shape[0],))
         for rows in self._blocks:
-            own = take_rows(centers.values, assignment.labels[rows])
+            own = nx.take_rows(centers.values, assignment.labels[rows])
             out[rows] = xp.sum(self._X[rows, :] * own, axis=1)
         if centers.offsets is not None:
-            out += take_rows(centers.offsets, assignment.labels)
+            out += nx.take_rows(centers.offsets, assignment.labels)
         return out
 
 
@@ -429,8 +415,8 @@ def some_centers(centers: Centers, which: Array) -> Centers:
     """Return the centres with the given numbers."""
     offsets = centers.offsets
     return Centers(
-        take_rows(centers.values, which),
-        None if offsets is None else take_rows(offsets, which),
+        nx.take_rows(centers.values, which),
+        None if offsets is None else nx.take_rows(offsets, which),
     )
 
 
@@ -442,10 +428,10 @@ def block_scores(X: Array, centers: Centers, out: Array | None = None) -> Array:
     if out is None:
         return _with_offsets(inner_products(X, centers.values), centers)
     if centers.offsets is None or X.shape[1] > _FEW_COLUMNS:
-        return _with_offsets(product_into(out, X, centers.values), centers)
+        return _with_offsets(nx.product_into(out, X, centers.values), centers)
     left = np.concatenate([X, np.ones((X.shape[0], 1), X.dtype)], axis=1)
     right = np.concatenate([centers.values, centers.offsets[:, None]], axis=1)
-    return product_into(out, left, right)
+    return nx.product_into(out, left, right)
 
 
 def _with_offsets(products: Array, centers: Centers) -> Array:
@@ -457,7 +443,7 @@ def _with_offsets(products: Array, centers: Centers) -> Array:
 def cluster_weights(labels: Array, weight: Array | None, n_clusters: int) -> Array:
     """Return Σ w for each cluster, (k,), in float64."""
     if weight is None:
-        return astype(count_labels(labels, n_clusters), "float64")
+        return nx.astype(count_labels(labels, n_clusters), "float64")
     return segment_sum(weight[:, None], labels, n_clusters)[:, 0]
 
 
@@ -550,17 +536,17 @@ def reseed_empty(
     -------
     labels, n_reseeded
     """
-    xp = array_namespace(labels)
+    xp = nx.array_namespace(labels)
     n = labels.shape[0]
-    usable = np.ones(n, dtype=bool) if can_seed is None else to_numpy(can_seed)
-    counts = np.bincount(to_numpy(labels), usable, minlength=n_clusters)
+    usable = np.ones(n, dtype=bool) if can_seed is None else nx.to_numpy(can_seed)
+    counts = np.bincount(nx.to_numpy(labels), usable, minlength=n_clusters)
     empty = np.flatnonzero(counts == 0)
     if not empty.size:
         return labels, 0
-    new = np.array(to_numpy(labels))
-    rows = spare_rows(len(empty), counts, new, to_numpy(costs) * usable)
+    new = np.array(nx.to_numpy(labels))
+    rows = spare_rows(len(empty), counts, new, nx.to_numpy(costs) * usable)
     new[rows] = empty[: len(rows)]
-    return xp.asarray(new, device=device_of(labels)), len(rows)
+    return xp.asarray(new, device=nx.device_of(labels)), len(rows)
 
 
 def kmeans_plus_plus(
@@ -640,14 +626,14 @@ def seeds_by_cost(
 
 def _seed_costs(X: Array, rows: np.ndarray, squared, metric: str) -> np.ndarray:
     """Return the costs of all rows with the given rows as centres, (n, m)."""
-    like = X if is_sparse(X) else array_namespace(X).reshape(X[:1, :], (-1,))
-    index = rows if is_sparse(like) else as_like(rows, like)
-    centers = make_centers(take_rows(X, index), metric)
+    like = X if nx.is_sparse(X) else nx.array_namespace(X).reshape(X[:1, :], (-1,))
+    index = rows if nx.is_sparse(like) else nx.as_like(rows, like)
+    centers = make_centers(nx.take_rows(X, index), metric)
     scores = inner_products(X, centers.values)
     if centers.offsets is not None:
         scores += centers.offsets[None, :]
     column = None if squared is None else squared[:, None]
-    return to_numpy(costs_from_scores(scores, column))
+    return nx.to_numpy(costs_from_scores(scores, column))
 
 
 # ----------------------------------------------------------------------------------
@@ -683,11 +669,11 @@ class _Moments:
 
 
 def _moments(rows: Array) -> np.ndarray:
-    xp = array_namespace(rows)
-    wide = {} if is_sparse(rows) else {"dtype": xp.float64}
-    total = rows.sum(axis=0) if is_sparse(rows) else xp.sum(rows, axis=0, **wide)
+    xp = nx.array_namespace(rows)
+    wide = {} if nx.is_sparse(rows) else {"dtype": xp.float64}
+    total = rows.sum(axis=0) if nx.is_sparse(rows) else xp.sum(rows, axis=0, **wide)
     squares = float(xp.sum(squared_norms(rows))) if rows.shape[0] else 0.0
-    return np.concatenate([[rows.shape[0], squares], np.ravel(to_numpy(total))])
+    return np.concatenate([[rows.shape[0], squares], np.ravel(nx.to_numpy(total))])
 
 
 def spreads(X: Rows, groups: Sequence[Group]) -> dict[Group, float]:
@@ -703,8 +689,8 @@ class ClusterTotals:
     """Sums over the rows that were assigned to each of k centres."""
 
     def __init__(self, n_clusters: int, like: Array):
-        xp = array_namespace(like)
-        nothing = xp.zeros(n_clusters, dtype=xp.float64, device=device_of(like))
+        xp = nx.array_namespace(like)
+        nothing = xp.zeros(n_clusters, dtype=xp.float64, device=nx.device_of(like))
         self.sums = ClusterSums(n_clusters, like)
         self.weights: Array = nothing
         """Σ w."""
@@ -755,9 +741,9 @@ def _group(block: Block, group: Group) -> tuple[Array, Array | None, np.ndarray 
     groups, weight = block.vectors or (None, None)
     if group is None:
         return block.rows, weight, None
-    numbers = np.flatnonzero(to_numpy(groups) == group)
+    numbers = np.flatnonzero(nx.to_numpy(groups) == group)
     own = None if weight is None else weight[numbers]
-    return take_rows(block.rows, numbers), own, numbers
+    return nx.take_rows(block.rows, numbers), own, numbers
 
 
 class _Members:
@@ -777,9 +763,9 @@ class _Members:
         # A row without direction cannot be a centre on the sphere.
         usable = self._norms >= 0 if step.metric == "euclidean" else self._norms > 0
         if weight is not None:
-            self.weight = astype(as_like(weight, self._norms), "float64")
+            self.weight = nx.astype(nx.as_like(weight, self._norms), "float64")
             usable = usable & (self.weight > 0)
-        every = bool(array_namespace(usable).all(usable))
+        every = bool(nx.array_namespace(usable).all(usable))
         self.usable = None if every else usable
         self._assigner = Assigner(
             self.rows, self._k, block.budget, look=step.look, keeps=self.lasting
@@ -796,7 +782,7 @@ class _Members:
 
     def assign(self, step: Step) -> tuple[Array, Centers]:
         """Return the best centre of each row, (n,), and the centres beside the rows."""
-        centers = Centers(*(as_like(part, self._norms) for part in step.centers))
+        centers = Centers(*(nx.as_like(part, self._norms) for part in step.centers))
         if self._found is None or step.moved is None or step.moved.shape[0]:
             self._found = self._assigner.assign(centers, step.moved)
             self._last = None if step.moved is None else self._last
@@ -824,19 +810,19 @@ class _Members:
         if self.n_rows == 0:
             return out
         labels, centers = self.assign(step)
-        out.sums.values = as_like(self.sums(labels).values, like)
+        out.sums.values = nx.as_like(self.sums(labels).values, like)
         held = weights = cluster_weights(labels, self.weight, k)
         if self.usable is not None:
             held = count_labels(labels, k, self.usable)
-        out.weights, out.held = as_like(weights, like), as_like(held, like)
+        out.weights, out.held = nx.as_like(weights, like), nx.as_like(held, like)
         if labelled:
-            out.labels = [labels if self.lasting else to_numpy(labels)]
+            out.labels = [labels if self.lasting else nx.to_numpy(labels)]
         if measures:
-            xp, costs = array_namespace(labels), self.costs(centers)
+            xp, costs = nx.array_namespace(labels), self.costs(centers)
             out.inertia = float(xp.sum(_weighted(costs, self.weight)))
             if self._metric == "cosine":
                 lengths = _weighted(xp.sqrt(self._norms), self.weight)
-                out.norms = as_like(cluster_weights(labels, lengths, k), like)
+                out.norms = nx.as_like(cluster_weights(labels, lengths, k), like)
         return out
 
     def worst(self, step: Step, n_rows: int):
@@ -845,12 +831,12 @@ class _Members:
             nothing = np.empty(0, dtype=np.int64)
             return nothing, np.empty(0), nothing
         labels, centers = self.assign(step)
-        losses = to_numpy(self.costs(centers))
+        losses = nx.to_numpy(self.costs(centers))
         if self.usable is not None:
-            losses = losses * to_numpy(self.usable)
+            losses = losses * nx.to_numpy(self.usable)
         worst = largest_losses(losses, n_rows)
         of_block = worst if self.numbers is None else self.numbers[worst]
-        return of_block, losses[worst], to_numpy(labels)[worst]
+        return of_block, losses[worst], nx.to_numpy(labels)[worst]
 
 
 def _weighted(values: Array, weight: Array | None) -> Array:
@@ -912,7 +898,7 @@ def fill_empty(
     numbers, costs and labels of rows, ``take(numbers)`` rows as they are summed.
     Returns the number of clusters that were filled.
     """
-    held = to_numpy(totals.held)
+    held = nx.to_numpy(totals.held)
     empty = np.flatnonzero(held == 0)
     if not len(empty):
         return 0
@@ -924,10 +910,10 @@ def fill_empty(
         left, new = labels[rows], empty[: len(rows)]
         w = np.ones(len(rows)) if weight is None else weight[numbers[rows]]
         totals.sums.add(
-            take(numbers[rows]), *(as_like(v, like) for v in (new, w, left))
+            take(numbers[rows]), *(nx.as_like(v, like) for v in (new, w, left))
         )
         gain = np.bincount(new, w, minlength=k) - np.bincount(left, w, minlength=k)
-        totals.weights = totals.weights + as_like(gain, totals.weights)
+        totals.weights = totals.weights + nx.as_like(gain, totals.weights)
     return len(rows)
 
 
@@ -937,7 +923,9 @@ def part_labels(X: Rows, centers: Array, metric: str) -> np.ndarray:
     step = Step(metric, centers.shape[0], RoughLook(centers, 0), made)
     arguments = (assign_block, {None: step}, False, True)
     found = X.attached().map(*arguments, label="label-rows")
-    return np.concatenate([to_numpy(v) for part in found for v in part.of[None].labels])
+    return np.concatenate(
+        [nx.to_numpy(v) for part in found for v in part.of[None].labels]
+    )
 
 
 # ----------------------------------------------------------------------------------
@@ -1034,14 +1022,14 @@ def kmeans_of_groups(
     """
     if not n_clusters:
         return []
-    weight = None if sample_weight is None else astype(sample_weight, "float64")
-    host = None if weight is None else to_numpy(weight)
+    weight = None if sample_weight is None else nx.astype(sample_weight, "float64")
+    host = None if weight is None else nx.to_numpy(weight)
     counted = np.arange(X.shape[0]) if groups is None else np.flatnonzero(groups >= 0)
     if host is not None:
         counted = counted[host[counted] > 0]
     shift, init = common_shift(X, options.metric, counted), options.init
     if not isinstance(init, str):
-        init = as_like(init, X)
+        init = nx.as_like(init, X)
     if shift is not None:
         X = X.mapped(functools.partial(less, shift))
         init = init if isinstance(init, str) else less(shift, init)
@@ -1150,11 +1138,11 @@ class _Lloyd:
             self._weight,
         )
         run.centers = centers_from_sums(totals.sums.values, totals.weights, old, metric)
-        new, xp = run.centers.values, array_namespace(old.values)
+        new, xp = run.centers.values, nx.array_namespace(old.values)
         (moved,) = xp.nonzero(xp.any(new != old.values, axis=1))
         run.moved, run.deviation, run.n_iter = moved, 0.0, run.n_iter + 1
         if moved.shape[0]:
-            pair = take_rows(new, moved), take_rows(old.values, moved)
+            pair = nx.take_rows(new, moved), nx.take_rows(old.values, moved)
             share = moved.shape[0] / new.shape[0]
             run.deviation = share * deviation(*pair, metric, self._scales[group])
 
@@ -1162,9 +1150,9 @@ class _Lloyd:
         if self._X.lasting:  # costs are not summed in every step
             run.moved = _NONE
             totals = self._assigned({group: run}, measures=True)[group]
-        weights, means = to_numpy(totals.weights), None
+        weights, means = nx.to_numpy(totals.weights), None
         if self._options.metric == "cosine":
-            means = to_numpy(totals.norms) / np.where(weights > 0, weights, 1.0)
+            means = nx.to_numpy(totals.norms) / np.where(weights > 0, weights, 1.0)
         labels = totals.labels
         if len(labels) != 1:
             labels = [np.concatenate(labels)] if labels else [None]
@@ -1183,7 +1171,7 @@ class _Lloyd:
 
     def _take(self, numbers: np.ndarray) -> Array:
         """Return rows by their numbers, dense, as the geometry wants them."""
-        return prepare_rows(dense_rows(self._X, numbers), self._options.metric)
+        return prepare_rows(nx.dense_rows(self._X, numbers), self._options.metric)
 
     def _first_centers(self, rngs) -> list[Centers]:
         """Return the first centres of each group: given ones, or some of its rows."""
@@ -1314,7 +1302,7 @@ def represent_classes(
         nonlocal n_done
         numbers, k = jobs[c]
         own, w = (
-            on_device_if_it_fits(rows_in_order(X, numbers), budget),
+            on_device_if_it_fits(nx.rows_in_order(X, numbers), budget),
             weight[numbers],
         )
         if len(numbers) <= k:
@@ -1327,7 +1315,7 @@ def represent_classes(
                     k,
                     **vars(options),
                     # Rows that all count as one are counted, not weighed.
-                    sample_weight=None if np.all(w == 1) else as_like(w, own),
+                    sample_weight=None if np.all(w == 1) else nx.as_like(w, own),
                     rng=rngs[c],
                     memory_budget=max(budget // workers - copies, 1),
                     callback=leave_if_stopped,
@@ -1381,7 +1369,7 @@ def with_rows(
     share = np.maximum(1 - own / np.where(total > 0, total, 1.0), 0.0)
     return replace(
         chosen,
-        points=concat_rows(chosen.points, points),
+        points=nx.concat_rows(chosen.points, points),
         labels=np.concatenate([chosen.labels, labels]),
         weights=np.concatenate([chosen.weights * share[chosen.labels], weights]),
     )
@@ -1390,8 +1378,8 @@ def with_rows(
 def _bytes_of_copies(jobs: list[_Job], X: Array, twice: bool) -> int:
     """Return what the rows of the largest class take: copied, and perhaps moved."""
     n = max(len(job.rows) for job in jobs)
-    share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if is_sparse(X) else 1.0
-    row = share * itemsize(X) * X.shape[1] * (2 if twice else 1)
+    share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if nx.is_sparse(X) else 1.0
+    row = share * nx.itemsize(X) * X.shape[1] * (2 if twice else 1)
     return int(n * (row + _VECTORS * 8))
 
 
@@ -1427,7 +1415,7 @@ def _rows_of_class(c: int, rows: Array, weights: np.ndarray) -> Representatives:
     """Return rows that stand for themselves."""
     n = len(weights)
     return Representatives(
-        dense_rows(rows, np.arange(n)), np.full(n, c), weights, 0, 0, True
+        nx.dense_rows(rows, np.arange(n)), np.full(n, c), weights, 0, 0, True
     )
 
 
@@ -1452,13 +1440,15 @@ def _with_norms(result: KMeansResult) -> tuple[Array, np.ndarray]:
     """
     points, norms = result.centers, result.mean_norms
     if norms is not None:
-        points = points * as_like(norms, points, dtype=dtype_name(points))[:, None]
+        points = (
+            points * nx.as_like(norms, points, dtype=nx.dtype_name(points))[:, None]
+        )
     alive = np.flatnonzero(result.weights > 0)
-    return take_rows(points, alive), result.weights[alive]
+    return nx.take_rows(points, alive), result.weights[alive]
 
 
 def _join(parts: list[Representatives]) -> Representatives:
-    xp = array_namespace(*(part.points for part in parts))
+    xp = nx.array_namespace(*(part.points for part in parts))
     return Representatives(
         xp.concat([part.points for part in parts], axis=0),
         np.concatenate([part.labels for part in parts]),

@@ -9,18 +9,8 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import format_bytes, resolve_budget, row_blocks
-from kaucus._array.namespace import (
-    array_namespace,
-    as_like,
-    astype,
-    dtype_name,
-    label_array,
-    owned,
-    products_in,
-    take_rows,
-    to_numpy,
-)
 from kaucus._array.rows import resident_bytes
 from kaucus._base import is_dask, rowwise, score
 from kaucus._parameters import (
@@ -135,7 +125,7 @@ class KnowsLeftOut:
                 training,
                 values=np.array(training.values),
                 weight=None if training.weight is None else np.array(training.weight),
-                rows=None if training.rows is None else owned(training.rows),
+                rows=None if training.rows is None else nx.owned(training.rows),
             )
         self._training, self._no_training = training, reason
         self._left_out = self._calibration = None
@@ -171,7 +161,7 @@ class KnowsLeftOut:
         check_is_fitted(self, "dual_coef_")
         if self._left_out is None:
             self._check_has_left_out()
-            with products_in(None):
+            with nx.products_in(None):
                 self._left_out = self._make_left_out()
         return self._left_out
 
@@ -197,12 +187,12 @@ class KnowsLeftOut:
         kernel, rows = self._kernel_and_rows(self.kernel_, given)
         like = rows
         if represented:
-            like = points = on_device(as_like(support, rows), self.device)
-        Y = as_like(self._target_columns(training.values), like)
+            like = points = on_device(nx.as_like(support, rows), self.device)
+        Y = nx.as_like(self._target_columns(training.values), like)
         problem = {
             "C": training.C,
             "memory_budget": self.memory_budget,
-            "sample_weight": as_like(training.weight, Y),
+            "sample_weight": nx.as_like(training.weight, Y),
         }
         if not represented:
             return _in_unit(leave_out_rows(kernel, rows, Y, **problem), training.unit)
@@ -212,7 +202,7 @@ class KnowsLeftOut:
             rows,
             Y,
             points,
-            *(as_like(part, Y) for part in fitted),
+            *(nx.as_like(part, Y) for part in fitted),
             rng=generator_from(self.random_state),
             **problem,
         )
@@ -240,7 +230,7 @@ class KnowsLeftOut:
                 function(*self._columns_of(rows[block, :], models))
                 for block in row_blocks(rows.shape[0], 8 * n * _NUMBERS, limit)
             ]
-            xp = array_namespace(parts[0])
+            xp = nx.array_namespace(parts[0])
             return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
         if self._precomputed:
@@ -250,8 +240,8 @@ class KnowsLeftOut:
     def _columns_of(self, rows, models: LeftOutModels):
         """Return decision values, models, rows and their kernel columns."""
         if self._precomputed:
-            K = astype(rows, "float64")
-            f = K @ as_like(self.dual_coef_, K) + as_like(self.intercept_, K)
+            K = nx.astype(rows, "float64")
+            f = K @ nx.as_like(self.dual_coef_, K) + nx.as_like(self.intercept_, K)
             return f, models, rows, K
         return self._values_on_device(rows), models, rows, models.columns(rows)
 
@@ -281,7 +271,7 @@ class KnowsLeftOut:
 def _in_unit(models: LeftOutModels, unit: TargetUnit) -> LeftOutModels:
     """Return leave-one-out models of standard targets for those of the user."""
     rows = models.left_out
-    scale = as_like(unit.scale, rows.residuals)
+    scale = nx.as_like(unit.scale, rows.residuals)
     residuals, values = rows.residuals * scale, unit.values(rows.values)
     rows = rows._replace(residuals=residuals, values=values)
     return replace(models, scale=models.scale * scale**2, left_out=rows)
@@ -298,7 +288,7 @@ def check_calibrated(calibration) -> None:
 
 def checked_predictions(predictions) -> np.ndarray:
     """Return predictions that a user gives as finite numbers, (n, t)."""
-    given = np.asarray(to_numpy(predictions), dtype=np.float64)
+    given = np.asarray(nx.to_numpy(predictions), dtype=np.float64)
     given = given.reshape(given.shape[0] if given.ndim else 1, -1)
     if not np.isfinite(given).all():
         row = int(np.argmin(np.isfinite(given).all(axis=1)))
@@ -453,7 +443,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            f = to_numpy(check_results(self._decision_values(X, _RESULTS)))
+            f = nx.to_numpy(check_results(self._decision_values(X, _RESULTS)))
         else:
             f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
@@ -474,7 +464,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             f = check_results(self._decision_values(X, _RESULTS))
             residuals = self._unseen_residuals(method)
             check_enough_rows(residuals.shape[0], levels)
-            ends = symmetric_intervals(f, as_like(residuals, f), levels)
+            ends = symmetric_intervals(f, nx.as_like(residuals, f), levels)
         return ends[:, :, :, 0] if self._single_output else ends
 
     def _unseen_residuals(self, method):
@@ -505,7 +495,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             )
 
         def deviations(f, models, x, K):
-            xp = array_namespace(K)
+            xp = nx.array_namespace(K)
             factors = (models.variance(x, K)[:, None], models.scale[None, :])
             # Rounding may make a zero of either negative: of equal targets, the scale.
             root, scale = (xp.sqrt(xp.maximum(f, xp.zeros_like(f))) for f in factors)
@@ -530,10 +520,10 @@ def _has_probabilities(estimator) -> bool:
 
 def labels_at(classes, numbers, X):
     """Return the labels with the given numbers, in the kind of ``X`` if they can be."""
-    labels = label_array(classes, X)
+    labels = nx.label_array(classes, X)
     if labels is classes and not isinstance(numbers, np.ndarray):
-        numbers = to_numpy(numbers)  # texts are on the host
-    return take_rows(labels, numbers)
+        numbers = nx.to_numpy(numbers)  # texts are on the host
+    return nx.take_rows(labels, numbers)
 
 
 class ClassifierPredictions(ClassifierMixin):
@@ -638,39 +628,39 @@ class ClassifierPredictions(ClassifierMixin):
         """
         p = self.predict_proba(X)
         with np.errstate(divide="ignore"):  # log 0 = -inf is what is meant
-            return array_namespace(p).log(p)
+            return nx.array_namespace(p).log(p)
 
     def _sum_of_exponentials(self, X):
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
         # Targets of 0 and 1, as the paper has them, in place of ±1.
-        A, b = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
+        A, b = nx.to_numpy(self.dual_coef_), nx.to_numpy(self.intercept_)
         signs = np.array([[-1.0, 1.0]]) if A.shape[1] == 1 else 1.0
         coef, intercept = A * signs / 2, (b * signs + 1) / 2
         support = None
         if not self._precomputed:
-            support = astype(as_like(self._support_rows(), X), "float64")
+            support = nx.astype(nx.as_like(self._support_rows(), X), "float64")
         parts = []
         for rows in row_blocks(X.shape[0], 8 * coef.shape[0], 2**26):
             block = X[rows, :]
             # In float64: coefficients that cancel would show what float32 rounds.
-            block = astype(block, "float64")
+            block = nx.astype(block, "float64")
             K = block if self._precomputed else self.kernel_(block, support)
-            parts.append(sum_of_exponentials(to_numpy(K), coef, np.ravel(intercept)))
+            parts.append(sum_of_exponentials(nx.to_numpy(K), coef, np.ravel(intercept)))
         values = check_results(np.concatenate(parts))
-        return astype(as_like(values, X), dtype_name(X))
+        return nx.astype(nx.as_like(values, X), nx.dtype_name(X))
 
     def _calibrate(self, loo_decision, indices, weight) -> None:
         """Fit the temperature of the probabilities on leave-one-out values."""
-        decision = all_classes(to_numpy(loo_decision))
+        decision = all_classes(nx.to_numpy(loo_decision))
         self.temperature_ = fit_temperature(decision, indices, weight)
 
 
 def largest(values):
     """Return the number of the class of largest decision value, for each row."""
-    xp = array_namespace(values)
+    xp = nx.array_namespace(values)
     if values.shape[1] == 1:
-        return astype(values[:, 0] > 0, "int64")
+        return nx.astype(values[:, 0] > 0, "int64")
     return xp.argmax(values, axis=1)
 
 
@@ -745,7 +735,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            values = to_numpy(check_results(self._decision_values(X)))
+            values = nx.to_numpy(check_results(self._decision_values(X)))
         else:
             values = checked_predictions(predictions)
         decision = all_classes(values).astype(np.float64)
@@ -776,13 +766,13 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         check_calibrated(self._calibration)
         seen, labels = self._calibration
         own = class_scores(seen, self._temperature, score)
-        own = as_like(own[np.arange(len(labels)), labels], decision)
-        scores = class_scores(astype(decision, "float64"), self._temperature, score)
+        own = nx.as_like(own[np.arange(len(labels)), labels], decision)
+        scores = class_scores(nx.astype(decision, "float64"), self._temperature, score)
         return split_sets(scores, own, levels)
 
     def _cross_conformal(self, X, levels, score):
         validated_new_rows(self, X)  # for its warnings
-        values = to_numpy(self._left_out_models().left_out.values)
+        values = nx.to_numpy(self._left_out_models().left_out.values)
         numbers = self._left_out.left_out.numbers
         labels = self._training.values
         labels = labels if numbers is None else labels[numbers]
@@ -790,14 +780,14 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         def score_of(decision):
             return class_scores(all_classes(decision), self._temperature, score)
 
-        own = to_numpy(score_of(values))[np.arange(len(labels)), labels]
+        own = nx.to_numpy(score_of(values))[np.arange(len(labels)), labels]
 
         def sets(f, models, x, K):
             return left_out_sets(
                 check_results(f),
                 models.influence(K),
                 models.left_out.residuals,
-                as_like(own, f),
+                nx.as_like(own, f),
                 levels,
                 score_of,
             )

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     few_threads_for,
     format_bytes,
@@ -21,14 +22,7 @@ from kaucus._array.blocks import (
     resolve_budget,
     row_blocks,
 )
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    astype,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
+from kaucus._array.namespace import Array
 from kaucus._base import FollowsX, rowwise, score, stored, to_onnx, validate_data
 from kaucus._parameters import (
     MEMORY_BUDGET,
@@ -100,7 +94,7 @@ def _covariance(X: Array, rows, weight, *, full: bool) -> np.ndarray:
     blocks = list(row_blocks(len(rows), 8 * max(d, 1), _BLOCK))
 
     def part(s: slice) -> np.ndarray:
-        return to_numpy(astype(take_rows(X, rows[s]), "float64"))
+        return nx.to_numpy(nx.astype(nx.take_rows(X, rows[s]), "float64"))
 
     for s in blocks:
         mean += weight[s] @ part(s)
@@ -375,7 +369,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = Parallel(getattr(self, "n_jobs", None), prefer="threads")(
                 delayed(self._fit_svm)(
-                    kernel, take_rows(X, rows), indices[rows], weight[rows]
+                    kernel, nx.take_rows(X, rows), indices[rows], weight[rows]
                 )
                 for kernel, rows in parts
             )
@@ -385,7 +379,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         steps = [np.max(m.n_iter_) for m in models if not isinstance(m, int)]
         self.n_iter_ = int(max(steps, default=1))
         if self.n_iter_ >= self.max_iter:
-            warn_user(
+            nx.warn_user(
                 f"The support vector machine stopped after max_iter={self.max_iter} "
                 "steps; increase max_iter or tol, lower C, or scale the data.",
                 ConvergenceWarning,
@@ -412,8 +406,8 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        interruptible(model.fit, check_results(to_numpy(K)), indices, weight)
-        return model, take_rows(X, model.support_)
+        interruptible(model.fit, check_results(nx.to_numpy(K)), indices, weight)
+        return model, nx.take_rows(X, model.support_)
 
     def _check_combinations(self) -> None:
         partition = self.partition
@@ -452,7 +446,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         weight = row_weight if weight is None else weight
         kept = np.flatnonzero(weight > 0)
         self._check_clusters(len(kept))
-        rows = take_rows(X, kept)
+        rows = nx.take_rows(X, kept)
         return rows, indices[kept], row_weight[kept], weight[kept], X_unlabeled
 
     def _check_clusters(self, n_rows: int) -> None:
@@ -483,9 +477,9 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
 
         Rows without labels take part in both, with weight 1.
         """
-        n, given, X = X.shape[0], X, to_numpy(X)
+        n, given, X = X.shape[0], X, nx.to_numpy(X)
         if X_unlabeled is not None:
-            X_unlabeled = to_numpy(X_unlabeled)
+            X_unlabeled = nx.to_numpy(X_unlabeled)
             X = np.concatenate([X, X_unlabeled])
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
         rng = generator_from(self.random_state)
@@ -497,10 +491,10 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         covariances = cell_covariances(X, cells, self.n_cells_, kind, weight)
         covariances = fill_constant_columns(covariances, of_all)
         covariances, epsilons = regularise_covariances(covariances, of_all)
-        self.covariances_ = as_like(covariances, given)
-        self.epsilon_ = as_like(epsilons, given)
+        self.covariances_ = nx.as_like(covariances, given)
+        self.epsilon_ = nx.as_like(epsilons, given)
         if (epsilons > 0).any():
-            warn_user(
+            nx.warn_user(
                 f"{regularisation_text(epsilons)} epsilon_ has the shares. "
                 "Fewer clusters, more rows, or covariance='diag' avoid it.",
                 LinAlgWarning,
@@ -547,9 +541,9 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         like, two = self._values(X), len(self.classes_) == 2
-        values = to_numpy(like)
+        values = nx.to_numpy(like)
         numbers = values[:, 1] > 0 if two else np.argmax(values, axis=1)
-        numbers = as_like(numbers.astype(np.int64), like)
+        numbers = nx.as_like(numbers.astype(np.int64), like)
         return labels_at(self.classes_, numbers, like)
 
     def _values(self, X):
@@ -653,7 +647,7 @@ class ClusterRBFSVC(PartitionedSVC):
         # Two rows of one cell are E (x − y)ᵀ (2Σ)⁻¹ (x − y) = d apart.
         gamma = self._gamma(expected_distance=self.n_features_in_)
         kernel = ClusterRBF(
-            self.partition_, to_numpy(self.covariances_), gamma, self.normalization
+            self.partition_, nx.to_numpy(self.covariances_), gamma, self.normalization
         )
         return [(kernel, np.arange(len(cells)))]
 
@@ -741,7 +735,7 @@ class LocalSVC(PartitionedSVC):
         gamma = self._gamma(expected_distance=2 * self.n_features_in_)
         return [
             (MahalanobisRBF(Sigma, gamma), np.flatnonzero(cells == i))
-            for i, Sigma in enumerate(to_numpy(self.covariances_))
+            for i, Sigma in enumerate(nx.to_numpy(self.covariances_))
         ]
 
     def _store_svms(self, kernels, models, support_vectors) -> None:
@@ -757,7 +751,7 @@ class LocalSVC(PartitionedSVC):
             if isinstance(model, int):  # the only class of the cell
                 values[rows] = 2.0 * (np.arange(k) == model) - 1
             else:
-                vectors, part = self.support_vectors_[i], take_rows(X, rows)
+                vectors, part = self.support_vectors_[i], nx.take_rows(X, rows)
                 values[rows] = svm_decision_values(
                     model, self.kernels_[i], part, vectors, k
                 )
@@ -782,11 +776,11 @@ def svm_decision_values(
     cancel, and would multiply what float32 rounds.
     """
     n = model.shape_fit_[0]
-    vectors = astype(as_like(support_vectors, X), "float64")
+    vectors = nx.astype(nx.as_like(support_vectors, X), "float64")
     parts = []
     for rows in row_blocks(X.shape[0], 8 * n, _BLOCK_BYTES):
         with few_threads_for(X.shape[0]):
-            of_support = to_numpy(kernel(astype(X[rows, :], "float64"), vectors))
+            of_support = nx.to_numpy(kernel(nx.astype(X[rows, :], "float64"), vectors))
         # scikit-learn wants a column for each training row, and reads those of support.
         K = np.zeros((len(of_support), n))
         K[:, model.support_] = check_results(of_support)
@@ -824,7 +818,7 @@ def cell_kernels(
     """
     model = clone(model)
     model._check_parameters()
-    X = to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
+    X = nx.to_numpy(model._validate(X, reset=True, ensure_min_samples=2))
     model._check_clusters(len(X))
     if sees_labels(model):
         labels = labels[train]

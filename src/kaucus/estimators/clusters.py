@@ -12,19 +12,8 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    array_namespace,
-    as_like,
-    astype,
-    dtype_name,
-    is_sparse,
-    owned,
-    products_in,
-    to_numpy,
-    warn_user,
-    working_types,
-)
 from kaucus._base import (
     FollowsX,
     fit_batches,
@@ -135,9 +124,9 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         if result.labels is None:  # of a row source
             n_found = np.count_nonzero(result.weights)
         else:
-            n_found = len(np.unique(to_numpy(result.labels)))
+            n_found = len(np.unique(nx.to_numpy(result.labels)))
         if n_found < self.n_clusters:
-            warn_user(
+            nx.warn_user(
                 f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
                 "few different rows. Lower n_clusters.",
                 ConvergenceWarning,
@@ -346,7 +335,7 @@ default="k-means++"
         warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        options["sample_weight"] = weight = as_like(weight, rows)
+        options["sample_weight"] = weight = nx.as_like(weight, rows)
         if self.approximation is None:
             best = self._fit_exactly(kernel, rows, options)
             coef, support = mean_shares(best, weight), X
@@ -363,7 +352,7 @@ default="k-means++"
         labels, in_parts = best.labels, best.labels is None
         if in_parts:
             labels = labels_on_landmarks(kernel, rows, support, best)
-        self.labels_ = astype(as_like(labels, X), "int32")
+        self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
             exact, k = self._matrix(kernel, rows), self.n_clusters
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
@@ -374,7 +363,7 @@ default="k-means++"
         report = step_reporter(
             self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
-        with products_in(self.precision):  # of a matrix that is computed again
+        with nx.products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 self._matrix(kernel, rows),
                 self.n_clusters,
@@ -394,7 +383,7 @@ default="k-means++"
             self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
         )
         try:
-            with products_in(self.precision):
+            with nx.products_in(self.precision):
                 best = kernel_kmeans_on_landmarks(
                     kernel,
                     rows,
@@ -452,7 +441,7 @@ default="k-means++"
     def _report(self, best: KernelKMeansResult) -> None:
         """Warn where kernel k-means has ended early."""
         if best.rose:
-            warn_user(
+            nx.warn_user(
                 f"Stopped after {best.n_iter} steps, because the next one would have "
                 f"raised the objective: kernel={self.kernel!r} is not positive "
                 "semidefinite on this data. The clusters before it are kept; use "
@@ -460,7 +449,7 @@ default="k-means++"
                 ConvergenceWarning,
             )
         elif not best.converged:
-            warn_user(
+            nx.warn_user(
                 f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
                 "rows still moved; increase max_iter or tol.",
                 ConvergenceWarning,
@@ -469,16 +458,18 @@ default="k-means++"
     def _store_means(self, X, coef, norms, support) -> None:
         """Store the means Σ coef[i, c] φ(support[i]), and their squared norms."""
         check_coefficients(norms, self.kernel)
-        self.center_norms_ = as_like(norms, X)
+        self.center_norms_ = nx.as_like(norms, X)
         if not self._precomputed:
-            self.center_coef_ = astype(as_like(coef, X), "float64")
-            self.X_fit_ = owned(support if is_sparse(support) else as_like(support, X))
+            self.center_coef_ = nx.astype(nx.as_like(coef, X), "float64")
+            self.X_fit_ = nx.owned(
+                support if nx.is_sparse(support) else nx.as_like(support, X)
+            )
             return
         if self.approximation is not None:  # landmarks are row numbers
             of_all = np.zeros((X.shape[0], self.n_clusters))
-            of_all[to_numpy(support)[:, 0].astype(np.int64)] = to_numpy(coef)
+            of_all[nx.to_numpy(support)[:, 0].astype(np.int64)] = nx.to_numpy(coef)
             coef = of_all
-        self.center_coef_ = as_like(coef, X)
+        self.center_coef_ = nx.as_like(coef, X)
 
     @rowwise
     def predict(self, X):
@@ -494,7 +485,7 @@ default="k-means++"
         ndarray of shape (n_samples,)
         """
         D = self._squared_distances(X)
-        return astype(array_namespace(D).argmin(D, axis=1), "int32")
+        return nx.astype(nx.array_namespace(D).argmin(D, axis=1), "int32")
 
     @rowwise
     def transform(self, X):
@@ -510,10 +501,10 @@ default="k-means++"
         ndarray of shape (n_samples, n_clusters)
         """
         D = self._true_distances(X, "transform")
-        return array_namespace(D).sqrt(D)
+        return nx.array_namespace(D).sqrt(D)
 
     def _row_scores(self, X):
-        D = to_numpy(self._true_distances(X, "score"))
+        D = nx.to_numpy(self._true_distances(X, "score"))
         return -D.min(axis=1).astype(np.float64)
 
     def _true_distances(self, X, method: str):
@@ -531,21 +522,21 @@ default="k-means++"
         check_is_fitted(self, "center_coef_")
         X = self._validate(X, reset=False)
         if self._precomputed:
-            sums = astype(X, "float64") @ as_like(self.center_coef_, X)
-            return check_results(as_like(self.center_norms_, X)[None, :] - 2 * sums)
+            sums = nx.astype(X, "float64") @ nx.as_like(self.center_coef_, X)
+            return check_results(nx.as_like(self.center_norms_, X)[None, :] - 2 * sums)
         D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return check_results(astype(D, dtype_name(X)))
+        return check_results(nx.astype(D, nx.dtype_name(X)))
 
     def _distances_of_rows(self, rows):
         """Return eq. (7) for checked rows, on their device."""
         support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
-        support = astype(support, dtype_name(rows))
+        support = nx.astype(support, nx.dtype_name(rows))
         options = {"memory_budget": self.memory_budget, "keep": None}
         operator = KernelOperator(self.kernel_, rows, support, **options)
-        with products_in(self.precision):
-            sums = operator.matmul(as_like(self.center_coef_, rows))
-        own = astype(self.kernel_.diag(rows), "float64")
-        return distances_from_sums(sums, own, as_like(self.center_norms_, rows))
+        with nx.products_in(self.precision):
+            sums = operator.matmul(nx.as_like(self.center_coef_, rows))
+        own = nx.astype(self.kernel_.diag(rows), "float64")
+        return distances_from_sums(sums, own, nx.as_like(self.center_norms_, rows))
 
 
 # ----------------------------------------------------------------------------------
@@ -661,19 +652,19 @@ default="k-means++"
         result = self._kmeans(X, weight)
         self._store(result)
         if not result.converged:
-            warn_user(
+            nx.warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres converged; increase max_iter or tol.",
                 ConvergenceWarning,
             )
-        self.cluster_centers_ = as_like(result.centers, X)
+        self.cluster_centers_ = nx.as_like(result.centers, X)
         if is_dask(given):
             self.labels_ = self.predict(given)
             return self
         labels = result.labels
         if labels is None:  # rows that are read batch by batch
             labels = part_labels(X, result.centers, "cosine")
-        self.labels_ = astype(as_like(labels, X), "int32")
+        self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
         return self
 
     def _kmeans(self, X, weight) -> KMeansResult:
@@ -688,7 +679,7 @@ default="k-means++"
             n_init=self._n_starts(are_random),
             max_iter=self.max_iter,
             tol=self.tol,
-            sample_weight=as_like(weight, rows),
+            sample_weight=nx.as_like(weight, rows),
             rng=generator_from(self.random_state),
             memory_budget=self.memory_budget,
             callback=step_reporter(self.verbose, self.tol, self.max_iter),
@@ -707,7 +698,7 @@ default="k-means++"
         ndarray of shape (n_samples,)
         """
         cosines = self._cosines(X)
-        return astype(array_namespace(cosines).argmax(cosines, axis=1), "int32")
+        return nx.astype(nx.array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
     @rowwise
     def transform(self, X):
@@ -724,7 +715,7 @@ default="k-means++"
         return self._cosines(X)
 
     def _row_scores(self, X):
-        return to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
+        return nx.to_numpy(self._cosines(X)).max(axis=1).astype(np.float64) - 1
 
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
@@ -736,7 +727,7 @@ default="k-means++"
         return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
-        types = working_types(self.precision)
+        types = nx.working_types(self.precision)
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
         check_magnitude(X, fitted=reset)
         return X
@@ -745,14 +736,14 @@ default="k-means++"
         if isinstance(self.init, str):
             return self.init
         centers = on_host(self.init)
-        centers = check_array(centers, dtype=dtype_name(X), input_name="init")
+        centers = check_array(centers, dtype=nx.dtype_name(X), input_name="init")
         expected = (self.n_clusters, X.shape[1])
         if centers.shape != expected:
             raise ValueError(
                 f"init has shape {centers.shape}; expected (n_clusters, n_features) = "
                 f"{expected}."
             )
-        return as_like(centers, rows)
+        return nx.as_like(centers, rows)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

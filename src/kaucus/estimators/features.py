@@ -10,15 +10,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from kaucus._array.namespace import (
-    as_like,
-    astype,
-    dense_rows,
-    dtype_name,
-    is_sparse,
-    owned,
-    to_numpy,
-)
+from kaucus._array import namespace as nx
 from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
@@ -179,14 +171,14 @@ class RepresentativeFeatures(
         else:
             kernel = self._resolve_kernel(X, None)
         points = self._choose(kernel, rows, rng)
-        points = points.toarray() if is_sparse(points) else points
-        K = to_numpy(kernel(astype(points, "float64")))
+        points = points.toarray() if nx.is_sparse(points) else points
+        K = nx.to_numpy(kernel(nx.astype(points, "float64")))
         eigenvalues, V = np.linalg.eigh((K + K.T) / 2)
         kept = eigenvalues > _SMALLEST * eigenvalues[-1]
         roots = np.where(kept, eigenvalues, np.inf) ** -0.5
         self.kernel_ = kernel
-        self.representatives_ = owned(as_like(points, X))
-        self.normalization_ = as_like((V * roots) @ V.T, X)
+        self.representatives_ = nx.owned(nx.as_like(points, X))
+        self.normalization_ = nx.as_like((V * roots) @ V.T, X)
         return self
 
     @rowwise
@@ -204,18 +196,18 @@ class RepresentativeFeatures(
         check_is_fitted(self, "normalization_")
         X = validated_new_rows(self, X)
         found = map_rows(self._on_device, X, self.device, self.memory_budget)
-        return astype(found, dtype_name(X))
+        return nx.astype(found, nx.dtype_name(X))
 
     # ---- parts -----------------------------------------------------------------------
 
     def _on_device(self, rows):
         """Return φ of checked rows on their device, (n, m), in float64."""
-        points = as_like(self.representatives_, rows)
+        points = nx.as_like(self.representatives_, rows)
         return kernel_expansion(
             self.kernel_,
             rows,
             points,
-            as_like(self.normalization_, points),
+            nx.as_like(self.normalization_, points),
             memory_budget=self.memory_budget,
         )
 
@@ -238,15 +230,15 @@ class RepresentativeFeatures(
         """Return the representatives in the columns of the user, (m, d)."""
         if not isinstance(self.landmarks, str):
             given = self._validate(self.landmarks, reset=False)
-            return as_like(given, rows, dtype=dtype_name(rows))
+            return nx.as_like(given, rows, dtype=nx.dtype_name(rows))
         m, by_means = min(self.n_components, rows.shape[0]), self.landmarks == "k-means"
         if m == rows.shape[0]:
-            return dense_rows(rows, np.arange(m))
+            return nx.dense_rows(rows, np.arange(m))
         if not (by_means and isinstance(kernel, MappedKernel)):
             return choose_landmarks(kernel, rows, m, method=self.landmarks, rng=rng)
         mapped = kernel.row_map(rows)
         points = choose_landmarks(kernel.kernel, mapped, m, method="k-means", rng=rng)
-        points = points.toarray() if is_sparse(points) else points
+        points = points.toarray() if nx.is_sparse(points) else points
         return kernel.row_map.back(points)
 
     @property

@@ -12,15 +12,8 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    as_like,
-    label_array,
-    owned,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
 from kaucus._base import fit_batches, stored
 from kaucus._parameters import (
     LEARN_METRIC,
@@ -257,7 +250,7 @@ class RepresentativesBase(LSSVMBase):
                 weight = None if weight is None else weight / self._weight_unit
                 problem = Problem.of(self._placed(X), targets, weight)
                 first = Problem.of(
-                    self._placed(as_like(stream.rows, X)),
+                    self._placed(nx.as_like(stream.rows, X)),
                     targets.like(stream.targets),
                     stream.weight,
                 )
@@ -278,7 +271,7 @@ class RepresentativesBase(LSSVMBase):
             )
         rows = self.representatives_ if training.rows is None else training.rows
         values, weight = targets.like(training.values), training.weight
-        return Problem(self._placed(as_like(rows, X)), values, weight, weight)
+        return Problem(self._placed(nx.as_like(rows, X)), values, weight, weight)
 
     @contextlib.contextmanager
     def _own_errors(self):
@@ -342,7 +335,7 @@ class RepresentativesBase(LSSVMBase):
         if not self._tunes_gamma:
             gamma = self.gamma
             return [[self._resolve_kernel(X, weight, gamma, name)] for name in names]
-        scale = resolve_gamma("scale", X, as_like(weight, X))
+        scale = resolve_gamma("scale", X, nx.as_like(weight, X))
         # "scale" is for a squared distance.
         powers = [0.5 if kernel_class(name).of_length else 1.0 for name in names]
         return [
@@ -361,7 +354,7 @@ class RepresentativesBase(LSSVMBase):
         """Return a kernel object; ``name`` is a choice that ``kernel`` leaves open."""
         if name is None or name == self.kernel:
             return super()._resolve_kernel(X, weight, gamma)
-        gamma = resolve_gamma(gamma, X, as_like(weight, X), name)
+        gamma = resolve_gamma(gamma, X, nx.as_like(weight, X), name)
         kernel = resolve_kernel(name, gamma=gamma)
         check_kernel_values(kernel, X)
         return kernel
@@ -381,12 +374,12 @@ class RepresentativesBase(LSSVMBase):
         self.gamma_ = getattr(model.kernel, "gamma", None)
         self._report_model(chosen, solution.info)
         check_coefficients(solution.dual_coef, self.kernel)
-        self.hard_rows_ = as_like(model.hard_rows, X)
+        self.hard_rows_ = nx.as_like(model.hard_rows, X)
         self.refine_ = model.refine
-        self.representatives_ = owned(as_like(chosen.points, X))
-        self.representative_weights_ = as_like(chosen.weights * self._weight_unit, X)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
+        self.representatives_ = nx.owned(nx.as_like(chosen.points, X))
+        self.representative_weights_ = nx.as_like(chosen.weights * self._weight_unit, X)
+        self.dual_coef_ = nx.as_like(solution.dual_coef, X)
+        self.intercept_ = nx.as_like(solution.intercept, X)
         self.solve_info_ = solution.info
         self.solver_ = solution.info.solver
         self.n_iter_ = max(chosen.n_iter, 1)
@@ -394,7 +387,7 @@ class RepresentativesBase(LSSVMBase):
     def _as_model(self, X) -> Model:
         """Return the stored model, with its points where rows like ``X`` are fitted."""
         points = on_device(in_precision_of(self.representatives_, X), self.device)
-        weights = to_numpy(self.representative_weights_).astype(np.float64)
+        weights = nx.to_numpy(self.representative_weights_).astype(np.float64)
         weights = weights / self._weight_unit
         labels = self._representative_groups()
         return Model(
@@ -403,12 +396,12 @@ class RepresentativesBase(LSSVMBase):
             self.search_results_,
             Representatives(points, labels, weights, self.n_iter_, 0, True),
             LSSVMSolution(
-                as_like(self.dual_coef_, points),
-                as_like(self.intercept_, points),
+                nx.as_like(self.dual_coef_, points),
+                nx.as_like(self.intercept_, points),
                 None,
                 self.solve_info_,
             ),
-            to_numpy(self.hard_rows_),
+            nx.to_numpy(self.hard_rows_),
             self.refine_,
         )
 
@@ -468,34 +461,37 @@ class RepresentativesBase(LSSVMBase):
         POSITIVE.advise("Try 0.01.").check("tol", tol)
         points = self.representatives_
         rows = points if X is None else self._validate(X, reset=False)
-        K = to_numpy(self.kernel_(rows, as_like(points, rows))).astype(np.float64)
-        coef, intercept = to_numpy(self.dual_coef_), to_numpy(self.intercept_)
+        K = nx.to_numpy(self.kernel_(rows, nx.as_like(points, rows))).astype(np.float64)
+        coef, intercept = nx.to_numpy(self.dual_coef_), nx.to_numpy(self.intercept_)
         small = compress_columns(K, coef, intercept, float(tol))
         model = copy.copy(self)
         model._keep(small.kept)
         model._stream = None  # of the representatives there were
         model._remember(None, "the model was compressed")
-        model.dual_coef_ = as_like(small.dual_coef, points)
-        model.intercept_ = as_like(small.intercept, points)
+        model.dual_coef_ = nx.as_like(small.dual_coef, points)
+        model.intercept_ = nx.as_like(small.intercept, points)
         return model
 
     def _keep(self, kept: np.ndarray) -> None:
         """Forget representatives; those kept stand for the rows of the others."""
-        hard_rows = to_numpy(self.hard_rows_)
+        hard_rows = nx.to_numpy(self.hard_rows_)
         n_first = self.representatives_.shape[0] - len(hard_rows)
-        weights, points = to_numpy(self.representative_weights_), self.representatives_
+        weights, points = (
+            nx.to_numpy(self.representative_weights_),
+            self.representatives_,
+        )
         hard_rows = hard_rows[kept[kept >= n_first] - n_first]
-        self.hard_rows_ = as_like(hard_rows, points)
+        self.hard_rows_ = nx.as_like(hard_rows, points)
         share = weights.sum() / max(weights[kept].sum(), 1e-300)
-        self.representative_weights_ = as_like(weights[kept] * share, points)
-        self.representatives_ = take_rows(points, kept)
+        self.representative_weights_ = nx.as_like(weights[kept] * share, points)
+        self.representatives_ = nx.take_rows(points, kept)
 
     # ---- warnings --------------------------------------------------------------------
 
     def _report_model(self, chosen: Representatives, info: SolveInfo) -> None:
         if not chosen.converged:
             max_iter = self._kmeans_options["max_iter"]
-            warn_user(
+            nx.warn_user(
                 f"k-means stopped after max_iter={max_iter} steps before the centres "
                 "came to rest; increase max_iter or tol in kmeans_params.",
                 ConvergenceWarning,
@@ -507,7 +503,7 @@ class RepresentativesBase(LSSVMBase):
 
     def _report_least_squares(self, info: SolveInfo) -> None:
         if info.relative_jitter > USUAL_JITTER[info.precision]:
-            warn_user(
+            nx.warn_user(
                 f"The normal equations are singular in {info.precision} at "
                 f"C={self.C_:g}; {info.jitter:.1e} was added to their diagonal. Lower "
                 "C, use fewer representatives, or pass float64 rows.",
@@ -757,18 +753,18 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     def _store_model(self, X, model: Model) -> None:
         super()._store_model(X, model)
         labels = self.classes_[model.representatives.labels]
-        self.representative_labels_ = label_array(labels, X)
-        self.fit_rows_ = as_like(model.fit_rows, X)
+        self.representative_labels_ = nx.label_array(labels, X)
+        self.fit_rows_ = nx.as_like(model.fit_rows, X)
         if self._calibrates:
             self._calibrate(*model.unseen)
 
     def _representative_groups(self) -> np.ndarray:
-        labels = to_numpy(self.representative_labels_)
+        labels = nx.to_numpy(self.representative_labels_)
         return np.searchsorted(self.classes_, labels)
 
     def _keep(self, kept: np.ndarray) -> None:
         super()._keep(kept)
-        self.representative_labels_ = take_rows(self.representative_labels_, kept)
+        self.representative_labels_ = nx.take_rows(self.representative_labels_, kept)
 
     def _check_combinations(self) -> None:
         super()._check_combinations()

@@ -12,20 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    array_namespace,
-    as_like,
-    astype,
-    dtype_name,
-    is_sparse,
-    owned,
-    products_in,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
 from kaucus._array.rows import budget_without_buffers
 from kaucus._base import FollowsX, on_host, rowwise, stored, to_onnx
 from kaucus._parameters import (
@@ -140,21 +129,21 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         self.solver_, self.n_iter_ = info.solver, max(info.n_iter, 1)
         self.solve_info_ = info
         if info.jitter > 0:
-            warn_user(
+            nx.warn_user(
                 f"K + I/C is not positive definite in {info.precision} at C={C:g}; "
                 f"{info.jitter:.1e} was added to its diagonal. Lower C to at most "
                 f"{1 / info.jitter:.0e}, or take out repeated rows.",
                 LinAlgWarning,
             )
         if info.n_fallbacks:
-            warn_user(
+            nx.warn_user(
                 f"In {info.n_fallbacks} of {info.n_iter} steps rows of the block "
                 "repeated each other, and its pseudo-inverse was found by eigenvalues, "
                 "which is slower. Take out repeated rows, or lower C.",
                 LinAlgWarning,
             )
         if not info.converged and info.stop != "callback":
-            warn_user(
+            nx.warn_user(
                 f"{info.solver} stopped after {info.n_iter} steps at a relative "
                 f"residual of {info.backward_error:.1e} (tol={self.tol:g}). Increase "
                 "max_iter, lower C, or use solver='cholesky'.",
@@ -194,7 +183,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
                 "learned. Fit with learn_metric=True, or with kernel and gamma left to "
                 "be searched."
             )
-        return as_like(kernel.row_map.importances(), self._support_rows())
+        return nx.as_like(kernel.row_map.importances(), self._support_rows())
 
     @property
     def _has_metric(self) -> bool:
@@ -218,35 +207,35 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         check_is_fitted(self, "dual_coef_")
         X = validated_new_rows(self, X)
         if self._precomputed:
-            values = astype(X, "float64") @ as_like(self.dual_coef_, X)
-            values = values + as_like(self.intercept_, X)[None, :]
+            values = nx.astype(X, "float64") @ nx.as_like(self.dual_coef_, X)
+            values = values + nx.as_like(self.intercept_, X)[None, :]
         else:
             budget = self.memory_budget
             values = map_rows(self._values_on_device, X, self.device, budget)
-        return astype(values, dtype_name(X) if dtype is None else dtype)
+        return nx.astype(values, nx.dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""
-        budget, coef = self.memory_budget, as_like(self.dual_coef_, rows)
+        budget, coef = self.memory_budget, nx.as_like(self.dual_coef_, rows)
         support = place_support(self._support_rows(), rows, self.device, budget)
-        with products_in(self.precision):
+        with nx.products_in(self.precision):
             sums = kernel_expansion(
                 self.kernel_, rows, support, coef, memory_budget=budget
             )
-        return sums + as_like(self.intercept_, rows)[None, :]
+        return sums + nx.as_like(self.intercept_, rows)[None, :]
 
     def _gradients_on_device(self, rows):
         """Return the gradients of f_j at dense rows, (n, t, d), in float64."""
         support = place_support(self._support_rows(), rows, None, None)
         support, coef = (
-            astype(as_like(part, rows), "float64")
+            nx.astype(nx.as_like(part, rows), "float64")
             for part in (support, self.dual_coef_)
         )
-        xp, parts = array_namespace(coef), []
+        xp, parts = nx.array_namespace(coef), []
         budget = resolve_budget(self.memory_budget, rows) // _GRADIENT_ARRAYS
         row_bytes = 8 * (support.shape[0] + coef.shape[1] * support.shape[1])
         for s in row_blocks(rows.shape[0], row_bytes, min(budget, _GRADIENT_BYTES)):
-            x = astype(rows[s, :], "float64")
+            x = nx.astype(rows[s, :], "float64")
             found = list(self.kernel_.gradients(x, support, coef))
             parts.append(xp.stack(found, axis=1))
         return xp.concat(parts)
@@ -283,11 +272,11 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
                 "kernel='precomputed' has no columns to derive by; fit rows with a "
                 "kernel of theirs, such as kernel='rbf'."
             )
-        if is_sparse(X):
+        if nx.is_sparse(X):
             raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
         X = validated_new_rows(self, X)
         G = map_rows(self._gradients_on_device, X, self.device, self.memory_budget)
-        G = astype(G, dtype_name(X))
+        G = nx.astype(G, nx.dtype_name(X))
         return G[:, 0, :] if G.shape[1] == 1 else G
 
 
@@ -504,7 +493,7 @@ class LSSVMOfAllRows(LSSVMBase):
         if not _has_gamma(kernel):
             return ["scale" if isinstance(self.gamma, str) else self.gamma]
         if isinstance(self.gamma, str) and self.gamma == "tune":
-            middle = median_gamma(X, as_like(weight, X), kernel)
+            middle = median_gamma(X, nx.as_like(weight, X), kernel)
             return [float(factor * middle) for factor in _GAMMA_FACTORS]
         if isinstance(self.gamma, str):
             return [self.gamma]
@@ -530,8 +519,8 @@ class LSSVMOfAllRows(LSSVMBase):
         numbers = self._rows_for_search(problem)
         some, part = X, problem
         if numbers is not None:
-            some, part = take_rows(X, numbers), problem.part(numbers)
-            some = take_rows(some.T, numbers).T if self._precomputed else some
+            some, part = nx.take_rows(X, numbers), problem.part(numbers)
+            some = nx.take_rows(some.T, numbers).T if self._precomputed else some
         Cs, weight = self._Cs(), part.fit_weight
         kernels = [
             self._resolve_kernel(some, weight, gamma, kernel)
@@ -545,10 +534,10 @@ class LSSVMOfAllRows(LSSVMBase):
             search = search_by_leave_one_out(
                 [kernel for kernel, _ in pairs],
                 rows,
-                as_like(part.targets.columns(), rows),
+                nx.as_like(part.targets.columns(), rows),
                 Cs,
                 lambda values: self._loo_score(part, values, slice(None)),
-                sample_weight=as_like(weight, rows),
+                sample_weight=nx.as_like(weight, rows),
                 memory_budget=self.memory_budget,
                 callback=share_reporter(self.verbose, "pair of gamma and C"),
             )
@@ -630,7 +619,7 @@ class LSSVMOfAllRows(LSSVMBase):
         values, rows = fitted.solution.loo_decision, fitted.loo_rows
         if held_out and values is not None:
             self._n_searched = len(rows)
-            judged = self._loo_score(problem, to_numpy(values), rows)
+            judged = self._loo_score(problem, nx.to_numpy(values), rows)
             self.best_score_ = float(judged.value)
         self.history_, self._reason = fitted.history, fitted.plan.reason
         self._store(X, unit.restored(fitted.solution))
@@ -646,13 +635,13 @@ class LSSVMOfAllRows(LSSVMBase):
             return callback(step, unit.restored(state))
 
         try:
-            with products_in(self.precision):
+            with nx.products_in(self.precision):
                 fitted = fit_ls_svm(
                     kernel,
                     rows,
-                    as_like(problem.targets.columns(), rows),
+                    nx.as_like(problem.targets.columns(), rows),
                     C=C,
-                    sample_weight=as_like(problem.fit_weight, rows),
+                    sample_weight=nx.as_like(problem.fit_weight, rows),
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -667,7 +656,7 @@ class LSSVMOfAllRows(LSSVMBase):
         except Interrupted as stop:
             if self.warm_start and stop.best is not None:
                 best = unit.restored(stop.best)
-                kept = Start(to_numpy(best.dual_coef), to_numpy(best.intercept))
+                kept = Start(nx.to_numpy(best.dual_coef), nx.to_numpy(best.intercept))
                 stop.kept = {"_iterate": kept}
             raise
         except NotPositiveDefiniteError as error:
@@ -680,10 +669,10 @@ class LSSVMOfAllRows(LSSVMBase):
     def _store(self, X, solution: LSSVMSolution) -> None:
         check_coefficients(solution.dual_coef, self.kernel)
         vars(self).pop("_iterate", None)
-        self.dual_coef_ = as_like(solution.dual_coef, X)
-        self.intercept_ = as_like(solution.intercept, X)
+        self.dual_coef_ = nx.as_like(solution.dual_coef, X)
+        self.intercept_ = nx.as_like(solution.intercept, X)
         if not self._precomputed:
-            self.X_fit_ = owned(X)
+            self.X_fit_ = nx.owned(X)
 
     def _start(self, targets) -> Start | None:
         """Return the coefficients of the last fit, if used, in the unit of the fit."""
@@ -730,7 +719,7 @@ class LSSVMOfAllRows(LSSVMBase):
         C = 1.0 if self._chooses_C else float(self.C)
         plan = plan_ls_svm(
             rows,
-            float(np.max(np.abs(to_numpy(kernel_diagonal(kernel, rows))))),
+            float(np.max(np.abs(nx.to_numpy(kernel_diagonal(kernel, rows))))),
             C,
             self.solver,
             budget_without_buffers(rows, self.memory_budget),
@@ -977,7 +966,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         y_val = np.asarray(y_val)
 
         def error(decision) -> float:
-            values = all_classes(to_numpy(decision))
+            values = all_classes(nx.to_numpy(decision))
             return float(np.mean(self.classes_[np.argmax(values, axis=1)] != y_val))
 
         return error
@@ -1132,7 +1121,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         targets = unit.standard(numeric_targets(np.asarray(y_val)))
 
         def error(predictions) -> float:
-            errors = (to_numpy(predictions) - targets) * unit.scale
+            errors = (nx.to_numpy(predictions) - targets) * unit.scale
             return float(np.sqrt(np.mean(errors**2)))
 
         return error

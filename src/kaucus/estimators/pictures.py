@@ -12,21 +12,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import budget_to_have, format_bytes, resolve_budget
-from kaucus._array.namespace import (
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    is_numpy,
-    itemsize,
-    on_gpu,
-    products_in,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
 from kaucus._array.rows import rows_for_device
 from kaucus._base import FollowsX, on_host, rowwise, score, stored, validate_data
 from kaucus._parameters import (
@@ -207,7 +194,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         rows = rows_for_device(X, self.device, self.memory_budget)
         precision = resolve_precision(self.precision, rows)
         plan = self._plan(X, rows, precision, rng)
-        with products_in("tf32" if precision == "float16" else None):
+        with nx.products_in("tf32" if precision == "float16" else None):
             model = fit_pictures(replace(problem, rows=rows), plan, rng)
         fitted = problem.targets.unit.restored(model.solution)
         kernel, chosen = model.kernel, model.chosen
@@ -215,16 +202,16 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         self.mirror_, self.pooling_ = chosen["mirror"], chosen["cells"]
         self.threshold_, self.power_ = kernel.how.threshold, kernel.how.power
         self.search_results_ = _as_columns(model.results, model.chosen)
-        self.X_fit_ = take_rows(X, as_like(model.rows, X))
-        self.dual_coef_ = as_like(fitted.dual_coef, X)
-        self.intercept_ = as_like(fitted.intercept, X)
+        self.X_fit_ = nx.take_rows(X, nx.as_like(model.rows, X))
+        self.dual_coef_ = nx.as_like(fitted.dual_coef, X)
+        self.intercept_ = nx.as_like(fitted.intercept, X)
         self._kept = model.kept
         self._report(model.solution.info)
         return model
 
     def _plan(self, X, rows, precision: str, rng) -> PicturePlan:
         """Make the filters; return the plan of the fit with what is left to choose."""
-        few = _FILTERS_GPU if on_gpu(rows) else _FILTERS_CPU
+        few = _FILTERS_GPU if nx.on_gpu(rows) else _FILTERS_CPU
         choices = {}
         for name, values in ALTERNATIVES.items():
             value = getattr(self, "pooling" if name == "cells" else name)
@@ -262,7 +249,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         """Store the solver's report, and warn of an added jitter."""
         self.solver_, self.solve_info_ = info.solver, info
         if info.solver == "cholesky" and info.jitter > 0:
-            warn_user(
+            nx.warn_user(
                 f"K + I/C is not positive definite in {info.precision} at "
                 f"C={self.C_:g}; {info.jitter:.1e} was added to its diagonal. Lower C, "
                 "or take out repeated pictures.",
@@ -297,8 +284,8 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
         checked = validate_data(self, X, y, reset=reset, dtype="numeric", **options)
         X, *rest = checked if isinstance(checked, tuple) else (checked,)
-        if dtype_name(X) in ("bool", "float16"):
-            X = astype(X, "float32")
+        if nx.dtype_name(X) in ("bool", "float16"):
+            X = nx.astype(X, "float32")
         return (X, *rest) if rest else X
 
     def _decision_values(self, X, dtype=None):
@@ -310,27 +297,27 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         X = self._validate(X, reset=False)
         values = map_rows(self._values_on_device, X, self.device, self.memory_budget)
         if dtype is None:
-            dtype = "float64" if dtype_name(X) == "float64" else "float32"
-        return astype(values, dtype)
+            dtype = "float64" if nx.dtype_name(X) == "float64" else "float32"
+        return nx.astype(values, dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of pictures on their device, (n, t), in float64."""
         budget = self.memory_budget
         support = place_support(self.X_fit_, rows, self.device, budget)
-        if is_numpy(support) and not is_numpy(rows):
-            support = as_like(support, rows)
+        if nx.is_numpy(support) and not nx.is_numpy(rows):
+            support = nx.as_like(support, rows)
         precision = self.kernel_.how.precision
-        if precision == "float16" and not on_gpu(rows):
+        if precision == "float16" and not nx.on_gpu(rows):
             precision = "float32"
         how = self.kernel_.how._replace(precision=precision)
         kernel = replace(self.kernel_, how=how, memory_budget=budget)
-        with products_in("tf32" if precision == "float16" else None):
+        with nx.products_in("tf32" if precision == "float16" else None):
             return picture_decision_values(
                 kernel,
                 rows,
                 support,
-                as_like(self.dual_coef_, rows),
-                as_like(self.intercept_, rows)[None, :],
+                nx.as_like(self.dual_coef_, rows),
+                nx.as_like(self.intercept_, rows)[None, :],
                 self._kept,
                 share_reporter(self.verbose, "picture"),
             )
@@ -484,7 +471,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         loo, rows = model.solution.loo_decision, model.unseen_rows
         labels, judged = problem.targets.values[rows], of_rows(problem.fit_weight, rows)
         self._calibrate(loo, labels, judged)
-        values = all_classes(to_numpy(loo))
+        values = all_classes(nx.to_numpy(loo))
         self.loo_score_ = classification_score(values, labels, "accuracy", judged).value
         return self
 
@@ -584,7 +571,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         model = self._learn(problem)
         unseen = problem.targets.values[model.unseen_rows]
         judged = of_rows(problem.fit_weight, model.unseen_rows)
-        squares = (to_numpy(model.solution.loo_decision) - unseen) ** 2
+        squares = (nx.to_numpy(model.solution.loo_decision) - unseen) ** 2
         spread = (unseen - np.average(unseen, axis=0, weights=judged)) ** 2
         lost = np.average(squares, axis=0, weights=judged)
         spread = np.maximum(np.average(spread, axis=0, weights=judged), 1e-300)
@@ -753,7 +740,7 @@ class PatchVotingClassifier(
         ndarray of shape (n_samples,)
         """
         votes = self._votes(X)
-        winners = array_namespace(votes).argmax(votes, axis=1)
+        winners = nx.array_namespace(votes).argmax(votes, axis=1)
         return labels_at(self.classes_, winners, votes)
 
     @rowwise
@@ -793,12 +780,12 @@ class PatchVotingClassifier(
         """
         if self.voting == "majority":
             votes = self._votes(X)
-            xp = array_namespace(votes)
+            xp = nx.array_namespace(votes)
             least = xp.min(votes, axis=1, keepdims=True)
             votes = votes - xp.where(least < 0, least, xp.zeros_like(least))
             return votes / xp.sum(votes, axis=1, keepdims=True)
         parts = self._map_patches(X, lambda rows: self.estimator_.predict_proba(rows))
-        return _joined([array_namespace(p).mean(p, axis=1) for p in parts])
+        return _joined([nx.array_namespace(p).mean(p, axis=1) for p in parts])
 
     def _votes(self, X):
         """Return the votes of the patches for each class, (n, k)."""
@@ -815,8 +802,8 @@ class PatchVotingClassifier(
         size, shape = self.patch_size, (-1, self.n_patches_, len(self.classes_))
         blocks = iter_patches(X, self.image_shape, size, memory_budget=budget)
         for rows, patches in blocks:
-            values = as_like(function(patches), X)
-            yield array_namespace(values).reshape(values, shape)
+            values = nx.as_like(function(patches), X)
+            yield nx.array_namespace(values).reshape(values, shape)
             if report is not None:
                 report(rows.stop, X.shape[0])
 
@@ -826,7 +813,7 @@ class PatchVotingClassifier(
         if hasattr(estimator, "decision_function"):
             values = estimator.decision_function(patches)
             shape = (patches.shape[0], -1)
-            return all_classes(array_namespace(values).reshape(values, shape))
+            return all_classes(nx.array_namespace(values).reshape(values, shape))
         if hasattr(estimator, "predict_proba"):
             return estimator.predict_proba(patches)
         labels = np.asarray(on_host(estimator.predict(patches)))
@@ -838,8 +825,8 @@ class PatchVotingClassifier(
             self, X, y, reset=reset, dtype="numeric", ensure_min_samples=1 + reset
         )
         X, *rest = checked if isinstance(checked, tuple) else (checked,)
-        if "float" not in dtype_name(X):
-            X = astype(X, "float32" if itemsize(X) <= 2 else "float64")
+        if "float" not in nx.dtype_name(X):
+            X = nx.astype(X, "float32" if nx.itemsize(X) <= 2 else "float64")
         return (X, *rest) if rest else X
 
     def _new_estimator(self, patch_bytes: int, X):
@@ -861,7 +848,7 @@ class PatchVotingClassifier(
     def _patch_bytes(self, X, n_values: int) -> int:
         """Return the bytes of all patches, if the budget allows them."""
         budget = resolve_budget(self.memory_budget, X)
-        needed = X.shape[0] * n_values * itemsize(X)
+        needed = X.shape[0] * n_values * nx.itemsize(X)
         if needed > _PATCH_SHARE * budget:
             raise MemoryError(
                 f"{X.shape[0] * self.n_patches_} patches take {format_bytes(needed)}, "
@@ -880,21 +867,21 @@ class PatchVotingClassifier(
 
 
 def _joined(parts: list):
-    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
 
 
 def _sum(values):
     """Return the sums of decision values over patches, (n, k), of (n, p, k)."""
-    return array_namespace(values).sum(values, axis=1)
+    return nx.array_namespace(values).sum(values, axis=1)
 
 
 def _majority(values):
     """Return votes, with a fraction between −½ and ½ by which ties are decided."""
-    xp, k = array_namespace(values), values.shape[2]
-    classes = xp.arange(k, device=device_of(values))
+    xp, k = nx.array_namespace(values), values.shape[2]
+    classes = xp.arange(k, device=nx.device_of(values))
     votes = xp.argmax(values, axis=2)[:, :, None] == classes[None, None, :]
-    sums = astype(_sum(values), "float64")
-    return _sum(astype(votes, "float64")) + sums / (2 * (xp.abs(sums) + 1) + 1e-9)
+    sums = nx.astype(_sum(values), "float64")
+    return _sum(nx.astype(votes, "float64")) + sums / (2 * (xp.abs(sums) + 1) + 1e-9)
 
 
 def _weight_argument(estimator) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     n_workers,
@@ -14,16 +15,7 @@ from kaucus._array.blocks import (
     resolve_budget,
     row_blocks,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    on_gpu,
-    rows_in_order,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus.fitting._problem import (
     UNSEEN_ROWS,
     ClassTargets,
@@ -151,7 +143,7 @@ class PictureJudge(RowJudge):
         # A half for the equations on columns, and one for features.
         self.half = budget_to_have(budget // 2, self.X)
         self.few, self.filters, self.many = (
-            _SEARCHED_GPU if on_gpu(self.X) else _SEARCHED_CPU
+            _SEARCHED_GPU if nx.on_gpu(self.X) else _SEARCHED_CPU
         )
         # Three matrices: distances, the kernel and its factor, in float64 at most.
         most = max(math.isqrt(budget // 48), 20)
@@ -169,7 +161,7 @@ class PictureJudge(RowJudge):
         self._count("alternative", open_ones.values(), len(Cs))
         rows = self.order[: self.few]
         self.weight = of_rows(self.problem.fit_weight, rows)
-        X = take_rows(self.X, rows)
+        X = nx.take_rows(self.X, rows)
         some = slice(0, -(-self.filters // len(self.plan.banks)))
         banks = [bank.part(some) for bank in self.plan.banks]
 
@@ -207,13 +199,13 @@ class PictureJudge(RowJudge):
 
     def work(self, job) -> np.ndarray:
         ((D, gamma, _), Cs), found = job, []
-        rows, xp = self.order[: D[0].shape[0]], array_namespace(D[0])
+        rows, xp = self.order[: D[0].shape[0]], nx.array_namespace(D[0])
         for C in Cs:
             K = None
             for part in D:
                 K = add_gaussian(K, xp.asarray(part, copy=True), gamma, len(D))
             fitted = self.solved(K, rows, C, len(rows))
-            values, weight = to_numpy(fitted.loo_decision), self.problem.fit_weight
+            values, weight = nx.to_numpy(fitted.loo_decision), self.problem.fit_weight
             found.append(_row_losses(self.targets, values, rows, weight))
         return np.stack(found, axis=1)
 
@@ -221,9 +213,9 @@ class PictureJudge(RowJudge):
         """Return the LS-SVM of some pictures, the last n_unseen left out; K is lost."""
         return solve_ls_svm(
             K,
-            as_like(self.targets.columns()[rows], K),
+            nx.as_like(self.targets.columns()[rows], K),
             C=C,
-            sample_weight=as_like(of_rows(self.problem.fit_weight, rows), K),
+            sample_weight=nx.as_like(of_rows(self.problem.fit_weight, rows), K),
             n_leave_one_out=n_unseen,
             overwrite_K=True,
         )
@@ -294,7 +286,7 @@ def fit_pictures(
     kernel = PatchKernel(features_for(plan, chosen), parts, 1.0, plan.memory_budget)
     # Columns of all pictures are the exact solution.
     wanted = plan.n_representatives is None or plan.n_representatives >= X.shape[0]
-    fits = (_ENTRY_GPU if on_gpu(X) else _ENTRY_CPU) * X.shape[0] ** 2 <= budget
+    fits = (_ENTRY_GPU if nx.on_gpu(X) else _ENTRY_CPU) * X.shape[0] ** 2 <= budget
     fit = _fit_exactly if wanted and fits else fit_on_columns
     model = fit(kernel, judge)
     results = [{**row, "loss": -row["score"]} for row in judge.table]
@@ -304,11 +296,11 @@ def fit_pictures(
 def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
     """Solve the LS-SVM of all pictures; leave out the last of the random order."""
     order, budget, parts = judge.order, judge.budget, kernel.parts
-    rows = rows_in_order(judge.X, order)
+    rows = nx.rows_in_order(judge.X, order)
     # Distances of all parts at once, if there is room; else each a second time.
     together = _ENTRY_CPU * len(order) ** 2 * len(parts) <= budget
     n_seen = len(order) if together else judge.many
-    seen = rows if together else take_rows(judge.X, order[:n_seen])
+    seen = rows if together else nx.take_rows(judge.X, order[:n_seen])
     weight = of_rows(judge.problem.fit_weight, order)
     seen_weight = of_rows(weight, np.arange(n_seen))
     kept = KeptFeatures()
@@ -331,7 +323,7 @@ def _fit_exactly(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
             )
         K = kernel.add_part(K, D)
         learned.append(with_moments)
-    n_unseen = min(len(order), judge.many if on_gpu(K) else UNSEEN_ROWS)
+    n_unseen = min(len(order), judge.many if nx.on_gpu(K) else UNSEEN_ROWS)
     solution = judge.solved(K, order, C, n_unseen)
     kernel = replace(kernel, parts=tuple(learned))
     unseen = order[-n_unseen:]
@@ -365,7 +357,7 @@ def picture_decision_values(
     The features of Z are kept, where a share of the budget holds them.
     """
     budget, parts = resolve_budget(kernel.memory_budget, X), []
-    xp, n, m = array_namespace(X), X.shape[0], Z.shape[0]
+    xp, n, m = nx.array_namespace(X), X.shape[0], Z.shape[0]
     if not kept.are_with(X):
         kept.parts = None
         if kernel.feature_bytes(m) <= budget // KEPT_SHARE:
@@ -378,7 +370,7 @@ def picture_decision_values(
         blocks = kept.parts or kernel.all_blocks_of(Z, rest, m)
         K = kernel.of_features(X[rows, :], blocks)
         for some in row_blocks(K.shape[0], 8 * K.shape[1], 2**27):
-            parts.append(astype(K[some, :], "float64") @ coef + intercept)
+            parts.append(nx.astype(K[some, :], "float64") @ coef + intercept)
         if callback is not None:
             callback(rows.stop, n)
     return xp.concat(parts)
@@ -400,21 +392,21 @@ def fit_on_columns(kernel: PatchKernel, judge: PictureJudge) -> PictureModel:
     first = order[: max(m // 2, 1)]
     unseen = order[len(first) :][-min(UNSEEN_ROWS, max(n // 10, 20)) :]
     kernel, C = _learn_kernel(kernel, judge, first)
-    Z = astype(take_rows(X, first), kernel.how.dtype)
+    Z = nx.astype(nx.take_rows(X, first), kernel.how.dtype)
     candidates = _candidates(judge, m, Z, unseen)
     grown = _grow(kernel, judge, Z, m - len(first), candidates, unseen, C)
     rows, solution = np.concatenate([first, candidates[grown.rows]]), grown.solution
     if len(candidates) < n:
-        Z = astype(take_rows(X, rows), kernel.how.dtype)
+        Z = nx.astype(nx.take_rows(X, rows), kernel.how.dtype)
         solution = _grow(kernel, judge, Z, 0, np.arange(n), unseen, C).solution
     return PictureModel(kernel, C, {}, [], rows, solution, unseen, KeptFeatures())
 
 
 def _most_representatives(kernel: PatchKernel, judge: PictureJudge) -> int:
     """Return the number of representatives whose equations fit half of the budget."""
-    most = _MOST_GPU if on_gpu(judge.X) else _MOST_CPU
+    most = _MOST_GPU if nx.on_gpu(judge.X) else _MOST_CPU
     room = math.isqrt(judge.budget // (4 * 48))
-    like = astype(take_rows(judge.X, np.arange(1)), kernel.how.dtype)
+    like = nx.astype(nx.take_rows(judge.X, np.arange(1)), kernel.how.dtype)
     while columns_bytes(room, like) > 0.8 * (judge.budget // 2):
         room = 9 * room // 10
     return max(min(most, judge.X.shape[0] // 2, room), 2)
@@ -422,7 +414,7 @@ def _most_representatives(kernel: PatchKernel, judge: PictureJudge) -> int:
 
 def _learn_kernel(kernel: PatchKernel, judge: PictureJudge, rows: np.ndarray):
     """Return the kernel with γ and the moments of some pictures, and C."""
-    Z, weight = take_rows(judge.X, rows), of_rows(judge.problem.fit_weight, rows)
+    Z, weight = nx.take_rows(judge.X, rows), of_rows(judge.problem.fit_weight, rows)
     options = {"budget": judge.budget, "sample_weight": weight}
     found = [learn_distances(Z, kernel.how, part, **options) for part in kernel.parts]
     gamma, C = judge.width([D for D, _ in found])
@@ -460,7 +452,7 @@ def _grow(
     Those that are unseen become no representatives, and have leave-one-out values.
     """
     problem, n, half = judge.problem, len(rows), judge.half
-    X = judge.X if n == problem.n else rows_in_order(judge.X, rows)
+    X = judge.X if n == problem.n else nx.rows_in_order(judge.X, rows)
     where = np.full(problem.n, -1)
     where[rows] = np.arange(n)
     rng = np.random.default_rng(0)  # not used: of the ways, that of residuals is taken
@@ -469,12 +461,12 @@ def _grow(
     return solve_with_hard_rows(
         keeping,
         X,
-        as_like(problem.targets.columns()[rows], X),
+        nx.as_like(problem.targets.columns()[rows], X),
         Z,
         [n_new // 2, n_new - n_new // 2] if n_new > 1 else [],
         _AllBut(where[unseen], n, hardness),
         C=C,
-        sample_weight=as_like(of_rows(problem.fit_weight, rows), X),
+        sample_weight=nx.as_like(of_rows(problem.fit_weight, rows), X),
         loo_rows=where[unseen],
         memory_budget=half,
         callback=judge.plan.progress("picture"),
@@ -497,6 +489,6 @@ class _AllBut:
     def __call__(self, values: Array, targets: Array) -> Array:
         start, stop = self.n_seen, self.n_seen + values.shape[0]
         self.n_seen = stop % len(self.excluded)
-        hard, xp = self.hardness(values, targets), array_namespace(values)
-        excluded = as_like(self.excluded[start:stop], hard)
+        hard, xp = self.hardness(values, targets), nx.array_namespace(values)
+        excluded = nx.as_like(self.excluded[start:stop], hard)
         return xp.where(excluded, xp.full_like(hard, -xp.inf), hard)

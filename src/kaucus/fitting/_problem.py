@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    astype,
-    concat_rows,
-    dense_rows,
-    dtype_name,
-    is_numpy,
-    itemsize,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import HostRows
 from kaucus._array.segments import draw_some
 from kaucus.clustering._kmeans import KMeansOptions, Representatives
@@ -86,7 +76,7 @@ class TargetUnit(NamedTuple):
 
     def values(self, Z: Array) -> Array:
         """Return y of standard targets or predictions, (n, t)."""
-        return Z * as_like(self.scale, Z) + as_like(self.offset, Z)
+        return Z * nx.as_like(self.scale, Z) + nx.as_like(self.offset, Z)
 
     def restored(self, model: Any) -> Any:
         """Return a model of standard targets with coefficients for y.
@@ -94,16 +84,19 @@ class TargetUnit(NamedTuple):
         ``model`` is any named tuple with ``dual_coef`` and ``intercept``.
         """
         coef, intercept = model.dual_coef, model.intercept
-        coef, intercept = coef * as_like(self.scale, coef), self.values(intercept)
+        coef, intercept = coef * nx.as_like(self.scale, coef), self.values(intercept)
         return model._replace(dual_coef=coef, intercept=intercept)
 
     def standardised(self, model: Any) -> Any:
         """Return a model of y with coefficients for standard targets."""
         coef, intercept = model.dual_coef, model.intercept
-        offset, scale = as_like(self.offset, intercept), as_like(self.scale, intercept)
+        offset, scale = (
+            nx.as_like(self.offset, intercept),
+            nx.as_like(self.scale, intercept),
+        )
         intercept = (intercept - offset) / scale
         return model._replace(
-            dual_coef=coef / as_like(self.scale, coef), intercept=intercept
+            dual_coef=coef / nx.as_like(self.scale, coef), intercept=intercept
         )
 
 
@@ -249,7 +242,7 @@ class NumberTargets(NamedTuple):
         self, weight: np.ndarray | None, like: Array, rng: np.random.Generator
     ) -> Mapping[str, Hardness]:
         """Return the ways to order rows of which some are to be representatives."""
-        unit = as_like(output_spread(self.values, weight), like)
+        unit = nx.as_like(output_spread(self.values, weight), like)
         return {
             "residual": lambda values, targets: residual_hardness(
                 values / unit, targets / unit
@@ -349,7 +342,7 @@ class Problem:
         """Return the problem of some of the rows."""
         targets = self.targets.like(self.targets.values[numbers])
         weights = (of_rows(w, numbers) for w in (self.weight, self.fit_weight))
-        rows = take_rows(self.rows, numbers)
+        rows = nx.take_rows(self.rows, numbers)
         return Problem(rows, targets, *weights, self.row_map)
 
     def mapped(self, row_map: RowMap, memory_budget: int | str | None) -> "Problem":
@@ -359,8 +352,8 @@ class Problem:
         block, whenever they are needed.
         """
         rows, budget = self.rows, resolve_budget(memory_budget, self.rows)
-        size = itemsize(rows) * self.n * row_map.n_components
-        if is_numpy(rows) and 4 * size > budget:
+        size = nx.itemsize(rows) * self.n * row_map.n_components
+        if nx.is_numpy(rows) and 4 * size > budget:
             rows = HostRows(rows, rows[:1, :], budget // 8)
         return replace(self, rows=row_map(rows), row_map=row_map)
 
@@ -437,7 +430,7 @@ def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
 
 def values_of(model: Model, problem: Problem, some: np.ndarray, plan: Plan) -> Unseen:
     """Return the decision values of some rows by the model."""
-    rows = as_like(take_rows(problem.rows, some), model.representatives.points)
+    rows = nx.as_like(nx.take_rows(problem.rows, some), model.representatives.points)
     solution = model.solution
     sums = kernel_expansion(
         model.kernel,
@@ -462,7 +455,7 @@ def errors_at(C: float) -> Iterator[None]:
 def unseen_values(values: Array, problem: Problem, some: np.ndarray) -> Unseen:
     """Return decision values of some rows with their labels and weights."""
     labels, weight = problem.targets.values[some], problem.fit_weight
-    values = np.empty((0, 1)) if values is None else to_numpy(values)
+    values = np.empty((0, 1)) if values is None else nx.to_numpy(values)
     return Unseen(values, labels, None if weight is None else weight[some])
 
 
@@ -483,7 +476,7 @@ def _with_shift(model: Model) -> Model:
     if values.shape[1] == 1:
         shift = shift[1:] - shift[:1]
     intercept = model.solution.intercept
-    moved = intercept + as_like(shift, intercept, dtype=dtype_name(intercept))
+    moved = intercept + nx.as_like(shift, intercept, dtype=nx.dtype_name(intercept))
     return replace(
         model,
         solution=model.solution._replace(intercept=moved),
@@ -500,10 +493,10 @@ def in_given_columns(
     """
     chosen, n_rows = model.representatives, len(model.hard_rows)
     if model.order is not None:
-        rows = dense_rows(problem.rows, model.order)
-        return replace(chosen, points=as_like(rows, chosen.points))
+        rows = nx.dense_rows(problem.rows, model.order)
+        return replace(chosen, points=nx.as_like(rows, chosen.points))
     points = row_map.back(chosen.points[: chosen.points.shape[0] - n_rows, :])
     if n_rows:
-        hard = as_like(dense_rows(problem.rows, model.hard_rows), points)
-        points = concat_rows(points, astype(hard, dtype_name(points)))
+        hard = nx.as_like(nx.dense_rows(problem.rows, model.hard_rows), points)
+        points = nx.concat_rows(points, nx.astype(hard, nx.dtype_name(points)))
     return replace(chosen, points=points)

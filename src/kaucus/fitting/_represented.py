@@ -8,20 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import release_freed_memory, resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    astype,
-    dense_rows,
-    dtype_name,
-    epsilon,
-    is_sparse,
-    products_in,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.segments import draw_some
 from kaucus.clustering._kmeans import (
     Representatives,
@@ -280,7 +270,7 @@ def choose_allocation(
         *_TRIAL, rows.shape[1], Y.shape[1], memory_budget
     )
     some = order[:n_rows]
-    part = take_rows(rows, some)
+    part = nx.take_rows(rows, some)
     counts = np.bincount(labels[order])
     losses = []
     for how in ALLOCATIONS:
@@ -288,10 +278,10 @@ def choose_allocation(
         columns = np.concatenate(
             [order[labels[order] == c][:k] for c, k in enumerate(numbers)]
         )
-        Z = dense_rows(rows, columns)
+        Z = nx.dense_rows(rows, columns)
         judge = LeftOutColumns(
-            *([kernel], part, as_like(Y[some], Z), Z),
-            sample_weight=None if weight is None else as_like(weight[some], Z),
+            *([kernel], part, nx.as_like(Y[some], Z), Z),
+            sample_weight=None if weight is None else nx.as_like(weight[some], Z),
             memory_budget=memory_budget,
         )
         losses.append(judge.tried([(kernel, [C])])[0].loss)
@@ -415,7 +405,7 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     held = _hold_out(problem, growth, rng)
     chosen = _choose(problem, plan, groups, growth, held, rng)
     fit, targets = _Fit(problem, plan, tuning, rng), problem.targets
-    with errors_at(tuning.C), products_in(plan.precision):
+    with errors_at(tuning.C), nx.products_in(plan.precision):
         if growth.order is not None:
             own = targets.like(targets.values[growth.order])
             model = fit_representatives(fit, chosen, own)
@@ -443,7 +433,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
     """Cluster each group of rows by itself, but for those held out."""
     weight = problem.weight
     if growth.order is not None:
-        points = dense_rows(problem.rows, growth.order)
+        points = nx.dense_rows(problem.rows, growth.order)
         ones = np.ones(problem.n)
         return Representatives(points, groups[growth.order], ones, 0, 0, True)
     chosen = represent_classes(
@@ -516,7 +506,7 @@ class _Fit(NamedTuple):
         )
         added = found.rows if part is None else part[found.rows]
         weights = np.ones(problem.n) if weight is None else weight
-        points = as_like(dense_rows(problem.rows, added), chosen.points)
+        points = nx.as_like(nx.dense_rows(problem.rows, added), chosen.points)
         chosen = with_rows(chosen, points, groups[added], weights[added])
         tuned = self._replace(tuning=tunings[-1])
         model = replace(
@@ -550,10 +540,10 @@ class _Fit(NamedTuple):
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
         rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
         Y = targets.columns()
-        columns = (self.tuning.kernel, rows, as_like(Y, points), points)
+        columns = (self.tuning.kernel, rows, nx.as_like(Y, points), points)
         options: dict[str, Any] = {
             "C": self.tuning.C,
-            "sample_weight": as_like(_without(fit_weight, held, len(Y)), points),
+            "sample_weight": nx.as_like(_without(fit_weight, held, len(Y)), points),
             "loo_rows": loo_rows,
             "memory_budget": self.plan.memory_budget,
             "callback": self.plan.progress("row"),
@@ -563,9 +553,9 @@ class _Fit(NamedTuple):
             return GrownSolution(solution, NO_ROWS, 0, [])
         if len(held):
             options["judge"] = Judge(
-                take_rows(rows, held),
-                as_like(Y[held], points),
-                None if fit_weight is None else as_like(fit_weight[held], points),
+                nx.take_rows(rows, held),
+                nx.as_like(Y[held], points),
+                None if fit_weight is None else nx.as_like(fit_weight[held], points),
                 lambda values: targets.score(values, fit_weight, held),
                 growth.least_gain,
             )
@@ -582,7 +572,7 @@ class _Fit(NamedTuple):
         of rows are computed in the precision of the points, which is in the solution's
         info. A precision that was asked for stays.
         """
-        may_widen = self.plan.precision is None and dtype_name(points) == "float32"
+        may_widen = self.plan.precision is None and nx.dtype_name(points) == "float32"
         try:
             found = fit(points)
             if not may_widen or not _is_singular(found):
@@ -590,7 +580,7 @@ class _Fit(NamedTuple):
         except NotPositiveDefiniteError:
             if not may_widen:
                 raise
-        return fit(astype(points, "float64"))
+        return fit(nx.astype(points, "float64"))
 
     def near_boundary(self, chosen, growth: Growth, held) -> NearBoundary | None:
         """Choose the rows near the boundary; None where all are to be fitted."""
@@ -608,7 +598,7 @@ class _Fit(NamedTuple):
             lambda points: rows_near_boundary(
                 kernel,
                 problem.rows,
-                as_like(Y, points),
+                nx.as_like(Y, points),
                 points,
                 n_rows,
                 # As many entries of the kernel as the fit itself will have.
@@ -636,19 +626,19 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
         return fit_ls_svm(
             tuning.kernel,
             points,
-            as_like(targets.columns(), points),
+            nx.as_like(targets.columns(), points),
             C=C,
-            sample_weight=as_like(weight, points),
+            sample_weight=nx.as_like(weight, points),
             memory_budget=plan.memory_budget,
             leave_one_out=leave_one_out,
             # What the rounding of the rows themselves comes to.
-            refine_tol=epsilon(points),
+            refine_tol=nx.epsilon(points),
             rng=rng,
         )
 
     def judged(C: float) -> tuple[FitResult, float]:
         found = solved(C, True, np.random.default_rng(seed))  # the same rows for each C
-        values = to_numpy(found.solution.loo_decision)
+        values = nx.to_numpy(found.solution.loo_decision)
         return found, -targets.score(values, weight, found.loo_rows)
 
     if points.shape[0] == problem.n > _MORE * tuning.n_columns:
@@ -660,7 +650,7 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
     model = fit.model(chosen, fitted.solution)
     if not wants:
         return model
-    values = to_numpy(fitted.solution.loo_decision)
+    values = nx.to_numpy(fitted.solution.loo_decision)
     some = fitted.loo_rows
     weight = None if weight is None else weight[some]
     return replace(model, unseen=Unseen(values, targets.values[some], weight))
@@ -711,13 +701,13 @@ def begin_stream(problem: Problem, plan: Plan, model: Model, rng) -> Stream:
     """Return the state after the fit of the first rows."""
     info = model.solution.info
     wide = info.solver == "normal_equations" and info.precision == "float64"
-    precision = "float64" if wide else dtype_name(problem.rows)
+    precision = "float64" if wide else nx.dtype_name(problem.rows)
     sums = _equations(problem, plan, model, precision, None)
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
     total = model.representatives.weights.sum()
     some = draw_some(rng, np.flatnonzero(weight), UNSEEN_ROWS)
-    rows, values = take_rows(problem.rows, some), problem.targets.values[some]
-    host = rows if is_sparse(rows) else to_numpy(rows)
+    rows, values = nx.take_rows(problem.rows, some), problem.targets.values[some]
+    host = rows if nx.is_sparse(rows) else nx.to_numpy(rows)
     unit = problem.targets.unit
     return Stream(sums.on_host(), total, host, values, weight[some], precision, unit)
 
@@ -733,9 +723,9 @@ def learn_part(
     total = stream.total + (
         problem.n if problem.weight is None else problem.weight.sum()
     )
-    points = astype(model.representatives.points, stream.precision)
+    points = nx.astype(model.representatives.points, stream.precision)
     wanted = np.arange(first.n) if plan.calibrates or plan.moves_intercept else None
-    with errors_at(model.C), products_in(plan.precision):
+    with errors_at(model.C), nx.products_in(plan.precision):
         data = _row_data(first, model, points)
         solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
     chosen = model.representatives
@@ -752,8 +742,8 @@ def learn_part(
 
 def _equations(problem: Problem, plan: Plan, model: Model, precision: str, before):
     """Return the normal equations of rows, added to those of the rows before."""
-    points = astype(model.representatives.points, precision)
-    with products_in(plan.precision):
+    points = nx.astype(model.representatives.points, precision)
+    with nx.products_in(plan.precision):
         return add_rows(
             _row_data(problem, model, points),
             points,
@@ -765,4 +755,4 @@ def _equations(problem: Problem, plan: Plan, model: Model, precision: str, befor
 
 def _row_data(problem: Problem, model: Model, points: Array) -> RowData:
     given = problem.targets.columns(), problem.fit_weight
-    return RowData(model.kernel, problem.rows, *(as_like(v, points) for v in given))
+    return RowData(model.kernel, problem.rows, *(nx.as_like(v, points) for v in given))

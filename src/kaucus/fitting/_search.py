@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     few_threads_for,
     format_bytes,
@@ -24,18 +25,7 @@ from kaucus._array.blocks import (
     row_blocks,
 )
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    astype,
-    dense_rows,
-    example_of,
-    is_numpy,
-    is_sparse,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import budget_without_buffers, longest_rows
 from kaucus._array.segments import draw_some
 from kaucus.fitting._problem import Plan, Problem, of_rows
@@ -108,10 +98,10 @@ def scale_maps(
     present = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
     if len(present) > _ROWS:
         present = np.sort(draw_some(rng, present, _ROWS))
-    some = take_rows(rows, present)
-    if is_sparse(some):
+    some = nx.take_rows(rows, present)
+    if nx.is_sparse(some):
         return _of_sparse(scipy.sparse.csr_array(some))
-    X = to_numpy(some).astype(np.float64)
+    X = nx.to_numpy(some).astype(np.float64)
     low, center, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     spread = high - low
     with np.errstate(over="ignore"):
@@ -225,7 +215,9 @@ def screening_product(
     ndarray of shape (d,)
     """
     effects = main_effects(
-        to_numpy(rows), to_numpy(Y), None if weight is None else to_numpy(weight)
+        nx.to_numpy(rows),
+        nx.to_numpy(Y),
+        None if weight is None else nx.to_numpy(weight),
     )
     return (effects + _FLOOR * (effects.mean() or 1.0)) * scale.weights**2
 
@@ -336,10 +328,10 @@ def gradient_product(
     T = row_map.weights
 
     def of_rows(rows: slice) -> np.ndarray:
-        share = 1.0 if s is None else np.sqrt(to_numpy(s[rows]))[:, None]
+        share = 1.0 if s is None else np.sqrt(nx.to_numpy(s[rows]))[:, None]
         found: list[np.ndarray] = []
         for gradients in kernel.gradients(Z[rows, :], columns, coef):
-            G = to_numpy(gradients)  # by the columns before the map, times the share
+            G = nx.to_numpy(gradients)  # by the columns before the map, times the share
             G = (G * T[None, :] if T.ndim == 1 else G @ T.T) * share
             if not wide:
                 G = np.sum(G * G, axis=0) if kind == "diagonal" else G.T @ G
@@ -347,10 +339,10 @@ def gradient_product(
         return np.concatenate(found) if wide else np.sum(found, axis=0)
 
     # Blocks that stay in a core's cache: what is not a product is bound by memory.
-    blocks = row_blocks(n_rows, 8 * m, 2**22 if is_numpy(Z) else 2**28)
+    blocks = row_blocks(n_rows, 8 * m, 2**22 if nx.is_numpy(Z) else 2**28)
     join = (lambda F, G: np.concatenate([F, G])) if wide else np.add
     total = functools.reduce(join, map_blocks(of_rows, blocks, workers=workers))
-    norm = max(n_rows if s is None else float(to_numpy(s).sum()), 1e-300)
+    norm = max(n_rows if s is None else float(nx.to_numpy(s).sum()), 1e-300)
     return total / (np.sqrt(norm) if wide else norm)
 
 
@@ -576,9 +568,9 @@ def weights_without_copies(
     given = np.ones(len(values)) if weight is None else weight
     present = np.flatnonzero(given)
     small = 2 <= len(present) <= _MOST_ENTRIES / max(X.shape[1], 1)
-    if not small or is_sparse(X) or example_of(X) is not X:
+    if not small or nx.is_sparse(X) or nx.example_of(X) is not X:
         return None
-    rows = to_numpy(dense_rows(X, present)).astype(np.float64)
+    rows = nx.to_numpy(nx.dense_rows(X, present)).astype(np.float64)
     rng = np.random.default_rng(0)
     order = np.argsort(rows @ rng.normal(size=rows.shape[1]), kind="stable")
     largest = _NEAR**2 * float(rows.var(axis=0).sum())
@@ -701,10 +693,10 @@ class Fold:
         cls, problem: Problem, Y: np.ndarray, learning: np.ndarray, judging: np.ndarray
     ) -> "Fold":
         """Return the fold of the rows with these numbers."""
-        both = dense_rows(problem.rows, np.concatenate([learning, judging]))
+        both = nx.dense_rows(problem.rows, np.concatenate([learning, judging]))
         of_learning = Y[learning], of_rows(problem.fit_weight, learning)
-        given = (as_like(part, both) for part in of_learning)
-        return cls(astype(both, "float64"), *given, judging)
+        given = (nx.as_like(part, both) for part in of_learning)
+        return cls(nx.astype(both, "float64"), *given, judging)
 
     def mapped(self, row_map: RowMap, n_columns: int) -> "Fold":
         """Return the fold in a metric, with at most so many columns.
@@ -762,11 +754,11 @@ class Fold:
             for k, C in enumerate(Cs, start=1):
                 last = k == len(Cs)
                 fit = solve_ls_svm(K, self.Y, C=C, overwrite_K=last, **options)
-                values.append(to_numpy(K_new @ fit.dual_coef + fit.intercept))
+                values.append(nx.to_numpy(K_new @ fit.dual_coef + fit.intercept))
             return np.stack(values, axis=1)
         K = kernel(self.both, self.columns)
         models = solve_columns(K[:n, :], self.Y, Cs, self.weight)
-        return to_numpy(models.values(K[n:, :]))
+        return nx.to_numpy(models.values(K[n:, :]))
 
 
 def make_folds(
@@ -1318,7 +1310,7 @@ def metric_options(
     ``Cs`` is what to choose from; None: 0.1 to 100,000, and beyond where that pays.
     """
     d, params = X.shape[1], {"degree": degree, "coef0": coef0}
-    is_csr, names = is_sparse(longest_rows(X)), (kernel,)
+    is_csr, names = nx.is_sparse(longest_rows(X)), (kernel,)
     if isinstance(kernel, str) and kernel == "auto":
         few = is_csr or d > _LAPLACIAN_COLUMNS
         names = AUTO_FAMILIES[:2] if few else AUTO_FAMILIES
@@ -1391,13 +1383,13 @@ class LeftOutColumns(RowJudge):
         callback: Progress | None = None,
         memory_budget: int | str | None = None,
     ):
-        weight = None if sample_weight is None else to_numpy(sample_weight)
+        weight = None if sample_weight is None else nx.to_numpy(sample_weight)
         super().__init__(weight, callback, len(kernels))
         shape = X.shape[0], Z.shape[0], X.shape[1], Y.shape[1]
         shared, self._each = search_bytes(*shape)
         budget = resolve_budget(memory_budget, Y)
         self._free = max(budget - shared, self._each)
-        X, Z = astype(X, "float64"), astype(Z, "float64")
+        X, Z = nx.astype(X, "float64"), nx.astype(Z, "float64")
         self._of_rows = matrices_of(kernels, X, Z)
         self._among = None if first_rows else matrices_of(kernels, Z)
         self._workers = min(kernel.n_workers(X) for kernel in kernels)
@@ -1418,10 +1410,10 @@ class LeftOutColumns(RowJudge):
         step = max(1, min(_ENTRIES, room) // max(math.prod(self.Y.shape), 1))
         for start in range(0, len(Cs), step):
             errors = leave_one_out_errors(spectrum, Cs[start : start + step])
-            yield to_numpy(spectrum.Y[:, None, :] - errors)
+            yield nx.to_numpy(spectrum.Y[:, None, :] - errors)
 
     def _squares(self, values: np.ndarray) -> np.ndarray:
-        return np.mean((values - to_numpy(self.Y)[:, None, :]) ** 2, axis=2)
+        return np.mean((values - nx.to_numpy(self.Y)[:, None, :]) ** 2, axis=2)
 
     def work(self, job: Job) -> np.ndarray:
         kernel, Cs = job
@@ -1523,16 +1515,19 @@ def tune(problem: Problem, plan: Plan, rng: np.random.Generator) -> Choice:
     d, t = problem.rows.shape[1], Y.shape[1]
     n_rows, n_columns = affordable_search(n_rows, n_columns, d, t, plan.memory_budget)
     some = draw_some(rng, present, n_rows)
-    Z, part = dense_rows(problem.rows, some[:n_columns]), take_rows(problem.rows, some)
+    Z, part = (
+        nx.dense_rows(problem.rows, some[:n_columns]),
+        nx.take_rows(problem.rows, some),
+    )
 
     def judge_of(kernels: Sequence[Kernel], n_columns: int) -> LeftOutColumns:
         return LeftOutColumns(
             kernels,
             part,
-            as_like(Y[some], Z),
+            nx.as_like(Y[some], Z),
             Z[:n_columns, :],
             loss=lambda values: problem.targets.losses(values, weight, some),
-            sample_weight=as_like(of_rows(weight, some), Z),
+            sample_weight=nx.as_like(of_rows(weight, some), Z),
             first_rows=True,
             handicap=handicap,
             callback=plan.progress("kernel"),
@@ -1663,7 +1658,7 @@ class LeftOut(Judge):
         self._tell()
 
     def trial(self, job: Job, found: LSSVMSolution) -> Trial:
-        values = to_numpy(found.loo_decision)
+        values = nx.to_numpy(found.loo_decision)
         return self.judged(job[0], values, len(values), found)
 
     def judged(self, pair: tuple[int, int], values, n_columns: int, *model) -> Trial:
@@ -1690,11 +1685,11 @@ class LeftOut(Judge):
         n, found = self.X.shape[0], []
         weight, present = self.sample_weight, np.arange(self.X.shape[0])
         if weight is not None:
-            present = np.flatnonzero(to_numpy(weight))
+            present = np.flatnonzero(nx.to_numpy(weight))
         m = min(max(n // _SHARE, _LEAST_COLUMNS), len(present))
         # The same rows for the same data: a seed of the caller is not needed.
         rng = np.random.default_rng(0)
-        Z = take_rows(self.X, np.sort(rng.permutation(present)[:m]))
+        Z = nx.take_rows(self.X, np.sort(rng.permutation(present)[:m]))
         columns = LeftOutColumns(self.kernels, self.X, self.Y, Z, sample_weight=weight)
         for g, kernel in enumerate(self.kernels):
             each = itertools.chain(
@@ -1753,11 +1748,11 @@ def search_by_leave_one_out(
     _check_memory(n, budget_without_buffers(X, memory_budget))
     judged_by, weight, copies = score, sample_weight, None
     if not any(isinstance(kernel, Precomputed) for kernel in kernels):
-        own = None if weight is None else to_numpy(weight)
-        copies = weights_without_copies(X, to_numpy(Y), own)
+        own = None if weight is None else nx.to_numpy(weight)
+        copies = weights_without_copies(X, nx.to_numpy(Y), own)
     if copies is not None:
         merged, first = copies
-        weight = as_like(merged, Y)
+        weight = nx.as_like(merged, Y)
 
         def judged_by(values: np.ndarray) -> Score:
             return score(values[first])
@@ -1767,7 +1762,7 @@ def search_by_leave_one_out(
         best = best_of(judge.every()) if n <= _FEW_EXACT_ROWS else _best_pair(judge)
         solution = best.model
         if copies is not None:
-            left_out = take_rows(solution.loo_decision, as_like(first, Y))
+            left_out = nx.take_rows(solution.loo_decision, nx.as_like(first, Y))
             solution = solve_ls_svm(
                 kernels[best.candidate[0]](X), Y, C=best.C, sample_weight=sample_weight
             )._replace(loo_decision=left_out)
@@ -1946,7 +1941,7 @@ def warn_at_edge(name: str, values: Sequence[float], scores: np.ndarray) -> None
         return
     best = min(values) if side < 0 else max(values)
     end = "least" if side < 0 else "largest"
-    warn_user(
+    nx.warn_user(
         f"The best of the values of {name}, {best:g}, is the {end} that was tried "
         f"(score {np.nanmax(scores):.4g}); one beyond it may be better. Pass values of "
         f"{name} that go on to {best * 10.0**side:g} and further.",

@@ -10,20 +10,10 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import LinAlgWarning
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError, cholesky, solve_triangular
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    exp,
-    take_rows,
-    to_numpy,
-    warn_user,
-)
+from kaucus._array.namespace import Array
 from kaucus.kernels._kernel import (
     DistanceKernel,
     Kernel,
@@ -109,7 +99,7 @@ class MahalanobisRBF(FactoredOnce, DistanceKernel):
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
-        given = np.asarray(to_numpy(self.covariance), dtype=np.float64)
+        given = np.asarray(nx.to_numpy(self.covariance), dtype=np.float64)
         covariances = checked_covariances(given[None, ...], "covariance")
         store(self, "covariance", covariances[0])
         store(self, "_factor", factor(covariances[0]))
@@ -133,7 +123,7 @@ class MahalanobisRBF(FactoredOnce, DistanceKernel):
     def of_squared_distances(self, D: Array) -> Array:
         scale = 1.0 if self.n_features else 1.0 / float(self.covariance)
         D *= -self.gamma * scale
-        return exp(D)
+        return nx.exp(D)
 
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.covariance.shape))
@@ -188,7 +178,7 @@ def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
     # Covariances that were regularised before pass: the share is of rounding only.
     positive, epsilons = regularise_covariances(covariances, smallest=1e-13)
     if epsilons.any():
-        warn_user(
+        nx.warn_user(
             f"{regularisation_text(epsilons)} More rows in each cell, or diagonal "
             "covariances, avoid it.",
             LinAlgWarning,
@@ -328,14 +318,14 @@ def factor(covariance: np.ndarray) -> Factor:
 
 def whiten(root: np.ndarray, X: Array, shift: Array) -> Array:
     """Return root⁻¹ (x − shift) of each row, in float64's digits and X's precision."""
-    xp = array_namespace(X)
-    out = xp.empty(X.shape, dtype=X.dtype, device=device_of(X))
-    wide_shift = astype(shift, "float64")[None, :]
+    xp = nx.array_namespace(X)
+    out = xp.empty(X.shape, dtype=X.dtype, device=nx.device_of(X))
+    wide_shift = nx.astype(shift, "float64")[None, :]
     for rows in row_blocks(X.shape[0], 8 * max(X.shape[1], 1), _BLOCK):
-        centred = astype(X[rows, :], "float64") - wide_shift
-        L = as_like(root, centred)
+        centred = nx.astype(X[rows, :], "float64") - wide_shift
+        L = nx.as_like(root, centred)
         white = solve_triangular(L, centred.T).T if L.ndim == 2 else centred / L
-        out[rows, :] = astype(white, dtype_name(X))
+        out[rows, :] = nx.astype(white, nx.dtype_name(X))
     return out
 
 
@@ -375,7 +365,7 @@ class NearestCenter:
     centers: Any
 
     def __post_init__(self) -> None:
-        centers = np.array(to_numpy(self.centers), dtype=np.float64)
+        centers = np.array(nx.to_numpy(self.centers), dtype=np.float64)
         if centers.ndim != 2 or 0 in centers.shape or not np.isfinite(centers).all():
             raise ValueError(
                 f"centers has shape {centers.shape}; expected finite numbers of shape "
@@ -386,10 +376,10 @@ class NearestCenter:
 
     def __call__(self, X: Array) -> Array:
         """Return the number of the nearest centre of each row, (n,)."""
-        xp, parts = array_namespace(X), []
+        xp, parts = nx.array_namespace(X), []
         for rows in row_blocks(X.shape[0], 1, _ROWS):
             block = dense(X[rows, :])
-            centers = as_like(self.centers, block, dtype=dtype_name(X))
+            centers = nx.as_like(self.centers, block, dtype=nx.dtype_name(X))
             x, c = (shifted_rows(part, centers[0, :]) for part in (block, centers))
             parts.append(xp.argmin(squared_distances(x, c), axis=1))
         return xp.concat(parts) if len(parts) > 1 else parts[0]
@@ -416,10 +406,10 @@ def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
     if X.shape[0] == 0:
         return np.zeros(0, dtype=np.intp)
     if isinstance(partition, NearestCenter):
-        return to_numpy(partition(X)).astype(np.intp)
+        return nx.to_numpy(partition(X)).astype(np.intp)
     function = partition if callable(partition) else partition.predict
-    rows = X if hasattr(X, "tocsr") else to_numpy(X)
-    cells, n_rows = np.asarray(function(astype(rows, "float64"))), X.shape[0]
+    rows = X if hasattr(X, "tocsr") else nx.to_numpy(X)
+    cells, n_rows = np.asarray(function(nx.astype(rows, "float64"))), X.shape[0]
     if cells.shape != (n_rows,) or cells.dtype.kind not in "iub":
         raise ValueError(
             f"The partition returned shape {cells.shape} of dtype {cells.dtype} for "
@@ -468,8 +458,8 @@ class CellRows(NamedTuple):
     def taken(self, rows: Array) -> "CellRows":
         """Return the rows of the given numbers."""
         parts = tuple(part.taken(rows) for part in self.by_partner)
-        values = take_rows(self.values, rows)
-        return CellRows(values, self.cells[to_numpy(rows)], parts)
+        values = nx.take_rows(self.values, rows)
+        return CellRows(values, self.cells[nx.to_numpy(rows)], parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -546,7 +536,7 @@ class ClusterRBF(FactoredOnce, Kernel):
                 f"normalization={self.normalization!r} must be one of "
                 f"{self.NORMALIZATIONS}."
             )
-        given = np.asarray(to_numpy(self.covariances), dtype=np.float64)
+        given = np.asarray(nx.to_numpy(self.covariances), dtype=np.float64)
         Sigma = checked_covariances(given, "covariances")
         store(self, "covariances", Sigma)
         factors = [[factor(A + B) for B in Sigma] for A in Sigma]
@@ -595,15 +585,15 @@ class ClusterRBF(FactoredOnce, Kernel):
         if self.n_features is None:  # distances are scaled in place of rows
             return CellRows(X, cells, (shifted_rows(X, shift),) * self.n_cells)
         members = [_numbers(cells == i, X) for i in range(self.n_cells)]
-        order = np.argsort(np.concatenate([to_numpy(m) for m in members]))
+        order = np.argsort(np.concatenate([nx.to_numpy(m) for m in members]))
         parts = []
         for j in range(self.n_cells):
             white = [
-                whiten(self._roots[i][j], take_rows(X, rows), shift)  # type: ignore[attr-defined]
+                whiten(self._roots[i][j], nx.take_rows(X, rows), shift)  # type: ignore[attr-defined]
                 for i, rows in enumerate(members)
             ]
-            xp = array_namespace(X)
-            values = take_rows(xp.concat(white), as_like(order, X))
+            xp = nx.array_namespace(X)
+            values = nx.take_rows(xp.concat(white), nx.as_like(order, X))
             parts.append(Rows(values, squared_norms(values)))
         return CellRows(X, cells, tuple(parts))
 
@@ -613,7 +603,7 @@ class ClusterRBF(FactoredOnce, Kernel):
 
         def of_distances(D: Array, i: int, j: int) -> Array:
             D *= float(scales[i, j])
-            K = exp(D)
+            K = nx.exp(D)
             K *= float(n[i, j])
             return K
 
@@ -624,17 +614,17 @@ class ClusterRBF(FactoredOnce, Kernel):
         cells = cell_numbers(self.partition, X, self.n_cells)
         own = np.diagonal(self.factors_in(X, X.shape[1]))[cells]
         like = dense(X[:1, :])
-        return as_like(own.copy(), like, dtype=dtype_name(like))
+        return nx.as_like(own.copy(), like, dtype=nx.dtype_name(like))
 
     def factors_in(self, like: Array, n_features: int) -> np.ndarray:
         """Return n for each pair of cells, (k, k), if the precision can hold it."""
         logs = self.log_normalizers(n_features)
-        largest = math.log(float(np.finfo(dtype_name(like)).max))
+        largest = math.log(float(np.finfo(nx.dtype_name(like)).max))
         if logs.max() >= largest:
             raise ValueError(
                 f"normalization={self.normalization!r} makes kernel values of "
-                f"10^{logs.max() / math.log(10):.0f}, beyond {dtype_name(like)}; use "
-                "normalization='unit', or scale the data."
+                f"10^{logs.max() / math.log(10):.0f}, beyond {nx.dtype_name(like)}; "
+                "use normalization='unit', or scale the data."
             )
         return np.exp(logs)
 
@@ -659,7 +649,7 @@ def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array
 
     Rows and columns are grouped by cell, and brought back into their order at the end.
     """
-    xp = array_namespace(X.values)
+    xp = nx.array_namespace(X.values)
     x_groups, y_groups = _groups(X, n_cells), _groups(Y, n_cells)
     panels = []
     for i, x_rows in x_groups:
@@ -685,8 +675,8 @@ def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
 
 def _numbers(mask: np.ndarray, like: Array) -> Array:
     """Return the row numbers of a mask, on the device of ``like``."""
-    xp = array_namespace(like)
-    return xp.asarray(np.flatnonzero(mask), device=device_of(like))
+    xp = nx.array_namespace(like)
+    return xp.asarray(np.flatnonzero(mask), device=nx.device_of(like))
 
 
 def _ungrouped(T: Array, cells: np.ndarray, axis: int) -> Array:
@@ -695,8 +685,8 @@ def _ungrouped(T: Array, cells: np.ndarray, axis: int) -> Array:
     if np.array_equal(order, np.arange(len(order))):
         return T
     places = np.argsort(order)
-    xp = array_namespace(T)
-    return xp.take(T, xp.asarray(places, device=device_of(T)), axis=axis)
+    xp = nx.array_namespace(T)
+    return xp.take(T, xp.asarray(places, device=nx.device_of(T)), axis=axis)
 
 
 # ----------------------------------------------------------------------------------
@@ -741,16 +731,16 @@ class GammaPath:
 
     def matrix(self, gamma: float) -> Array:
         """Return the kernel matrix for one gamma, (n, m): one exponential an entry."""
-        D = array_namespace(self.distances).asarray(self.distances, copy=True)
+        D = nx.array_namespace(self.distances).asarray(self.distances, copy=True)
         kernel = with_gamma(self.kernel, gamma)
         if not isinstance(kernel, ClusterRBF):
             return kernel.of_squared_distances(D)
-        xp = array_namespace(D)
+        xp = nx.array_namespace(D)
         D *= -kernel.gamma
         K = xp.exp(D)
         n = kernel.factors_in(D, self.n_features)
         rows, columns = n[self.row_cells, :], np.eye(kernel.n_cells)[self.column_cells]
-        K *= xp.asarray(rows @ columns.T, dtype=D.dtype, device=device_of(D))
+        K *= xp.asarray(rows @ columns.T, dtype=D.dtype, device=nx.device_of(D))
         return K
 
 
@@ -787,8 +777,8 @@ def gamma_path(kernel: Kernel, X: Array, Y: Array | None = None) -> GammaPath:
     pairs = kernel.pairs(X, Y)
     assert isinstance(pairs, PreparedPairs)  # of rows that are there
     like = pairs.rows.values
-    xp = array_namespace(like)
-    D = xp.empty(pairs.shape, dtype=like.dtype, device=device_of(like))
+    xp = nx.array_namespace(like)
+    D = xp.empty(pairs.shape, dtype=like.dtype, device=nx.device_of(like))
     tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, D))
     compute = functools.partial(_distances, kernel)
     fill_tiles(pairs, D, tile, compute, symmetric=Y is None)
@@ -834,7 +824,7 @@ def matrices_of(
     def matrix(kernel: Kernel) -> Array:
         if shared is None or not _is_of_plain_distances(kernel):
             return kernel(X, Y)
-        D = array_namespace(shared).asarray(shared, copy=True)
+        D = nx.array_namespace(shared).asarray(shared, copy=True)
         return cast(DistanceKernel, kernel).of_squared_distances(D)
 
     return matrix

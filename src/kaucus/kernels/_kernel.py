@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 import scipy.spatial.distance
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     for_each_block,
     map_blocks,
@@ -24,30 +25,7 @@ from kaucus._array.blocks import (
     tiles,
 )
 from kaucus._array.linalg import diagonal, mirror_upper
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    dense_rows,
-    device_of,
-    dtype_name,
-    exp,
-    get_entries,
-    is_numpy,
-    is_sparse,
-    is_torch,
-    itemsize,
-    on_gpu,
-    product,
-    product_epsilon,
-    product_into,
-    rows_in_order,
-    set_entries,
-    sqrt,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import Block, as_rows, stream_blocks, streaming_bytes
 
 # ----------------------------------------------------------------------------------
@@ -152,7 +130,7 @@ class StreamedPairs:
         As square as possible, with half of the memory for streamed rows for its rows,
         and half for its columns.
         """
-        entries = min(budget, self._room) // (_TEMPORARIES * itemsize(self._X))
+        entries = min(budget, self._room) // (_TEMPORARIES * nx.itemsize(self._X))
         entries = max(min(entries, _TILE_ENTRIES), 1)
         most = max(self._room // (2 * _bytes_per_row(self._X)), 1)
         width = max(min(math.isqrt(entries), most, self.shape[1]), 1)
@@ -190,8 +168,8 @@ class StreamedPairs:
 
     def part(self, rows=None, columns=None) -> "StreamedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
-        X = self._X if rows is None else rows_in_order(self._X, rows)
-        Y = self._Y if columns is None else rows_in_order(self._Y, columns)
+        X = self._X if rows is None else nx.rows_in_order(self._X, rows)
+        Y = self._Y if columns is None else nx.rows_in_order(self._Y, columns)
         return StreamedPairs(self._kernel, X, Y, self._room)
 
 
@@ -214,12 +192,12 @@ def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
     Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
     bound by the bytes that it moves.
     """
-    return is_torch(out) and kernel.tile_into is not None
+    return nx.is_torch(out) and kernel.tile_into is not None
 
 
 def _taken(rows: Any, numbers: np.ndarray) -> Any:
     values = rows.values
-    return rows.taken(numbers if is_sparse(values) else as_like(numbers, values))
+    return rows.taken(numbers if nx.is_sparse(values) else nx.as_like(numbers, values))
 
 
 def copied_bytes(rows: Any) -> int:
@@ -227,14 +205,14 @@ def copied_bytes(rows: Any) -> int:
     values = rows.values
     if getattr(rows, "given", None) is None:
         return 0
-    return itemsize(values) * values.shape[0] * values.shape[1]
+    return nx.itemsize(values) * values.shape[0] * values.shape[1]
 
 
 def bytes_for_tiles(shape: tuple[int, int], like: Array) -> int:
     """Return the bytes for tiles at work: on the host, no more than the matrix has."""
-    if on_gpu(like):
+    if nx.on_gpu(like):
         return resolve_budget(None, like)
-    return max(itemsize(like) * shape[0] * shape[1], _LEAST_FOR_TILES)
+    return max(nx.itemsize(like) * shape[0] * shape[1], _LEAST_FOR_TILES)
 
 
 def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
@@ -270,11 +248,11 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
         In the precision of ``X``.
     """
     parts = [kernel.diag(block.rows) for block in as_rows(X, 1).blocks()]
-    return array_namespace(X).concat(parts) if len(parts) > 1 else parts[0]
+    return nx.array_namespace(X).concat(parts) if len(parts) > 1 else parts[0]
 
 
 def _bytes_per_row(X: Array) -> int:
-    return _COPIES * itemsize(X) * X.shape[1]
+    return _COPIES * nx.itemsize(X) * X.shape[1]
 
 
 # ----------------------------------------------------------------------------------
@@ -322,7 +300,7 @@ class Rows(NamedTuple):
         norms, given = self.squared_norms, self.given
         values = self.values[rows, :]
         return Rows(
-            dense(values) if is_sparse(values) and _dense_enough(values) else values,
+            dense(values) if nx.is_sparse(values) and _dense_enough(values) else values,
             None if norms is None else norms[rows],
             None if given is None else given[rows, :],
         )
@@ -331,9 +309,9 @@ class Rows(NamedTuple):
         """Return the rows of the given numbers."""
         norms, given = self.squared_norms, self.given
         return Rows(
-            take_rows(self.values, rows),
-            None if norms is None else take_rows(norms, rows),
-            None if given is None else take_rows(given, rows),
+            nx.take_rows(self.values, rows),
+            None if norms is None else nx.take_rows(norms, rows),
+            None if given is None else nx.take_rows(given, rows),
         )
 
 
@@ -349,12 +327,12 @@ def squared_norms(X: Array) -> Array:
     array of shape (n,)
         In float64.
     """
-    if is_sparse(X):
-        X = astype(X, "float64")  # before the squares are rounded
+    if nx.is_sparse(X):
+        X = nx.astype(X, "float64")  # before the squares are rounded
         return np.asarray(X.multiply(X).sum(axis=1)).reshape(-1)
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     bytes_per_row = 8 * max(X.shape[1], 1)
-    norms = xp.empty(X.shape[0], dtype=xp.float64, device=device_of(X))
+    norms = xp.empty(X.shape[0], dtype=xp.float64, device=nx.device_of(X))
 
     def square(s: slice) -> None:
         norms[s] = xp.sum(xp.astype(X[s, :], xp.float64, copy=False) ** 2, axis=1)
@@ -369,8 +347,8 @@ def squared_norms(X: Array) -> Array:
 
 def mean_row(X: Array) -> Array:
     """Return the mean row of a dense ``X``, in its precision."""
-    xp = array_namespace(X)
-    return astype(xp.mean(X, axis=0), dtype_name(X))
+    xp = nx.array_namespace(X)
+    return nx.astype(xp.mean(X, axis=0), nx.dtype_name(X))
 
 
 def shifted_rows(X: Array, shift: Array | None) -> Rows:
@@ -394,17 +372,17 @@ def inner_products(X: Array, Y: Array) -> Array:
     array of shape (n, m)
         Dense, in memory of its own.
     """
-    if not (is_sparse(X) or is_sparse(Y)):
-        return product(X, Y)
+    if not (nx.is_sparse(X) or nx.is_sparse(Y)):
+        return nx.product(X, Y)
     if _dense_enough(X) and _dense_enough(Y):
-        return product(dense(X), dense(Y))
+        return nx.product(dense(X), dense(Y))
     G = X @ Y.T
-    return G.toarray() if is_sparse(G) else np.asarray(G)
+    return G.toarray() if nx.is_sparse(G) else np.asarray(G)
 
 
 def _dense_enough(X: Array) -> bool:
     """Return True if a block is dense, or a CSR block with many entries."""
-    return not is_sparse(X) or X.nnz >= _DENSE_ENOUGH * X.shape[0] * X.shape[1]
+    return not nx.is_sparse(X) or X.nnz >= _DENSE_ENOUGH * X.shape[0] * X.shape[1]
 
 
 def dense(X: Array) -> Array:
@@ -419,18 +397,18 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
     """
     assert X.squared_norms is not None
     assert Y.squared_norms is not None
-    dtype = dtype_name(X.values)
-    x_norms = astype(X.squared_norms, dtype)[:, None]
-    y_norms = astype(Y.squared_norms, dtype)[None, :]
+    dtype = nx.dtype_name(X.values)
+    x_norms = nx.astype(X.squared_norms, dtype)[:, None]
+    y_norms = nx.astype(Y.squared_norms, dtype)[None, :]
     D = _fast_form(X.values, Y.values, x_norms, y_norms)
 
-    share = product_epsilon(D) ** 0.5
+    share = nx.product_epsilon(D) ** 0.5
     i, j = _entries_that_lost_digits(D, share, x_norms, y_norms)
     if dtype == "float32" and i.shape[0] > _MANY * D.shape[0] * D.shape[1]:
         wide = squared_distances(_in_float64(X), _in_float64(Y))
-        return astype(wide, dtype)
+        return nx.astype(wide, dtype)
     if i.shape[0]:  # every negative entry is among them
-        set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
+        nx.set_entries(D, i, j, _distances_from_differences(X, Y, i, j))
     return D
 
 
@@ -440,13 +418,13 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
     With few features as one product, [x, ‖x‖², 1] [−2y, 1, ‖y‖²]ᵀ: passes over the
     result would take longer than the product itself.
     """
-    if X.shape[1] > _FEW_FEATURES or is_sparse(X) or is_sparse(Y):
+    if X.shape[1] > _FEW_FEATURES or nx.is_sparse(X) or nx.is_sparse(Y):
         D = inner_products(X, Y)
         D *= -2
         D += x_norms
         D += y_norms
         return D
-    xp = array_namespace(X, Y)
+    xp = nx.array_namespace(X, Y)
     left = xp.concat([X, x_norms, xp.ones_like(x_norms)], axis=1)
     right = xp.concat([-2 * Y, xp.ones_like(y_norms.T), y_norms.T], axis=1)
     return left @ right.T
@@ -454,33 +432,33 @@ def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
 
 def _entries_that_lost_digits(D: Array, share: float, x_norms: Array, y_norms: Array):
     """Return rows and columns of entries with ‖x − y‖² ≤ share (‖x‖² + ‖y‖²)."""
-    xp = array_namespace(D)
+    xp = nx.array_namespace(D)
     # One pass for the rows that have such entries, by a bound that is not exact, then
     # theirs by it, and the few that are below it, exactly.
     bound = share * (x_norms + xp.max(y_norms))
     (rows,) = xp.nonzero(xp.min(D, axis=1) <= bound[:, 0])
     if rows.shape[0] == 0:
         return rows, rows
-    i, j = xp.nonzero(take_rows(D, rows) <= take_rows(bound, rows))
-    i = take_rows(rows, i)
-    entries = get_entries(D, i, j)
-    norms = take_rows(x_norms[:, 0], i) + take_rows(y_norms[0, :], j)
+    i, j = xp.nonzero(nx.take_rows(D, rows) <= nx.take_rows(bound, rows))
+    i = nx.take_rows(rows, i)
+    entries = nx.get_entries(D, i, j)
+    norms = nx.take_rows(x_norms[:, 0], i) + nx.take_rows(y_norms[0, :], j)
     (keep,) = xp.nonzero(entries <= share * norms)
-    return take_rows(i, keep), take_rows(j, keep)
+    return nx.take_rows(i, keep), nx.take_rows(j, keep)
 
 
 def _in_float64(rows: Rows) -> Rows:
-    given = None if rows.given is None else astype(rows.given, "float64")
-    return Rows(astype(rows.values, "float64"), rows.squared_norms, given)
+    given = None if rows.given is None else nx.astype(rows.given, "float64")
+    return Rows(nx.astype(rows.values, "float64"), rows.squared_norms, given)
 
 
 def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
     x = X.values if X.given is None else X.given
     y = Y.values if Y.given is None else Y.given
-    xp = array_namespace(x, y)
+    xp = nx.array_namespace(x, y)
     parts = []
     for s in row_blocks(i.shape[0], max(x.shape[1], 1), _CHUNK):
-        difference = dense(take_rows(x, i[s])) - dense(take_rows(y, j[s]))
+        difference = dense(nx.take_rows(x, i[s])) - dense(nx.take_rows(y, j[s]))
         parts.append(xp.sum(difference**2, axis=1))
     return xp.concat(parts) if len(parts) > 1 else parts[0]
 
@@ -488,8 +466,8 @@ def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
 def manhattan_distances(X: Array, Y: Array) -> Array:
     """Return Σ |x − y| for all pairs of two blocks, (n, m)."""
     X, Y = dense(X), dense(Y)
-    xp = array_namespace(X, Y)
-    if is_numpy(X):
+    xp = nx.array_namespace(X, Y)
+    if nx.is_numpy(X):
         D = scipy.spatial.distance.cdist(X, Y, "cityblock")
         return D.astype(X.dtype, copy=False)
     D = xp.zeros_like(X[:, :1] + Y[:, 0][None, :])
@@ -566,8 +544,8 @@ class Kernel(ABC):
         if isinstance(pairs, PreparedPairs) and fits_into(pairs.shape, tile):
             return self._one_tile(pairs, symmetric=Y is None)
         if out is None:
-            xp = array_namespace(X)
-            out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=device_of(X))
+            xp = nx.array_namespace(X)
+            out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=nx.device_of(X))
         blocks = tiles_of(pairs.shape, tile, Y is None)
         write, items, workers = pairs.writing(out, blocks, Y is None)
         for _ in map_blocks(write, items, workers=workers):
@@ -588,8 +566,8 @@ class Kernel(ABC):
     @staticmethod
     def distances(X: Array) -> Array:
         """Return the distances, (n, n), from whose median ``gamma`` is taken."""
-        rows = shifted_rows(X, None if is_sparse(X) else mean_row(X))
-        return sqrt(astype(squared_distances(rows, rows), "float64"))
+        rows = shifted_rows(X, None if nx.is_sparse(X) else mean_row(X))
+        return nx.sqrt(nx.astype(squared_distances(rows, rows), "float64"))
 
     def n_workers(self, X: Array) -> int:
         """Return the number of threads for blocks of this kernel."""
@@ -653,7 +631,7 @@ def no_gradient(kernel: Kernel) -> NotImplementedError:
 
 
 def _result_dtype(X: Array):
-    return getattr(array_namespace(X), dtype_name(X))
+    return getattr(nx.array_namespace(X), nx.dtype_name(X))
 
 
 class InnerProductKernel(Kernel):
@@ -664,7 +642,7 @@ class InnerProductKernel(Kernel):
 
     def tile_into(self, out: Array, X: Rows, Y: Rows) -> None:
         """Write one block of the kernel matrix into a tensor."""
-        K = self.of_inner_products(product_into(out, X.values, Y.values))
+        K = self.of_inner_products(nx.product_into(out, X.values, Y.values))
         if K is not out:
             out[:, :] = K
 
@@ -686,8 +664,8 @@ class UnitDiagonalKernel(Kernel):
     """A kernel with k(x, x) = 1."""
 
     def diag(self, X: Array) -> Array:
-        xp = array_namespace(X)
-        return xp.ones(X.shape[0], dtype=_result_dtype(X), device=device_of(X))
+        xp = nx.array_namespace(X)
+        return xp.ones(X.shape[0], dtype=_result_dtype(X), device=nx.device_of(X))
 
 
 class DistanceKernel(UnitDiagonalKernel):
@@ -695,7 +673,7 @@ class DistanceKernel(UnitDiagonalKernel):
 
     def shift_of(self, X: Array, Y: Array) -> Array | None:
         # A shift would fill a sparse matrix.
-        return None if is_sparse(X) or is_sparse(Y) else mean_row(Y)
+        return None if nx.is_sparse(X) or nx.is_sparse(Y) else mean_row(Y)
 
     prepare = staticmethod(shifted_rows)  # type: ignore[assignment]
 
@@ -758,7 +736,7 @@ class CallableKernel(Kernel):
         return self._checked(X.values, Y.values)
 
     def diag(self, X: Array) -> Array:
-        xp = array_namespace(X)
+        xp = nx.array_namespace(X)
         rows = [X[i : i + 1, :] for i in range(X.shape[0])]
         return xp.concat([xp.reshape(self._checked(row, row), (1,)) for row in rows])
 
@@ -773,15 +751,15 @@ class CallableKernel(Kernel):
                 f"{expected[0]} and {expected[1]} rows; expected {expected}. It must "
                 "take two sets of rows and return the matrix of all pairs, an array."
             )
-        K = as_like(K.toarray() if is_sparse(K) else K, X)
-        xp = array_namespace(K)
+        K = nx.as_like(K.toarray() if nx.is_sparse(K) else K, X)
+        xp = nx.array_namespace(K)
         if not bool(xp.all(xp.isfinite(K))):
             raise ValueError(
                 f"The kernel {_name(self.function)} returned NaN or infinity; "
                 "every entry must be finite. Scale the data or change the kernel."
             )
         # A copy: what the user's function returns may be the user's.
-        return xp.asarray(K, dtype=getattr(xp, dtype_name(X)), copy=True)
+        return xp.asarray(K, dtype=getattr(xp, nx.dtype_name(X)), copy=True)
 
 
 def _name(function: Callable) -> str:
@@ -820,29 +798,31 @@ class Precomputed(Kernel):
 
     def row_numbers(self) -> Array:
         """Return the numbers of all rows, (n, 1), in the precision of the matrix."""
-        xp = array_namespace(self.matrix)
+        xp = nx.array_namespace(self.matrix)
         n = self.matrix.shape[0]
-        dtype, device = self.matrix.dtype, device_of(self.matrix)
+        dtype, device = self.matrix.dtype, nx.device_of(self.matrix)
         return xp.arange(n, dtype=dtype, device=device)[:, None]
 
     def has_rows(self, X: Array) -> bool:
         """Return True if ``X`` are the numbers of all rows, in order."""
         if X.shape[0] != self.matrix.shape[0]:
             return False
-        return bool(array_namespace(X).all(self.row_numbers() == X))
+        return bool(nx.array_namespace(X).all(self.row_numbers() == X))
 
     def tile(self, X: Rows, Y: Rows) -> Array:
-        xp = array_namespace(self.matrix)
-        rows = take_rows(self.matrix, _as_index(X.values))
-        return astype(xp.take(rows, _as_index(Y.values), axis=1), dtype_name(X.values))
+        xp = nx.array_namespace(self.matrix)
+        rows = nx.take_rows(self.matrix, _as_index(X.values))
+        return nx.astype(
+            xp.take(rows, _as_index(Y.values), axis=1), nx.dtype_name(X.values)
+        )
 
     def diag(self, X: Array) -> Array:
-        values = take_rows(diagonal(self.matrix), _as_index(X))
-        return astype(values, dtype_name(X))
+        values = nx.take_rows(diagonal(self.matrix), _as_index(X))
+        return nx.astype(values, nx.dtype_name(X))
 
 
 def _as_index(row_numbers: Array) -> Array:
-    xp = array_namespace(row_numbers)
+    xp = nx.array_namespace(row_numbers)
     return xp.astype(row_numbers[:, 0], xp.int64)
 
 
@@ -1034,7 +1014,7 @@ def _variance(X: Array, sample_weight: Array | None) -> float:
     From row sums of x and of (x − m)², with the first entry for m: taking off a number
     of the data's size keeps the digits, and no second copy of X is made.
     """
-    shift = float(dense_rows(X, np.arange(1))[0, 0])
+    shift = float(nx.dense_rows(X, np.arange(1))[0, 0])
     rows = as_rows(X, 1).attached(sample_weight)
     totals = rows.reduce(_EntrySums, shift, label="measure-rows").totals
     n_entries, total, squares = (float(v) for v in totals)
@@ -1046,9 +1026,9 @@ class _EntrySums:
 
     def __init__(self, block: Block, shift: float):
         sums, squares = _row_sums(block.rows, shift)
-        xp, (weight,) = array_namespace(sums), block.vectors
-        weight = xp.ones_like(sums) if weight is None else as_like(weight, sums)
-        weight = astype(weight, "float64")
+        xp, (weight,) = nx.array_namespace(sums), block.vectors
+        weight = xp.ones_like(sums) if weight is None else nx.as_like(weight, sums)
+        weight = nx.astype(weight, "float64")
         n_entries = float(xp.sum(weight)) * block.rows.shape[1]
         sums, squares = (float(xp.sum(weight * v)) for v in (sums, squares))
         self.totals = np.asarray([n_entries, sums, squares])
@@ -1060,15 +1040,15 @@ class _EntrySums:
 
 def _row_sums(X: Array, shift: float) -> tuple[Array, Array]:
     """Return Σ (x − m) and Σ (x − m)² of each row; m is 0 in a CSR matrix."""
-    xp = array_namespace(X)
-    if is_sparse(X):
+    xp = nx.array_namespace(X)
+    if nx.is_sparse(X):
         sums = X.sum(axis=1, dtype="float64")
         squares = X.multiply(X).sum(axis=1, dtype="float64")
         return tuple(xp.reshape(xp.asarray(v), (-1,)) for v in (sums, squares))
-    nothing = astype(X[:0, 0], "float64")
+    nothing = nx.astype(X[:0, 0], "float64")
     sums, squares = [nothing], [nothing]
     for s in row_blocks(X.shape[0], 8 * X.shape[1], 2**20):
-        block = astype(X[s, :], "float64") - shift
+        block = nx.astype(X[s, :], "float64") - shift
         sums.append(xp.sum(block, axis=1))
         squares.append(xp.sum(block**2, axis=1))
     return xp.concat(sums), xp.concat(squares)
@@ -1118,14 +1098,14 @@ def median_gamma(
     """
     rows = np.arange(X.shape[0])
     if sample_weight is not None:
-        rows = rows[to_numpy(sample_weight) > 0]
+        rows = rows[nx.to_numpy(sample_weight) > 0]
     if len(rows) > _ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, _ROWS).astype(np.int64)]
-    some = take_rows(X, rows)
+    some = nx.take_rows(X, rows)
     cls: type[Kernel] = Kernel
     if isinstance(kernel, str) and kernel in kernel_names():
         cls = kernel_class(kernel)
-    distances = to_numpy(cls.distances(some)).astype(np.float64)
+    distances = nx.to_numpy(cls.distances(some)).astype(np.float64)
     distances = distances[np.triu_indices(len(rows), k=1)]  # each pair once
     distances = distances[distances > 0]
     if not distances.size:
@@ -1174,7 +1154,7 @@ class Gaussian(DistanceKernel):
 
     def of_squared_distances(self, D: Array) -> Array:
         D *= -self.gamma
-        return exp(D)
+        return nx.exp(D)
 
     def slope_of_squared_distances(self, D: Array) -> Array:
         D = self.of_squared_distances(D)
@@ -1207,15 +1187,15 @@ class Exponential(DistanceKernel):
     of_length = True
 
     def of_squared_distances(self, D: Array) -> Array:
-        D = sqrt(D)
+        D = nx.sqrt(D)
         D *= -self.gamma
-        return exp(D)
+        return nx.exp(D)
 
     def slope_of_squared_distances(self, D: Array) -> Array:
         # −γ k(d) / 2d; a row that is itself a point has no gradient from it.
-        xp = array_namespace(D)
-        d = sqrt(D)
-        slope = exp(-self.gamma * d)
+        xp = nx.array_namespace(D)
+        d = nx.sqrt(D)
+        slope = nx.exp(-self.gamma * d)
         slope *= -0.5 * self.gamma
         return xp.where(d > 0, slope / xp.where(d > 0, d, xp.ones_like(d)), 0 * d)
 
@@ -1279,13 +1259,13 @@ class Matern32(DistanceKernel):
     of_length = True
 
     def of_squared_distances(self, D: Array) -> Array:
-        D = sqrt(D)
+        D = nx.sqrt(D)
         D *= math.sqrt(3) * self.gamma
-        return (1 + D) * exp(-D)
+        return (1 + D) * nx.exp(-D)
 
     def slope_of_squared_distances(self, D: Array) -> Array:
         a = math.sqrt(3) * self.gamma
-        return -(a**2) / 2 * exp(-a * sqrt(D))
+        return -(a**2) / 2 * nx.exp(-a * nx.sqrt(D))
 
 
 @known_by_name
@@ -1313,15 +1293,15 @@ class Matern52(DistanceKernel):
     of_length = True
 
     def of_squared_distances(self, D: Array) -> Array:
-        D = sqrt(D)
+        D = nx.sqrt(D)
         D *= math.sqrt(5) * self.gamma
-        return (1 + D + D**2 / 3) * exp(-D)
+        return (1 + D + D**2 / 3) * nx.exp(-D)
 
     def slope_of_squared_distances(self, D: Array) -> Array:
         a = math.sqrt(5) * self.gamma
-        D = sqrt(D)
+        D = nx.sqrt(D)
         D *= a
-        return -(a**2) / 6 * (1 + D) * exp(-D)
+        return -(a**2) / 6 * (1 + D) * nx.exp(-D)
 
 
 @known_by_name
@@ -1398,10 +1378,10 @@ class Laplacian(UnitDiagonalKernel):
         # Differences of coordinates lose nothing: no shift is needed.
         D = manhattan_distances(X.values, Y.values)
         D *= -self.gamma
-        return exp(D)
+        return nx.exp(D)
 
     def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
-        xp = array_namespace(X)
+        xp = nx.array_namespace(X)
         slope = -self.gamma * self(X, Z)
         by_column = []
         for c in range(X.shape[1]):
@@ -1434,10 +1414,10 @@ class Linear(InnerProductKernel):
         return G
 
     def slope_of_inner_products(self, G: Array) -> Array:
-        return array_namespace(G).ones_like(G)
+        return nx.array_namespace(G).ones_like(G)
 
     def diag(self, X: Array) -> Array:
-        return astype(squared_norms(X), dtype_name(X))
+        return nx.astype(squared_norms(X), nx.dtype_name(X))
 
 
 @known_by_name
@@ -1483,12 +1463,12 @@ class Polynomial(InnerProductKernel):
 
     def slope_of_inner_products(self, G: Array) -> Array:
         if self.degree == 1:
-            return self.gamma * array_namespace(G).ones_like(G)
+            return self.gamma * nx.array_namespace(G).ones_like(G)
         lower = replace(self, degree=int(self.degree) - 1)
         return self.gamma * self.degree * lower.of_inner_products(G)
 
     def diag(self, X: Array) -> Array:
-        return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))
+        return self.of_inner_products(nx.astype(squared_norms(X), nx.dtype_name(X)))
 
 
 def _power(G: Array, degree: int) -> Array:
@@ -1498,7 +1478,7 @@ def _power(G: Array, degree: int) -> Array:
     """
     if degree == 1:
         return G
-    odd = array_namespace(G).asarray(G, copy=True) if degree % 2 else None
+    odd = nx.array_namespace(G).asarray(G, copy=True) if degree % 2 else None
     G *= G
     G = _power(G, degree // 2)
     if odd is not None:
@@ -1535,14 +1515,14 @@ class Sigmoid(InnerProductKernel):
     def of_inner_products(self, G: Array) -> Array:
         G *= self.gamma
         G += self.coef0
-        return array_namespace(G).tanh(G)
+        return nx.array_namespace(G).tanh(G)
 
     def slope_of_inner_products(self, G: Array) -> Array:
         K = self.of_inner_products(G)
         return self.gamma * (1 - K * K)
 
     def diag(self, X: Array) -> Array:
-        return self.of_inner_products(astype(squared_norms(X), dtype_name(X)))
+        return self.of_inner_products(nx.astype(squared_norms(X), nx.dtype_name(X)))
 
 
 @known_by_name
@@ -1566,14 +1546,14 @@ class Cosine(InnerProductKernel):
         return G
 
     def diag(self, X: Array) -> Array:
-        xp = array_namespace(X)
+        xp = nx.array_namespace(X)
         has_direction = xp.sqrt(squared_norms(X)) > _shortest(X)
-        return xp.astype(has_direction, getattr(xp, dtype_name(X)))
+        return xp.astype(has_direction, getattr(xp, nx.dtype_name(X)))
 
 
 def _shortest(X: Array) -> float:
     """Return the length up to which a row counts as zero: its inverse overflows."""
-    return 4 * float(np.finfo(dtype_name(X)).tiny)
+    return 4 * float(np.finfo(nx.dtype_name(X)).tiny)
 
 
 def unit_rows(X: Array, squared: Array | None = None) -> Array:
@@ -1592,10 +1572,10 @@ def unit_rows(X: Array, squared: Array | None = None) -> Array:
     array or CSR matrix of shape (n, d)
         In the precision of ``X``.
     """
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     norms = xp.sqrt(squared_norms(X) if squared is None else squared)
     lengths = xp.where(norms > _shortest(X), norms, xp.ones_like(norms))
-    scale = astype(1 / lengths, dtype_name(X))
-    if is_sparse(X):
+    scale = nx.astype(1 / lengths, nx.dtype_name(X))
+    if nx.is_sparse(X):
         return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(scale)) @ X)
     return X * scale[:, None]

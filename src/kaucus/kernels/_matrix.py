@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     for_each_block,
     format_bytes,
@@ -15,25 +16,7 @@ from kaucus._array.blocks import (
     resolve_budget,
     row_blocks,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_numpy,
-    is_sparse,
-    itemsize,
-    on_gpu,
-    product_epsilon,
-    rows_in_order,
-    split_columns,
-    take_rows,
-    times_split,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import copy_buffer_bytes
 from kaucus.kernels._kernel import (
     Kernel,
@@ -128,13 +111,13 @@ def stored_product(K: Array, V: Array, dtype: str) -> Array:
 
     K, (n, m), is cast block by block.
     """
-    V, size = astype(V, dtype), np.dtype(dtype).itemsize
+    V, size = nx.astype(V, dtype), np.dtype(dtype).itemsize
     out = _empty(K, V)
 
     def multiply(rows: slice) -> None:
-        out[rows, :] = astype(astype(K[rows, :], dtype) @ V, "float64")
+        out[rows, :] = nx.astype(nx.astype(K[rows, :], dtype) @ V, "float64")
 
-    block_bytes = _BLOCK_BYTES_GPU if on_gpu(K) else _BLOCK_BYTES_CPU
+    block_bytes = _BLOCK_BYTES_GPU if nx.on_gpu(K) else _BLOCK_BYTES_CPU
     blocks = row_blocks(K.shape[0], size * K.shape[1], block_bytes)
     _in_threads(multiply, list(blocks), K)
     return out
@@ -145,13 +128,13 @@ def gathered_product(K: Array, columns: Array, V: Array, dtype: str) -> Array:
 
     Multiplied in the given precision.
     """
-    V, index = astype(V, dtype), as_like(columns, K)
+    V, index = nx.astype(V, dtype), nx.as_like(columns, K)
     out = _empty(K, V)
 
     def multiply(part: slice) -> None:
         # K is symmetric, and gathering rows reads memory in order.
-        gathered = astype(take_rows(K[:, part], index), dtype)
-        out[part, :] = astype(gathered.T @ V, "float64")
+        gathered = nx.astype(nx.take_rows(K[:, part], index), dtype)
+        out[part, :] = nx.astype(gathered.T @ V, "float64")
 
     blocks = row_blocks(K.shape[0], index.shape[0], _GATHERED)
     _in_threads(multiply, list(blocks), K)
@@ -159,9 +142,9 @@ def gathered_product(K: Array, columns: Array, V: Array, dtype: str) -> Array:
 
 
 def _empty(K: Array, V: Array) -> Array:
-    xp = array_namespace(K)
+    xp = nx.array_namespace(K)
     shape = (K.shape[0], V.shape[1])
-    return xp.empty(shape, dtype=xp.float64, device=device_of(K))
+    return xp.empty(shape, dtype=xp.float64, device=nx.device_of(K))
 
 
 def _in_threads(multiply, blocks: list[slice], K: Array) -> None:
@@ -229,7 +212,7 @@ class KeptTiles:
 
         V is split into two float32 parts; no tile is widened.
         """
-        parts = split_columns(V)
+        parts = nx.split_columns(V)
         return self._sum(lambda panel: self._split_product(panel, parts), self._n, V)
 
     def rmatmul(self, V: Array) -> Array:
@@ -260,7 +243,9 @@ class KeptTiles:
         rows = panel[0][0]
         values = zeros_like_product(rows.stop - rows.start, V)
         for (_, columns), T in self._tiles(panel):
-            values += astype(astype(T, dtype_name(V)) @ V[columns, :], "float64")
+            values += nx.astype(
+                nx.astype(T, nx.dtype_name(V)) @ V[columns, :], "float64"
+            )
         return [(rows, values)]
 
     def _mirrored_product(self, panel: list[Tile], V: Array) -> Parts:
@@ -270,38 +255,42 @@ class KeptTiles:
         values = zeros_like_product(height, V)
         below = zeros_like_product(self._n - start, V)
         for (_, columns), tile in self._tiles(panel):
-            T = astype(tile, dtype_name(V))
-            values += astype(T @ V[columns, :], "float64")
+            T = nx.astype(tile, nx.dtype_name(V))
+            values += nx.astype(T @ V[columns, :], "float64")
             # The square on the diagonal has been counted in full already.
             skip = height if columns.start == start else 0
             part = slice(columns.start + skip - start, columns.stop - start)
-            below[part, :] += astype(T[:, skip:].T @ V[rows, :], "float64")
+            below[part, :] += nx.astype(T[:, skip:].T @ V[rows, :], "float64")
         return [(rows, values), (slice(start, self._n), below)]
 
     def _split_product(self, panel: list[Tile], parts: Array) -> Parts:
         values = sum(
-            times_split(T, parts[columns, :]) for (_, columns), T in self._tiles(panel)
+            nx.times_split(T, parts[columns, :])
+            for (_, columns), T in self._tiles(panel)
         )
         return [(panel[0][0], values)]
 
     def _transposed(self, panel: list[Tile], V: Array) -> Parts:
         return [
-            (columns, astype(astype(T, dtype_name(V)).T @ V[rows, :], "float64"))
+            (
+                columns,
+                nx.astype(nx.astype(T, nx.dtype_name(V)).T @ V[rows, :], "float64"),
+            )
             for (rows, columns), T in self._tiles(panel)
         ]
 
 
 def zeros_like_product(n_rows: int, V: Array) -> Array:
     """Return float64 zeros for a product with ``V``, (n_rows, t)."""
-    xp = array_namespace(V)
+    xp = nx.array_namespace(V)
     shape = (n_rows, V.shape[1])
-    return xp.zeros(shape, dtype=xp.float64, device=device_of(V))
+    return xp.zeros(shape, dtype=xp.float64, device=nx.device_of(V))
 
 
 def transposed_part(K: Array, rows: np.ndarray, V: Array) -> Array:
     """Return K.T @ V[rows], in float64, multiplied in the precision of ``V``."""
-    product = astype(K, dtype_name(V)).T @ take_rows(V, rows)
-    return astype(product, "float64")
+    product = nx.astype(K, nx.dtype_name(V)).T @ nx.take_rows(V, rows)
+    return nx.astype(product, "float64")
 
 
 def _key(block: Tile) -> tuple[int, int]:
@@ -418,7 +407,7 @@ class KernelOperator:
     @property
     def dtype(self) -> str:
         """The precision of the kernel's entries."""
-        return dtype_name(self.X)
+        return nx.dtype_name(self.X)
 
     @property
     def rounding(self) -> float:
@@ -459,23 +448,23 @@ class KernelOperator:
 
     def rows(self, rows: Array) -> Array:
         """Return K[rows, :], (k, m), for row numbers of shape (k,)."""
-        rows = to_numpy(rows)
+        rows = nx.to_numpy(rows)
         out = self.empty((len(rows), self.shape[1]))
         order = self.fill_rows(out, rows)
         if np.array_equal(order, np.arange(len(rows))):
             return out
-        return take_rows(out, as_like(np.argsort(order), out))
+        return nx.take_rows(out, nx.as_like(np.argsort(order), out))
 
     def columns(self, columns: Array) -> Array:
         """Return K[:, columns], (n, k), for column numbers of shape (k,)."""
         if self.symmetric and self._keep == "gram":
             K = self._kept_rows.values
-            return take_rows(K, columns).T
+            return nx.take_rows(K, columns).T
         if self.symmetric and self._keep == "rows":
             return self.rows(columns).T
         Y = self._Y
-        index = columns if is_sparse(Y) else as_like(columns, Y)
-        return self.kernel(self.X, take_rows(Y, index))
+        index = columns if nx.is_sparse(Y) else nx.as_like(columns, Y)
+        return self.kernel(self.X, nx.take_rows(Y, index))
 
     def fill_rows(self, out: Array, rows: np.ndarray) -> np.ndarray:
         """Write K[rows, :] into ``out``, (k, m), in the order that copies least.
@@ -493,8 +482,8 @@ class KernelOperator:
         kept = self._kept_rows
         slots = kept.find(rows)
         known, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
-        for s in row_blocks(len(known), itemsize(out) * out.shape[1], _CHUNK_BYTES):
-            out[s, :] = take_rows(kept.values, as_like(slots[known[s]], out))
+        for s in row_blocks(len(known), nx.itemsize(out) * out.shape[1], _CHUNK_BYTES):
+            out[s, :] = nx.take_rows(kept.values, nx.as_like(slots[known[s]], out))
         if len(new):
             block = out[len(known) :, :]
             self._compute(block, rows[new])
@@ -503,8 +492,10 @@ class KernelOperator:
 
     def empty(self, shape: tuple[int, int]) -> Array:
         """Return memory in the library, device and precision of the entries."""
-        xp = array_namespace(self.X)
-        return xp.empty(shape, dtype=getattr(xp, self.dtype), device=device_of(self.X))
+        xp = nx.array_namespace(self.X)
+        return xp.empty(
+            shape, dtype=getattr(xp, self.dtype), device=nx.device_of(self.X)
+        )
 
     # ---- products --------------------------------------------------------------------
 
@@ -513,31 +504,31 @@ class KernelOperator:
         dtype = self._working_dtype(V)
         if self._kept_tiles is None:
             product = self._matmul_by_rows(V, dtype)
-        elif is_numpy(V) and dtype != self.dtype and not self.symmetric:
+        elif nx.is_numpy(V) and dtype != self.dtype and not self.symmetric:
             product = self._kept_tiles.split_matmul(V)
         else:
-            product = self._kept_tiles.matmul(astype(V, dtype))
-        return astype(product, dtype_name(V))
+            product = self._kept_tiles.matmul(nx.astype(V, dtype))
+        return nx.astype(product, nx.dtype_name(V))
 
     def rmatmul(self, V: Array) -> Array:
         """Return K.T @ V, (m, t), in the precision of ``V``, (n, t)."""
         if self.symmetric:
             return self.matmul(V)
-        work = astype(V, self._working_dtype(V))
+        work = nx.astype(V, self._working_dtype(V))
         if self._kept_tiles is not None:
             product = self._kept_tiles.rmatmul(work)
         else:
             product = zeros_like_product(self.shape[1], V)
             for part in self.map_panels(lambda rows, K: transposed_part(K, rows, work)):
                 product += part
-        return astype(product, dtype_name(V))
+        return nx.astype(product, nx.dtype_name(V))
 
     def columns_matmul(self, columns: Array, V: Array) -> Array:
         """Return K[:, columns] @ V, (n, t), in the precision of ``V``, (k, t)."""
         if self._keep != "gram" or not self.symmetric:
             return self.part(columns=columns).matmul(V)
         K, dtype = self._kept_rows.values, self._working_dtype(V)
-        return astype(gathered_product(K, columns, V, dtype), dtype_name(V))
+        return nx.astype(gathered_product(K, columns, V, dtype), nx.dtype_name(V))
 
     def part(
         self, rows: Array | None = None, columns: Array | None = None
@@ -549,10 +540,10 @@ class KernelOperator:
         rows, columns : integer array, default=None
             Their numbers; None means all.
         """
-        rows, columns = (None if i is None else to_numpy(i) for i in (rows, columns))
+        rows, columns = (None if i is None else nx.to_numpy(i) for i in (rows, columns))
         pairs = self._pairs.part(rows, columns)
-        X = self.X if rows is None else rows_in_order(self.X, rows)
-        Y = self._Y if columns is None else rows_in_order(self._Y, columns)
+        X = self.X if rows is None else nx.rows_in_order(self.X, rows)
+        Y = self._Y if columns is None else nx.rows_in_order(self._Y, columns)
         part = KernelOperator.__new__(KernelOperator)
         part.kernel, part.X, part.symmetric, part._Y = self.kernel, X, False, Y
         part.shape, part._budget = pairs.shape, max(self._budget // 4, 1)
@@ -592,17 +583,19 @@ class KernelOperator:
             return stored_product(kept.values, V, dtype)
         kept.add(np.arange(self.shape[0]), self._compute)
         numbers, values = kept.snapshot()
-        missing, work = self._others(numbers), astype(V, dtype)
+        missing, work = self._others(numbers), nx.astype(V, dtype)
         parts = [stored_product(values, V, dtype)]
         for s in self._row_chunks(len(missing)):
             pairs = self._pairs.part(missing[s])
             parts.append(self._tiles_of(pairs, symmetric=False).matmul(work))
         order = np.argsort(np.concatenate([numbers, missing]))
-        return take_rows(array_namespace(V).concat(parts, axis=0), as_like(order, V))
+        return nx.take_rows(
+            nx.array_namespace(V).concat(parts, axis=0), nx.as_like(order, V)
+        )
 
     def _working_dtype(self, V: Array) -> str:
         """Return the precision of products: the wider one, unless told otherwise."""
-        wide = self._widen and dtype_name(V) == "float64"
+        wide = self._widen and nx.dtype_name(V) == "float64"
         return "float64" if wide else self.dtype
 
     # ---- what is kept, and how the rest is computed ----------------------------------
@@ -615,14 +608,16 @@ class KernelOperator:
         capacity = 0
         if self._keep == "rows":
             n_bytes = self._free - self._for_work
-            capacity = min(n_bytes // (itemsize(self.X) * m), n)
+            capacity = min(n_bytes // (nx.itemsize(self.X) * m), n)
         return KeptRows(self.empty((capacity, m)), n)
 
     def _make_kept_tiles(self) -> KeptTiles | None:
         if self._keep in ("rows", "gram"):
             return None
         n_bytes = 0 if self._keep is None else self._free - self._for_work
-        return self._tiles_of(self._pairs, self.symmetric, n_bytes // itemsize(self.X))
+        return self._tiles_of(
+            self._pairs, self.symmetric, n_bytes // nx.itemsize(self.X)
+        )
 
     def _tiles_of(self, pairs: RowPairs, symmetric: bool, n_kept: int = 0) -> KeptTiles:
         workers = self.kernel.n_workers(self.X)
@@ -637,7 +632,7 @@ class KernelOperator:
 
     @property
     def _n_bytes(self) -> int:
-        return itemsize(self.X) * self.shape[0] * self.shape[1]
+        return nx.itemsize(self.X) * self.shape[0] * self.shape[1]
 
     @property
     def _fits(self) -> bool:
@@ -676,14 +671,14 @@ class KernelOperator:
 
     def _row_chunks(self, n: int) -> list[slice]:
         """Return slices of rows of X that are copied together: a few tiles at least."""
-        row_bytes = itemsize(self.X) * max(self.shape[1], 2 * self.X.shape[1])
+        row_bytes = nx.itemsize(self.X) * max(self.shape[1], 2 * self.X.shape[1])
         few = 2 * self.kernel.n_workers(self.X) * self._tile[0]
         return list(row_blocks(n, 1, max(self._for_work // 4 // row_bytes, few)))
 
 
 def _copy_rows(block: Array, out: Array, positions: np.ndarray) -> None:
     everything = len(positions) == block.shape[0]
-    out[:, :] = block if everything else take_rows(block, positions)
+    out[:, :] = block if everything else nx.take_rows(block, positions)
 
 
 # ----------------------------------------------------------------------------------
@@ -750,13 +745,13 @@ def kernel_expansion(
     array of shape (n, t)
         In float64.
     """
-    coef = astype(coef, "float64")
+    coef = nx.astype(coef, "float64")
     (n, d), m = X.shape, Y.shape[0]
     small = n <= _FEW_ROWS and m * (n + d) <= _FEW_ENTRIES
-    if small and is_numpy(X) and is_numpy(Y):
+    if small and nx.is_numpy(X) and nx.is_numpy(Y):
         # To ask how much memory is free would take longer.
-        return kernel(astype(X, "float64"), astype(Y, "float64")) @ coef
-    if dtype_name(X) == "float32" and _float32_suffices(
+        return kernel(nx.astype(X, "float64"), nx.astype(Y, "float64")) @ coef
+    if nx.dtype_name(X) == "float32" and _float32_suffices(
         kernel, X, Y, coef, memory_budget
     ):
         return _sums(kernel, X, Y, coef, memory_budget)
@@ -769,12 +764,12 @@ def _float32_suffices(kernel, X, Y, coef, memory_budget) -> bool:
     if n <= _FEW_ROWS:
         return False
     spaced = np.linspace(0, n - 1, _EVENLY_SPACED).astype(np.int64)
-    largest = np.argpartition(to_numpy(squared_norms(X)), -_OF_LARGEST_NORM)
+    largest = np.argpartition(nx.to_numpy(squared_norms(X)), -_OF_LARGEST_NORM)
     numbers = np.concatenate([spaced, largest[-_OF_LARGEST_NORM:]])
-    some = take_rows(X, numbers)
-    rough = to_numpy(_sums(kernel, some, Y, coef, memory_budget))
-    exact = to_numpy(_sums_in_float64(kernel, some, Y, coef, memory_budget))
-    rounds_to_tf32 = product_epsilon(X) > epsilon(X)
+    some = nx.take_rows(X, numbers)
+    rough = nx.to_numpy(_sums(kernel, some, Y, coef, memory_budget))
+    exact = nx.to_numpy(_sums_in_float64(kernel, some, Y, coef, memory_budget))
+    rounds_to_tf32 = nx.product_epsilon(X) > nx.epsilon(X)
     tolerance = _TF32_TOLERANCE if rounds_to_tf32 else _TOLERANCE
     allowed = tolerance / _MARGIN * _allowed(exact, exact[: len(spaced)])
     with np.errstate(invalid="ignore"):  # inf - inf: NaN is not within the bound
@@ -796,7 +791,7 @@ def _allowed(values: np.ndarray, typical: np.ndarray) -> np.ndarray:
 
 def _sums(kernel, X, Y, coef, memory_budget) -> Array:
     """Return the sums of kernel entries in the precision of ``X``."""
-    Y = astype(Y, dtype_name(X))
+    Y = nx.astype(Y, nx.dtype_name(X))
     operator = KernelOperator(kernel, X, Y, memory_budget=memory_budget, keep=None)
     return operator.matmul(coef)
 
@@ -806,18 +801,18 @@ def _sums_in_float64(kernel, X, Y, coef, memory_budget) -> Array:
     n_bytes = min(resolve_budget(memory_budget, X) // 8, _BLOCK_BYTES)
     parts = []
     for rows in _blocks(X, n_bytes):
-        x = astype(X[rows, :], "float64")
+        x = nx.astype(X[rows, :], "float64")
         total = 0.0
         for points in _blocks(Y, n_bytes):
             y = Y if points.stop - points.start == Y.shape[0] else Y[points, :]
             total = total + _sums(kernel, x, y, coef[points, :], memory_budget)
         parts.append(total)
-    return parts[0] if len(parts) == 1 else array_namespace(coef).concat(parts)
+    return parts[0] if len(parts) == 1 else nx.array_namespace(coef).concat(parts)
 
 
 def _blocks(X: Array, n_bytes: int) -> list[slice]:
     """Return slices of rows that take at most ``n_bytes`` bytes in float64."""
     # Rows that stay on the host are widened where they arrive; float64 rows are here.
-    if copy_buffer_bytes(X) or itemsize(X) == 8:
+    if copy_buffer_bytes(X) or nx.itemsize(X) == 8:
         return [slice(0, X.shape[0])]
     return list(row_blocks(X.shape[0], 8 * X.shape[1], n_bytes)) or [slice(0, 0)]

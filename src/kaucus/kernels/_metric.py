@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    dtype_name,
-    is_sparse,
-)
+from kaucus._array import namespace as nx
+from kaucus._array.namespace import Array
 from kaucus._array.rows import Rows as AnyRows
 from kaucus._array.rows import copy_buffer_bytes
 from kaucus.kernels._kernel import Kernel, RowPairs, Rows
@@ -90,7 +85,7 @@ class RowMap:
         """Return the mapped rows, in the library, device and precision of ``X``."""
         if isinstance(X, AnyRows):
             return X.mapped(self, self.n_components)
-        if is_sparse(X):
+        if nx.is_sparse(X):
             return self._sparse(X)
         weights = self._like(self.weights, X)
         values = self.scaled(X)
@@ -105,7 +100,7 @@ class RowMap:
         """Return b(v) of scaled values."""
         if not np.isfinite(self.bound):
             return values
-        xp = array_namespace(values)
+        xp = nx.array_namespace(values)
         kept = xp.clip(values, -self.free, self.free)
         over = xp.clip(values - kept, -_LARGEST, _LARGEST)  # squares overflow
         return kept + over / xp.sqrt(1 + (over / self.bound) ** 2)
@@ -115,7 +110,7 @@ class RowMap:
 
         b'(v) = (1 + e²/bound²)^(−3/2), which is 1 within ±free.
         """
-        T, xp = self._like(self.weights, X), array_namespace(X)
+        T, xp = self._like(self.weights, X), nx.array_namespace(X)
         G = G * T[None, :] if T.ndim == 1 else G @ T.T
         if np.isfinite(self.bound):
             v = (X - self._like(self.center, X)[None, :]) * self._like(self.scale, X)
@@ -155,7 +150,7 @@ class RowMap:
 
         Exact where T can be inverted and ``Z`` are means of mapped rows.
         """
-        xp = array_namespace(Z)
+        xp = nx.array_namespace(Z)
         if self.weights.ndim == 1:
             used = self.weights != 0
             inverse = np.where(used, 1 / np.where(used, self.weights, 1.0), 0.0)
@@ -184,7 +179,7 @@ class RowMap:
 
     @staticmethod
     def _like(values: np.ndarray, X: Array) -> Array:
-        return as_like(values, X, dtype=dtype_name(X))
+        return nx.as_like(values, X, dtype=nx.dtype_name(X))
 
     def _value(self) -> tuple:
         arrays = (self.center, self.scale, self.offset, self.weights)

@@ -8,25 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, n_workers, resolve_budget, row_blocks
 from kaucus._array.linalg import add_to_diagonal, diagonal
-from kaucus._array.namespace import (
-    Array,
-    add_product,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    exp,
-    is_numpy,
-    itemsize,
-    not_negative,
-    on_gpu,
-    sqrt,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import stream_blocks
 from kaucus._array.segments import (
     box_means,
@@ -100,7 +85,7 @@ class FilterBank(NamedTuple):
 
 def pixel_range(X: Array) -> PixelRange:
     """Return the range of the pixels, or raise if it is zero or too large."""
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     found = PixelRange(float(xp.min(X)), float(xp.max(X)))
     if found.length <= 0:
         raise ValueError(
@@ -125,9 +110,9 @@ def draw_patches(
 ) -> np.ndarray:
     """Return patches of random pictures, (n, c · p · q), scaled by the range."""
     numbers = patch_rows(np.arange(X.shape[1]).reshape(1, *shape), size)[0]
-    most = min(_PICTURES, max(_PICTURE_BYTES // (itemsize(X) * X.shape[1]), 1))
+    most = min(_PICTURES, max(_PICTURE_BYTES // (nx.itemsize(X) * X.shape[1]), 1))
     drawn = rng.permutation(X.shape[0])[:most]
-    rows = to_numpy(take_rows(X, np.sort(drawn)))
+    rows = nx.to_numpy(nx.take_rows(X, np.sort(drawn)))
     n_patches = max(_PATCHES, _PATCHES_PER_FILTER * n_filters)
     n_patches = min(n_patches, len(rows) * len(numbers))
     which = rng.choice(len(rows) * len(numbers), size=n_patches, replace=False)
@@ -241,7 +226,7 @@ class PictureFeatures(NamedTuple):
 
 def resolve_precision(precision: str, like: Array) -> str:
     """Return the precision of responses: "auto" is float16 on a GPU, else float32."""
-    if precision == "float16" and not on_gpu(like):
+    if precision == "float16" and not nx.on_gpu(like):
         raise ValueError(
             "precision='float16' is for a GPU, where it is several times as fast as "
             "float32; X is computed with on the host. Use precision='auto', or "
@@ -249,7 +234,7 @@ def resolve_precision(precision: str, like: Array) -> str:
         )
     if precision != "auto":
         return precision
-    return "float16" if on_gpu(like) else "float32"
+    return "float16" if nx.on_gpu(like) else "float32"
 
 
 def cell_windows(length: int, n_cells: int) -> list[slice]:
@@ -282,12 +267,14 @@ def features_of(
     callback: Callable[[int], object] | None = None,
 ) -> Array:
     """Return the features of pictures, (n, cells · 2 · m); the budget is for blocks."""
-    xp, work = array_namespace(X), _Work(how, bank, n_cells, X)
+    xp, work = nx.array_namespace(X), _Work(how, bank, n_cells, X)
     width = 2 * n_cells**2 * bank.filters.shape[0]
-    dtype, place = getattr(xp, how.dtype), device_of(X)
+    dtype, place = getattr(xp, how.dtype), nx.device_of(X)
     out = xp.empty((X.shape[0], width), dtype=dtype, device=place)
     workers = n_workers(X)
-    block = min(_BLOCK_BYTES_GPU if on_gpu(X) else _BLOCK_BYTES_CPU, budget // workers)
+    block = min(
+        _BLOCK_BYTES_GPU if nx.on_gpu(X) else _BLOCK_BYTES_CPU, budget // workers
+    )
     slices = list(row_blocks(X.shape[0], work.bytes_per_picture, block))
 
     def fill(block: tuple[slice, Array]) -> None:
@@ -321,7 +308,7 @@ class _Work:
         mirrored, bias = bank.filters[:, :, :, ::-1].copy(), bank.bias.astype(float)
         of_work = (bank.filters, mirrored, bias - how.threshold, np.kron(*sides))
         self.filters, self.mirrored, self.bias, self.weights = (
-            as_like(values, X, dtype=how.precision) for values in of_work
+            nx.as_like(values, X, dtype=how.precision) for values in of_work
         )
         # Of responses, with two temporaries.
         n_bytes = 3 * np.dtype(how.precision).itemsize * bank.filters.shape[0]
@@ -331,12 +318,14 @@ class _Work:
     def images(self, pictures: Array) -> Array:
         """Return rows as images (b, c, H, W), in the unit of the range of pixels."""
         how = self.how
-        scaled = (astype(pictures, how.dtype) - how.pixels.middle) / how.pixels.length
-        return array_namespace(scaled).reshape(scaled, (scaled.shape[0], *how.shape))
+        scaled = (
+            nx.astype(pictures, how.dtype) - how.pixels.middle
+        ) / how.pixels.length
+        return nx.array_namespace(scaled).reshape(scaled, (scaled.shape[0], *how.shape))
 
     def features(self, pictures: Array) -> Array:
         """Return the features of a block of pictures, (b, cells · 2 · m)."""
-        how, xp = self.how, array_namespace(pictures)
+        how, xp = self.how, nx.array_namespace(pictures)
         images = self.images(pictures)
         # A mirror image has the response where, on the other side, the picture itself
         # has it to the mirror image of the filter: patches and contrast are the same.
@@ -350,7 +339,7 @@ class _Work:
             pooled = (pooled + xp.reshape(xp.flip(apart, axis=2), other.shape)) / 2
         pooled = xp.reshape(pooled, (images.shape[0], -1))
         if how.power == 0.5:
-            return sqrt(pooled)
+            return nx.sqrt(pooled)
         return pooled if how.power == 1 else pooled**how.power
 
     def responses(self, images: Array) -> Array:
@@ -361,18 +350,18 @@ class _Work:
     def pooled(self, responses: Array) -> Array:
         """Return the means of both parts of the responses, (b, cells, 2 m)."""
         parts = window_means(responses, self.weights, self.how.threshold)
-        joined = array_namespace(responses).concat(parts, axis=2)
-        return astype(joined, self.how.dtype)
+        joined = nx.array_namespace(responses).concat(parts, axis=2)
+        return nx.astype(joined, self.how.dtype)
 
     def contrast(self, images: Array) -> Array:
         """Return 1 / √(var + ε) of every patch, (b, positions, 1)."""
-        if is_numpy(images):  # a difference of squares, for a few numbers
-            images = astype(images, "float64")
-        xp, size = array_namespace(images), self.filters.shape[2:]
+        if nx.is_numpy(images):  # a difference of squares, for a few numbers
+            images = nx.astype(images, "float64")
+        xp, size = nx.array_namespace(images), self.filters.shape[2:]
         mean = box_means(xp.mean(images, axis=1, keepdims=True), size)
         square = box_means(xp.mean(images**2, axis=1, keepdims=True), size)
-        variance = not_negative(square - mean**2)
-        return astype((variance + CONTRAST) ** -0.5, self.how.dtype)
+        variance = nx.not_negative(square - mean**2)
+        return nx.astype((variance + CONTRAST) ** -0.5, self.how.dtype)
 
 
 def feature_bytes(n_cells: int, n_filters: int, how: PictureFeatures) -> int:
@@ -439,13 +428,13 @@ class KeptFeatures:
         if self.parts is None:
             return False
         one = self.parts[0][0][2]
-        same = array_namespace(one) is array_namespace(X)
-        return same and device_of(one) == device_of(X)
+        same = nx.array_namespace(one) is nx.array_namespace(X)
+        return same and nx.device_of(one) == nx.device_of(X)
 
     def n_bytes(self) -> int:
         """Return the bytes of the kept features."""
         blocks = itertools.chain.from_iterable(self.parts or [])
-        return sum(phi.shape[0] * phi.shape[1] * itemsize(phi) for *_, phi in blocks)
+        return sum(phi.shape[0] * phi.shape[1] * nx.itemsize(phi) for *_, phi in blocks)
 
     def __getstate__(self) -> dict:
         return {"parts": None, "pictures": None, "n_rows": 0}
@@ -455,7 +444,7 @@ def filter_blocks(
     group: FilterGroup, how: PictureFeatures, n_rows: int, budget: int, like: Array
 ) -> list[slice]:
     """Return the blocks of filters whose features are made at a time."""
-    most = _FEATURE_BYTES_GPU if on_gpu(like) else _FEATURE_BYTES_CPU
+    most = _FEATURE_BYTES_GPU if nx.on_gpu(like) else _FEATURE_BYTES_CPU
     one = n_rows * feature_bytes(group.n_cells, 1, how)
     height = max(min(most, budget // 2) // one, 1)
     n, n_blocks = group.n_filters, -(-group.n_filters // height)
@@ -467,37 +456,37 @@ def moments_of(
     phi: Array, n_cells: int, sample_weight: np.ndarray | None = None
 ) -> Moments:
     """Return the moments of features, (n, cells · 2 · m), summed in float64."""
-    xp, n = array_namespace(phi), phi.shape[0]
+    xp, n = nx.array_namespace(phi), phi.shape[0]
     weight, total = sample_weight, n
     if weight is not None:
-        weight, total = as_like(weight, phi, dtype=dtype_name(phi)), weight.sum()
+        weight, total = nx.as_like(weight, phi, dtype=nx.dtype_name(phi)), weight.sum()
     sums = squares = 0.0
     first = phi[:1, :]  # near the mean: squares keep their digits
     for rows in row_blocks(n, 1, _SUM_ROWS):
         shifted = phi[rows, :] - first
         counted = shifted if weight is None else shifted * weight[rows, None]
-        sums = sums + astype(xp.sum(counted, axis=0), "float64")
-        squares = squares + astype(xp.sum(counted * shifted, axis=0), "float64")
-    mean = to_numpy(sums / total)
-    variance = to_numpy(squares / total) - mean**2
+        sums = sums + nx.astype(xp.sum(counted, axis=0), "float64")
+        squares = squares + nx.astype(xp.sum(counted * shifted, axis=0), "float64")
+    mean = nx.to_numpy(sums / total)
+    variance = nx.to_numpy(squares / total) - mean**2
     constant = variance <= 1e-12 + 1e-6 * mean**2
     inverse = np.where(constant, 0.0, np.where(constant, 1.0, variance) ** -0.5)
     shape = (n_cells**2, 2, -1)
-    mean = (mean + to_numpy(first)[0]).reshape(shape)
+    mean = (mean + nx.to_numpy(first)[0]).reshape(shape)
     inverse = inverse.reshape(shape)
     return Moments(mean.astype(np.float32), inverse.astype(np.float32))
 
 
 def standardise(phi: Array, mean: np.ndarray, inverse: np.ndarray) -> Array:
     """Return features less their means, over their deviations, in the same memory."""
-    phi -= as_like(mean, phi, dtype=dtype_name(phi))
-    phi *= as_like(inverse, phi, dtype=dtype_name(phi))
+    phi -= nx.as_like(mean, phi, dtype=nx.dtype_name(phi))
+    phi *= nx.as_like(inverse, phi, dtype=nx.dtype_name(phi))
     return phi
 
 
 def feature_norms(phi: Array) -> Array:
     """Return the squared norms of features, (n,)."""
-    xp = array_namespace(phi)
+    xp = nx.array_namespace(phi)
     blocks = row_blocks(phi.shape[0], 1, _SUM_ROWS)
     return xp.concat([xp.sum(phi[rows, :] ** 2, axis=1) for rows in blocks])
 
@@ -585,15 +574,15 @@ class PatchKernel(UnitDiagonalKernel):
 
     @staticmethod
     def _as_precise_as(X: Array, K: Array) -> Array:
-        return astype(K, "float64") if dtype_name(X) == "float64" else K
+        return nx.astype(K, "float64") if nx.dtype_name(X) == "float64" else K
 
     def tile(self, X: Rows, Y: Rows) -> Array:
         return self(X.values, Y.values)
 
     def diag(self, X: Array) -> Array:
-        xp, name = array_namespace(X), dtype_name(X)
+        xp, name = nx.array_namespace(X), nx.dtype_name(X)
         dtype = "float64" if name == "float64" else self.how.dtype
-        return xp.ones(X.shape[0], dtype=getattr(xp, dtype), device=device_of(X))
+        return xp.ones(X.shape[0], dtype=getattr(xp, dtype), device=nx.device_of(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -627,7 +616,7 @@ class KeepingPatchKernel(PatchKernel):
 def add_gaussian(K: Array | None, D: Array, gamma: float, n_parts: int) -> Array:
     """Return K + exp(−γ D / 2) / n_parts, (n, m); overwrites both, and no K is zero."""
     D *= -gamma / 2
-    D = exp(D)
+    D = nx.exp(D)
     if n_parts == 1:
         return D
     D *= 1 / n_parts
@@ -653,10 +642,10 @@ def learn_distances(
     Blocks of standardised features are appended to ``keep``; ``callback(done, all)``
     counts all pictures for each block of filters.
     """
-    xp, n = array_namespace(X), X.shape[0]
-    place = {"dtype": getattr(xp, how.dtype), "device": device_of(X)}
+    xp, n = nx.array_namespace(X), X.shape[0]
+    place = {"dtype": getattr(xp, how.dtype), "device": nx.device_of(X)}
     gram = xp.zeros((n, n), **place)
-    rest = max(budget - n * n * itemsize(gram), 1)
+    rest = max(budget - n * n * nx.itemsize(gram), 1)
     learned, n_done = [], 0
     blocks = [filter_blocks(group, how, n, rest, X) for group in part]
     n_all = n * sum(map(len, blocks))
@@ -694,7 +683,7 @@ def _cross_distances(
     X: Array, how: PictureFeatures, part: Part, blocks: Iterable, budget: int
 ) -> Array:
     """Return squared distances over σ² to pictures given by their features, (n, m)."""
-    xp, n = array_namespace(X), X.shape[0]
+    xp, n = nx.array_namespace(X), X.shape[0]
     gram, x_squares, y_squares = None, 0.0, 0.0
     for k, which, psi in blocks:
         group = part[k]
@@ -705,10 +694,10 @@ def _cross_distances(
         x_squares = x_squares + feature_norms(phi)
         y_squares = y_squares + feature_norms(psi)
         if gram is None:
-            place = {"dtype": phi.dtype, "device": device_of(phi)}
+            place = {"dtype": phi.dtype, "device": nx.device_of(phi)}
             gram = xp.zeros((n, psi.shape[0]), **place)
         for rows in _panels(n, psi.shape[0], phi.shape[1], phi):
-            add_product(gram[rows, :], phi[rows, :], psi)
+            nx.add_product(gram[rows, :], phi[rows, :], psi)
     return _of_products(gram, x_squares, y_squares, _total(part))
 
 
@@ -721,23 +710,23 @@ def add_lower_gram(G: Array, phi: Array) -> None:
     """Add φ φᵀ to the lower triangle of G, panel by panel."""
     for rows in _panels(G.shape[0], G.shape[0], phi.shape[1], phi):
         left = slice(0, rows.stop)
-        add_product(G[rows, left], phi[rows, :], phi[left, :])
+        nx.add_product(G[rows, left], phi[rows, :], phi[left, :])
 
 
 def _panels(n: int, m: int, depth: int, like: Array) -> list[slice]:
-    if on_gpu(like):
+    if nx.on_gpu(like):
         return list(row_blocks(n, 1, _PANEL_GPU))
     return list(row_blocks(n, max(m * depth, 1), _PRODUCT_WORK))
 
 
 def _distances_of_gram(G: Array, squares: Array, total: float) -> Array:
     """Return the distances of a Gram matrix whose lower triangle is defined."""
-    for rows in row_blocks(G.shape[0], G.shape[0] * itemsize(G), 2**26):
+    for rows in row_blocks(G.shape[0], G.shape[0] * nx.itemsize(G), 2**26):
         left = slice(0, rows.stop)
         part = (squares[rows], squares[left])
         G[rows, left] = _of_products(G[rows, left], *part, total)
-    xp = array_namespace(G)
-    for rows in row_blocks(G.shape[0], G.shape[0] * itemsize(G), 2**26):
+    xp = nx.array_namespace(G)
+    for rows in row_blocks(G.shape[0], G.shape[0] * nx.itemsize(G), 2**26):
         before = slice(0, rows.start)
         G[before, rows] = G[rows, before].T
         square = xp.tril(G[rows, rows])
@@ -750,4 +739,4 @@ def _of_products(G: Array, x_squares: Array, y_squares: Array, total: float) -> 
     G *= -2 / total
     G += (x_squares / total)[:, None]
     G += (y_squares / total)[None, :]
-    return not_negative(G)
+    return nx.not_negative(G)

@@ -12,21 +12,9 @@ import scipy.fft
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.base import OneToOneFeatureMixin
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, n_workers, resolve_budget, row_blocks
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    is_numpy,
-    is_tensor,
-    itemsize,
-    to_device,
-    to_numpy,
-    warn_user,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import rows_for_device, stream_blocks
 from kaucus._base import stored, to_onnx
 from kaucus._parameters import (
@@ -96,7 +84,7 @@ def resolve_image_shape(
         )
     if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 8:
         height, width, channels = shape
-        warn_user(
+        nx.warn_user(
             f"image_shape={shape} is read as {height} channels of {width} x "
             f"{channels} pixels. If the channels come last, put them first: "
             f"X.reshape(-1, {height}, {width}, {channels}).transpose(0, 3, 1, 2)"
@@ -140,7 +128,7 @@ def spatial_shape(image_shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def float_dtype(X: Array) -> str:
     """Return the dtype to compute in: float32 for float32, float64 for all others."""
-    return "float32" if dtype_name(X) == "float32" else "float64"
+    return "float32" if nx.dtype_name(X) == "float32" else "float64"
 
 
 class ImageTransformer(RowTransformer):
@@ -308,7 +296,7 @@ def patch_view(
     >>> patch_view(np.zeros((60, 784)), (28, 28), 25).shape
     (60, 4, 4, 25, 25)
     """
-    if is_tensor(X):
+    if nx.is_tensor(X):
         raise TypeError(
             f"patch_view shows the memory of NumPy arrays, X is a {type(X).__name__}; "
             "iter_patches and ImagePatches copy patches of tensors."
@@ -368,10 +356,10 @@ def iter_patches(
     shape = patch_numbers(X.shape[1], image_shape, patch_size).shape
     # A loop holds one block while the next one is made.
     budget = resolve_budget(memory_budget, X) // 2
-    xp, patch = array_namespace(X), (-1, math.prod(shape[n_axes:]))
+    xp, patch = nx.array_namespace(X), (-1, math.prod(shape[n_axes:]))
     return (
         (rows, xp.reshape(_side_by_side(X[rows, :], image_shape, patch_size), patch))
-        for rows in row_blocks(X.shape[0], math.prod(shape) * itemsize(X), budget)
+        for rows in row_blocks(X.shape[0], math.prod(shape) * nx.itemsize(X), budget)
     )
 
 
@@ -387,7 +375,7 @@ def patch_numbers(
 
 def _checked_rows(X: Array) -> Array:
     """Return rows as an array of two axes, or raise."""
-    X = X if is_tensor(X) else np.asarray(X)
+    X = X if nx.is_tensor(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
             f"X of shape {tuple(X.shape)} has {X.ndim} axes, not 2; pass one row per "
@@ -398,12 +386,12 @@ def _checked_rows(X: Array) -> Array:
 
 def _side_by_side(X: Array, image_shape, patch_size) -> Array:
     """Return the patches of each image side by side, (n, ...), a copy."""
-    if not is_tensor(X):
+    if not nx.is_tensor(X):
         view = patch_view(X, image_shape, patch_size)
         # A copy, also where a reshape would give a view.
         return np.array(view, order="C", copy=True).reshape(len(X), -1)
     numbers = patch_numbers(X.shape[1], image_shape, patch_size).reshape(-1)
-    return array_namespace(X).take(X, as_like(numbers, X), axis=1)
+    return nx.array_namespace(X).take(X, nx.as_like(numbers, X), axis=1)
 
 
 def resolve_patch_size(
@@ -625,7 +613,7 @@ class PatchDictionary(ImageTransformer):
         return np.array(names, dtype=object)
 
     def _prepare_images(self, X):
-        resolve_precision(self.precision, to_device(X[:1, :], self.device))
+        resolve_precision(self.precision, nx.to_device(X[:1, :], self.device))
         check_pictures(X, self.image_shape_, self.patch_sizes, self.pooling)
         if self.verbose and self.image_shape is None:
             print(
@@ -635,8 +623,8 @@ class PatchDictionary(ImageTransformer):
             )
         self.pixel_range_ = pixel_range(X)
         banks = self._make_banks(X)
-        self.filters_ = [as_like(bank.filters, X) for bank in banks]
-        self.biases_ = [as_like(bank.bias, X) for bank in banks]
+        self.filters_ = [nx.as_like(bank.filters, X) for bank in banks]
+        self.biases_ = [nx.as_like(bank.bias, X) for bank in banks]
 
     def _make_banks(self, X) -> list[FilterBank]:
         """Return the filters of every size of patches, ``n_filters`` in all."""
@@ -657,18 +645,18 @@ class PatchDictionary(ImageTransformer):
     def _transform(self, X):
         rows = rows_for_device(X, self.device, self.memory_budget)
         how = PictureFeatures.of(self, resolve_precision(self.precision, rows))
-        banks, xp = banks_of(self), array_namespace(X)
+        banks, xp = banks_of(self), nx.array_namespace(X)
         budget = resolve_budget(self.memory_budget, rows) // _BLOCK_SHARE
         n_bytes = sum(feature_bytes(self.pooling, len(b.bias), how) for b in banks)
         blocks = list(row_blocks(X.shape[0], n_bytes, budget))
         shape = (X.shape[0], n_bytes // np.dtype(how.dtype).itemsize)
-        out = xp.empty(shape, dtype=getattr(xp, how.dtype), device=device_of(X))
+        out = xp.empty(shape, dtype=getattr(xp, how.dtype), device=nx.device_of(X))
         for block, pictures in zip(blocks, stream_blocks(rows, blocks), strict=True):
             start = 0
             for bank in banks:
                 part = features_of(pictures, how, bank, self.pooling, budget=budget)
                 stop = start + part.shape[1]
-                out[block, start:stop] = as_like(part, X)
+                out[block, start:stop] = nx.as_like(part, X)
                 start = stop
         return out
 
@@ -681,7 +669,7 @@ class PatchDictionary(ImageTransformer):
 def banks_of(dictionary: PatchDictionary) -> list[FilterBank]:
     """Return the filters of each size of patches, on the host."""
     pairs = zip(dictionary.filters_, dictionary.biases_, strict=True)
-    return [FilterBank(to_numpy(f), to_numpy(b)) for f, b in pairs]
+    return [FilterBank(nx.to_numpy(f), nx.to_numpy(b)) for f, b in pairs]
 
 
 def sizes_of(patch_sizes) -> list:
@@ -897,9 +885,9 @@ def fourier_modulus(
         image_shape = (X.shape[1],)
     n_axes = len(spatial_shape(image_shape)) if fft == "2d" else len(image_shape)
     half = spectrum_shape(image_shape, fft)[-1]
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     images = xp.reshape(X, (X.shape[0], *image_shape))
-    rfftn = scipy.fft.rfftn if is_numpy(X) else xp.fft.rfftn  # the faster one
+    rfftn = scipy.fft.rfftn if nx.is_numpy(X) else xp.fft.rfftn  # the faster one
     # A real transform computes w // 2 + 1 frequencies of w: for even w one too many.
     F = rfftn(images, axes=tuple(range(-n_axes, 0)))[..., :half]
     f = xp.reshape(xp.abs(F), (X.shape[0], -1))
@@ -920,13 +908,13 @@ def fourier_features(
     d, n_frequencies = X.shape[1], math.prod(spectrum_shape(image_shape, fft))
     dtype = float_dtype(X)
     one_transform = fft != "2d" or math.prod(image_shape[:-2]) == 1
-    xp, shape = array_namespace(X), (X.shape[0], d * concatenate + n_frequencies)
-    out = xp.empty(shape, dtype=getattr(xp, dtype), device=device_of(X))
+    xp, shape = nx.array_namespace(X), (X.shape[0], d * concatenate + n_frequencies)
+    out = xp.empty(shape, dtype=getattr(xp, dtype), device=nx.device_of(X))
     if block_bytes is None:
-        block_bytes = _BLOCK_BYTES if is_numpy(X) else _TENSOR_BYTES
+        block_bytes = _BLOCK_BYTES if nx.is_numpy(X) else _TENSOR_BYTES
 
     def fill(rows: slice) -> None:
-        x = centred_unit_rows(astype(X[rows, :], dtype))  # (15), (18)
+        x = centred_unit_rows(nx.astype(X[rows, :], dtype))  # (15), (18)
         f = fourier_modulus(x, image_shape, fft=fft, power=power)  # (16)
         if one_transform:
             # Zero, as the mean is off; a small power would magnify the rounding.
@@ -939,7 +927,7 @@ def fourier_features(
         out[rows, d * concatenate :] = f
 
     # x twice, the complex transform, its modulus twice: about six rows of pixels.
-    blocks = row_blocks(X.shape[0], 6 * d * itemsize(out), block_bytes)
+    blocks = row_blocks(X.shape[0], 6 * d * nx.itemsize(out), block_bytes)
     for_each_block(fill, blocks, workers=n_workers(X))
     return out
 
@@ -1027,9 +1015,9 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     def __init__(self, image_shape=None, c=4.0): ...
 
     def _transform(self, X):
-        xp, dtype = array_namespace(X), float_dtype(X)
-        window = as_like(self.window_, X, dtype=dtype)
-        images = xp.reshape(astype(X, dtype), (X.shape[0], -1, *window.shape))
+        xp, dtype = nx.array_namespace(X), float_dtype(X)
+        window = nx.as_like(self.window_, X, dtype=dtype)
+        images = xp.reshape(nx.astype(X, dtype), (X.shape[0], -1, *window.shape))
         return xp.reshape(images * window, X.shape)
 
     def _prepare_images(self, X):
@@ -1037,4 +1025,4 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
         for size in spatial_shape(self.image_shape_):
             position = np.arange(1, size + 1) / size - 0.5
             window = window[..., None] * np.exp(-self.c * position**2)
-        self.window_ = as_like(window, X)
+        self.window_ = nx.as_like(window, X)

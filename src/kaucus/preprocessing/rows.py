@@ -6,17 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, n_workers, row_blocks
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_numpy,
-    itemsize,
-)
+from kaucus._array.namespace import Array
 from kaucus._base import FollowsX, is_dask, rowwise, to_onnx, validate_data
 
 # ----------------------------------------------------------------------------------
@@ -116,17 +108,17 @@ def centred_unit_rows(X: Array) -> Array:
     Means and norms are taken in float64, the result has the precision of ``X``. Rows
     are done in blocks that stay in cache, in threads.
     """
-    xp = array_namespace(X)
-    out = xp.empty(X.shape, dtype=X.dtype, device=device_of(X))
+    xp = nx.array_namespace(X)
+    out = xp.empty(X.shape, dtype=X.dtype, device=nx.device_of(X))
 
     def normalise(rows: slice) -> None:
-        if is_numpy(X):
+        if nx.is_numpy(X):
             _centred_unit_block(X[rows], out[rows])
         else:
             out[rows, :] = _centred_unit_tensor(X[rows, :])
 
-    step = _SCALING_BLOCK_BYTES if is_numpy(X) else _TENSOR_BYTES
-    blocks = row_blocks(X.shape[0], itemsize(X) * X.shape[1], step)
+    step = _SCALING_BLOCK_BYTES if nx.is_numpy(X) else _TENSOR_BYTES
+    blocks = row_blocks(X.shape[0], nx.itemsize(X) * X.shape[1], step)
     for_each_block(normalise, blocks, workers=n_workers(X))
     return out
 
@@ -146,15 +138,15 @@ def _centred_unit_block(X: np.ndarray, out: np.ndarray) -> None:
 
 def _centred_unit_tensor(X: Array) -> Array:
     """Return the centred unit rows of an array of any library, newly allocated."""
-    xp = array_namespace(X)
+    xp = nx.array_namespace(X)
     peaks = xp.max(xp.abs(X), axis=1)
-    means = xp.mean(astype(X, "float64"), axis=1, keepdims=True)
-    centred = X - astype(means, dtype_name(X))
-    norms = xp.sqrt(xp.sum(astype(centred, "float64") ** 2, axis=1))
-    rounding = epsilon(X) * X.shape[1] ** 0.5
-    constant = norms <= 4 * rounding * astype(peaks, "float64")
+    means = xp.mean(nx.astype(X, "float64"), axis=1, keepdims=True)
+    centred = X - nx.astype(means, nx.dtype_name(X))
+    norms = xp.sqrt(xp.sum(nx.astype(centred, "float64") ** 2, axis=1))
+    rounding = nx.epsilon(X) * X.shape[1] ** 0.5
+    constant = norms <= 4 * rounding * nx.astype(peaks, "float64")
     norms = xp.where(constant, xp.full_like(norms, float("inf")), norms)
-    return centred / astype(norms, dtype_name(X))[:, None]
+    return centred / nx.astype(norms, nx.dtype_name(X))[:, None]
 
 
 class UnitNormalizer(OneToOneFeatureMixin, RowTransformer):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     few_threads_for,
@@ -14,19 +15,7 @@ from kaucus._array.blocks import (
     release_freed_memory,
 )
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    dtype_name,
-    is_tensor,
-    is_torch,
-    on_gpu,
-    product_epsilon,
-    rows_in_order,
-    take_rows,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import (
     budget_without_buffers,
     copy_buffer_bytes,
@@ -153,11 +142,11 @@ def plan_ls_svm(
         If ``solver="cholesky"`` was asked for and does not fit into the budget.
     """
     n = X.shape[0]
-    dtype = dtype_name(X)
+    dtype = nx.dtype_name(X)
     if dtype == "float32" and not float32_is_enough(X, K_largest, C):
         dtype = "float64"
     matrix = np.dtype(dtype).itemsize * n * n
-    gpu = on_gpu(X)
+    gpu = nx.on_gpu(X)
     needed = matrices_held(X, dtype) * matrix
     fits = needed <= budget
     if solver == "cholesky" and not fits:
@@ -272,12 +261,14 @@ def _compare(n: int, cg: float, blocks: float) -> str:
 
 def matrices_held(X: Array, dtype: str) -> int:
     """Return the number of n × n matrices that a factorisation holds at least."""
-    if on_gpu(X) and is_torch(X):  # in place; of float32 the copy that is factored
+    if nx.on_gpu(X) and nx.is_torch(
+        X
+    ):  # in place; of float32 the copy that is factored
         return 1 if dtype == "float64" else 2
     # Only NumPy's arrays are factored in place on the host, and CuPy's nowhere; a small
     # float32 matrix is factored in a float64 copy.
     small = dtype == "float32" and X.shape[0] < MIXED_FROM
-    return 3 if is_tensor(X) or small else 1
+    return 3 if nx.is_tensor(X) or small else 1
 
 
 def _precision(n: int, dtype: str, budget: int, gpu: bool) -> str:
@@ -298,7 +289,7 @@ def float32_is_enough(X: Array, K_largest: float, C: float) -> bool:
     float32 or, where products are in it, of tf32; where it exceeds 1/C, H may be
     indefinite, and what is solved is noise.
     """
-    return product_epsilon(X) * X.shape[0] ** 0.5 * K_largest * C <= 0.5
+    return nx.product_epsilon(X) * X.shape[0] ** 0.5 * K_largest * C <= 0.5
 
 
 # ----------------------------------------------------------------------------------
@@ -386,7 +377,7 @@ def fit_ls_svm(
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
     plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
-    X = astype(X, plan.kernel_dtype)
+    X = nx.astype(X, plan.kernel_dtype)
     if X is not given:  # a copy of another precision
         budget = max(budget - resident_bytes(X), 1)
     direct = plan.solver == "cholesky"
@@ -429,12 +420,12 @@ def fit_ls_svm(
 
 def _largest_entry(K_diagonal: Array, sample_weight: Array | None) -> float:
     """Return a bound on the entries of S^½ K S^½, from the diagonal of K."""
-    xp = array_namespace(K_diagonal)
+    xp = nx.array_namespace(K_diagonal)
     largest = float(xp.max(xp.abs(K_diagonal)))
     if not math.isfinite(largest):
         raise ValueError(
             f"The kernel of some row with itself is {largest} in "
-            f"{dtype_name(K_diagonal)}; scale the data, for example with "
+            f"{nx.dtype_name(K_diagonal)}; scale the data, for example with "
             "StandardScaler, or use float64."
         )
     if sample_weight is None:
@@ -452,19 +443,19 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
     if validation is None:
         return Watch(watch, None, progress), budget
     if validation.K is not None:
-        K, share = astype(validation.K, "float64"), 0
+        K, share = nx.astype(validation.K, "float64"), 0
 
         def products(V: Array) -> Array:
             return K @ V
     else:
-        X_val = astype(validation.X, dtype_name(X))
+        X_val = nx.astype(validation.X, nx.dtype_name(X))
         # Up to a quarter keeps the kernel of the validation rows between steps.
-        whole = np.dtype(dtype_name(X)).itemsize * X.shape[0] * X_val.shape[0]
+        whole = np.dtype(nx.dtype_name(X)).itemsize * X.shape[0] * X_val.shape[0]
         share = min(2 * whole, budget // 4)
         operator = KernelOperator(kernel, X_val, X, memory_budget=max(share, 1))
 
         def products(V: Array) -> Array:
-            return operator.matmul(astype(V, "float64"))
+            return operator.matmul(nx.astype(V, "float64"))
 
     def validate(dual_coef: Array, intercept: Array) -> float:
         return validation.error(products(dual_coef) + intercept[None, :])
@@ -485,8 +476,8 @@ def _fit_cholesky(
     order = np.concatenate([others, loo_rows])
     moves = not np.array_equal(order, np.arange(len(order)))
     if moves:
-        X, Y = rows_in_order(X, order), take_rows(Y, order)
-        weight = None if weight is None else take_rows(weight, order)
+        X, Y = nx.rows_in_order(X, order), nx.take_rows(Y, order)
+        weight = None if weight is None else nx.take_rows(weight, order)
     solution = None
     while solution is None:
         try:
@@ -505,7 +496,7 @@ def _fit_cholesky(
             if plan.kernel_dtype == "float64" or n_bytes > budget:
                 raise
             X, plan = (
-                astype(X, "float64"),
+                nx.astype(X, "float64"),
                 plan._replace(
                     kernel_dtype="float64",
                     reason=f"{plan.reason} Rounded to float32 it is indefinite: it was "
@@ -513,7 +504,7 @@ def _fit_cholesky(
                 ),
             )
     if moves:
-        dual_coef = take_rows(solution.dual_coef, np.argsort(order))
+        dual_coef = nx.take_rows(solution.dual_coef, np.argsort(order))
         solution = solution._replace(dual_coef=dual_coef)
     return solution, plan
 
@@ -529,7 +520,7 @@ def _fit_cg(
         C=C,
         sample_weight=sample_weight,
         low_rank_factor=factor,
-        held_out=as_like(loo_rows, Y) if len(loo_rows) else None,
+        held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
         rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
         **limits,
     )
@@ -538,15 +529,15 @@ def _fit_cg(
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
     """Return K and a low-rank factor of it, together within the budget."""
     n = X.shape[0]
-    bytes_per_column = np.dtype(dtype_name(X)).itemsize * n
+    bytes_per_column = np.dtype(nx.dtype_name(X)).itemsize * n
     rank = min(preconditioner_rank(n), max(budget, 0) // 4 // bytes_per_column)
 
     def columns(rows: Array) -> Array:
-        return kernel(X, take_rows(X, rows))
+        return kernel(X, nx.take_rows(X, rows))
 
     factor = None
     if rank > 0:
-        K_diagonal = astype(K_diagonal, dtype_name(X))
+        K_diagonal = nx.astype(K_diagonal, nx.dtype_name(X))
         # A step holds its columns, copies of them in float64, and shifted rows.
         left = max(budget, 0) - rank * bytes_per_column
         step = min(max(left // (_FACTOR_COPIES * 8 * n), _LEAST_STEP), _STEP)

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     format_bytes,
@@ -27,22 +28,7 @@ from kaucus._array.linalg import (
     mirror_lower,
     zero_gram,
 )
-from kaucus._array.namespace import (
-    Array,
-    add_to_rows,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    get_entries,
-    is_torch,
-    itemsize,
-    on_gpu,
-    set_entries,
-    take_rows,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import shifted_bytes
 from kaucus._array.segments import random_normal
 from kaucus.clustering._kernel_kmeans import pivoted_factor
@@ -99,7 +85,7 @@ class Block(NamedTuple):
 
 def bordered(targets: ScaledTargets) -> Array:
     """Return Z = [0; S^½ Y], (n + 1, t), in float64 (eq. 19)."""
-    xp = array_namespace(targets.Y)
+    xp = nx.array_namespace(targets.Y)
     return xp.concat([xp.zeros_like(targets.Y[:1, :]), targets.Y], axis=0)
 
 
@@ -110,7 +96,7 @@ def draw_block(operator: KernelOperator, rows: np.ndarray) -> tuple[Array, np.nd
     """
     # Rows of a tensor begin at whole lines of memory: products are faster by a third.
     width = operator.shape[1] + 1
-    padded = -(-width // _LINE) * _LINE if on_gpu(operator.empty((0, 0))) else width
+    padded = -(-width // _LINE) * _LINE if nx.on_gpu(operator.empty((0, 0))) else width
     E = operator.empty((len(rows) + 1, padded))[:, :width]
     return E, rows[operator.fill_rows(E[1:, 1:], rows)]
 
@@ -119,26 +105,26 @@ def theta_block(
     E: Array, rows: np.ndarray, targets: ScaledTargets, C: float, *, overwrite: bool
 ) -> Block:
     """Turn what :func:`draw_block` gives into rows of Θ."""
-    xp = array_namespace(E)
-    index = as_like(rows, E)
-    u = astype(targets.u[:, 0], dtype_name(E))  # (n,)
+    xp = nx.array_namespace(E)
+    index = nx.as_like(rows, E)
+    u = nx.astype(targets.u[:, 0], nx.dtype_name(E))  # (n,)
     E = E if overwrite else xp.asarray(E, copy=True)
     if targets.root is not None:
         E[1:, 1:] *= u[None, :]
-        E[1:, 1:] *= take_rows(u, index)[:, None]
+        E[1:, 1:] *= nx.take_rows(u, index)[:, None]
     E[0, 0] = 0.0
     E[0, 1:] = u
-    E[1:, 0] = take_rows(u, index)
-    i = xp.arange(len(rows), dtype=index.dtype, device=device_of(E)) + 1
-    on_diagonal = get_entries(E, i, index + 1)
-    set_entries(E, i, index + 1, on_diagonal + 1 / C)
-    zero = xp.zeros(1, dtype=index.dtype, device=device_of(E))
+    E[1:, 0] = nx.take_rows(u, index)
+    i = xp.arange(len(rows), dtype=index.dtype, device=nx.device_of(E)) + 1
+    on_diagonal = nx.get_entries(E, i, index + 1)
+    nx.set_entries(E, i, index + 1, on_diagonal + 1 / C)
+    zero = xp.zeros(1, dtype=index.dtype, device=nx.device_of(E))
     return Block(xp.concat([zero, index + 1]), E)
 
 
 def _chunks(E: Array, n_bytes: int) -> list[slice]:
     """Return slices of columns in which a float64 copy of ``E`` stays small."""
-    if dtype_name(E) == "float64" or on_gpu(E):
+    if nx.dtype_name(E) == "float64" or nx.on_gpu(E):
         n_bytes = _WHOLE_BYTES
     return list(row_blocks(E.shape[1], 8 * E.shape[0], n_bytes))
 
@@ -146,7 +132,7 @@ def _chunks(E: Array, n_bytes: int) -> list[slice]:
 def block_product(E: Array, V: Array) -> Array:
     """Return E V in float64, (j + 1, t), for ``V`` of shape (n + 1, t)."""
     return reduce_blocks(
-        lambda s: astype(E[:, s], "float64") @ V[s, :],
+        lambda s: nx.astype(E[:, s], "float64") @ V[s, :],
         _chunks(E, _PRODUCT_BYTES),
         lambda a, b: a + b,
         workers=n_workers(E),
@@ -155,9 +141,9 @@ def block_product(E: Array, V: Array) -> Array:
 
 def transposed_product(E: Array, Q: Array) -> Array:
     """Return Eᵀ Q in float64, (n + 1, t), for ``Q`` of shape (j + 1, t)."""
-    xp = array_namespace(E)
+    xp = nx.array_namespace(E)
     parts = map_blocks(
-        lambda s: astype(E[:, s], "float64").T @ Q,
+        lambda s: nx.astype(E[:, s], "float64").T @ Q,
         _chunks(E, _PRODUCT_BYTES),
         workers=n_workers(E),
     )
@@ -169,14 +155,14 @@ def block_gram(E: Array) -> Array:
 
     In float64 whatever the precision of E: it squares the condition of the block.
     """
-    if is_torch(E):  # half of the product, where it costs more than the mirror image
+    if nx.is_torch(E):  # half of the product, where it costs more than the mirror image
         return mirror_lower(add_gram(zero_gram(E.shape[0], E), E.T))
-    xp = array_namespace(E)
-    G = xp.zeros((E.shape[0], E.shape[0]), dtype=xp.float64, device=device_of(E))
+    xp = nx.array_namespace(E)
+    G = xp.zeros((E.shape[0], E.shape[0]), dtype=xp.float64, device=nx.device_of(E))
     # Pieces also where nothing is copied: Ctrl-C need not wait for the whole product.
-    whole = _WHOLE_BYTES if on_gpu(E) else _GRAM_BYTES
+    whole = _WHOLE_BYTES if nx.on_gpu(E) else _GRAM_BYTES
     for s in row_blocks(E.shape[1], 8 * E.shape[0], whole):
-        piece = astype(E[:, s], "float64")
+        piece = nx.astype(E[:, s], "float64")
         G += piece @ piece.T
     return G
 
@@ -185,7 +171,7 @@ def theta_product(
     operator: KernelOperator, targets: ScaledTargets, C: float, W: Array
 ) -> Array:
     """Return Θ W, (n + 1, t), in float64: a product with all of K."""
-    xp = array_namespace(W)
+    xp = nx.array_namespace(W)
     a = W[1:, :]
     top = xp.sum(targets.u * a, axis=0)[None, :]
     lower = h_product(operator, targets, C, a) + targets.u * W[:1, :]
@@ -268,10 +254,10 @@ class System(ABC):
 
     def begin(self) -> State:
         """Return the state before the first step."""
-        xp, Z = array_namespace(self.right), self.right
+        xp, Z = nx.array_namespace(self.right), self.right
         W, R = xp.zeros_like(Z), Z
         if self.first is not None:
-            b = astype(self.first.intercept, "float64")[None, :]
+            b = nx.astype(self.first.intercept, "float64")[None, :]
             W = xp.concat([b, self.scaled_start(self.first)], axis=0)
             R = Z - self.theta(W) if self.knows_residual else Z
         return {"W": W, "R": R} if self.knows_residual else {"W": W}
@@ -291,9 +277,9 @@ class System(ABC):
 
     def scaled_start(self, start: Start) -> Array:
         """Return ã = S^-½ a of the start; 0 where the weight is 0."""
-        u, xp = self.targets.u, array_namespace(self.targets.u)
+        u, xp = self.targets.u, nx.array_namespace(self.targets.u)
         safe = xp.where(u > 0, u, xp.ones_like(u))
-        return xp.where(u > 0, astype(start.dual_coef, "float64") / safe, 0 * u)
+        return xp.where(u > 0, nx.astype(start.dual_coef, "float64") / safe, 0 * u)
 
 
 RANDOMIZED: dict[str, type[System]] = {}
@@ -315,7 +301,7 @@ def known_as(name: str):
 
 def relative_norm(R: Array, B: Array) -> float:
     """Return the largest ‖r‖ / ‖b‖ over the columns; a column of zeros counts as 1."""
-    xp = array_namespace(R)
+    xp = nx.array_namespace(R)
     sizes = xp.linalg.vector_norm(B, axis=0)
     sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     return float(xp.max(xp.linalg.vector_norm(R, axis=0) / sizes))
@@ -358,17 +344,17 @@ class Nystrom(System):
 
     def begin(self) -> State:
         """Return a committee without members."""
-        W = array_namespace(self.right).zeros_like(self.right)
+        W = nx.array_namespace(self.right).zeros_like(self.right)
         return {"W": W, "members": W[:1, 0]}
 
     def step(self, block: Block, state: State) -> StepResult:
         """Add a member to the committee."""
         Z, E, W, members = self.right, block.E, state["W"], state["members"]
-        Z_s = take_rows(Z, block.rows)
+        Z_s = nx.take_rows(Z, block.rows)
         R_s = Z_s - block_product(E, W)
         inverse = invert_gram(block_gram(E))
-        corner = array_namespace(E).take(E, block.rows, axis=1)  # Θ_(J,J)
-        inner = astype(corner, "float64") @ inverse(block_product(E, Z))
+        corner = nx.array_namespace(E).take(E, block.rows, axis=1)  # Θ_(J,J)
+        inner = nx.astype(corner, "float64") @ inverse(block_product(E, Z))
         member = transposed_product(E, inverse(inner))
         W = W + (member - W) / (members + 1)
         state = {"W": W, "members": members + 1}
@@ -389,7 +375,7 @@ class Kaczmarz(System):
 
     def step(self, block: Block, state: State) -> StepResult:
         """Project W onto the solutions of the block's equations."""
-        W, Z_s = state["W"], take_rows(self.right, block.rows)
+        W, Z_s = state["W"], nx.take_rows(self.right, block.rows)
         R_s = Z_s - block_product(block.E, W)
         inverse = invert_gram(block_gram(block.E))
         W = W + transposed_product(block.E, inverse(R_s))
@@ -415,7 +401,7 @@ class MatchingPursuit(System):
     ) -> StepResult:
         """Return W and R after eq. 57-59; Θ is symmetric, so that Θ_s = Eᵀ."""
         Q = inverse(block_product(block.E, R))
-        W, R = add_to_rows(W, block.rows, Q), R - transposed_product(block.E, Q)
+        W, R = nx.add_to_rows(W, block.rows, Q), R - transposed_product(block.E, Q)
         residual = relative_norm(R, self.right)
         return StepResult({"W": W, "R": R}, residual, inverse.rank_revealing)
 
@@ -441,7 +427,7 @@ class KaczmarzPursuit(MatchingPursuit):
         """Take a Kaczmarz step, of the best length, and a matching pursuit step."""
         W, R = state["W"], state["R"]
         inverse = invert_gram(block_gram(block.E))
-        Delta = transposed_product(block.E, inverse(take_rows(R, block.rows)))
+        Delta = transposed_product(block.E, inverse(nx.take_rows(R, block.rows)))
         moved = self.theta(Delta)  # (n + 1, t)
         length = _best_length(R, moved) if self.setting.safeguard else 1.0
         return self.pursue(block, inverse, W + length * Delta, R - length * moved)
@@ -449,7 +435,7 @@ class KaczmarzPursuit(MatchingPursuit):
 
 def _best_length(R: Array, moved: Array) -> Array:
     """Return ℓ that minimises ‖R − ℓ moved‖, for each column, (t,)."""
-    xp = array_namespace(R)
+    xp = nx.array_namespace(R)
     squares = xp.sum(moved * moved, axis=0)
     safe = xp.where(squares > 0, squares, xp.ones_like(squares))
     return xp.sum(R * moved, axis=0) / safe
@@ -496,13 +482,13 @@ def invert_gram(G: Array) -> GramInverse:
     -----
     m³/3 multiplications by Cholesky, about 10 m³ by eigenvalues.
     """
-    xp = array_namespace(G)
+    xp = nx.array_namespace(G)
     norms = xp.sqrt(xp.clip(diagonal(G), min=0.0))
     safe = xp.where(norms > 0, norms, xp.ones_like(norms))
     scale = xp.where(norms > 0, 1 / safe, xp.zeros_like(norms))
     scaled = G * scale[None, :] * scale[:, None]
     # Below this an eigenvalue of a matrix with unit diagonal is rounding.
-    cutoff = G.shape[0] * epsilon(G)
+    cutoff = G.shape[0] * nx.epsilon(G)
     L = cholesky(scaled)
     if L is not None and float(xp.min(diagonal(L))) ** 2 > cutoff:
         return GramInverse(scale, L, None)
@@ -575,14 +561,14 @@ def plan_blocks(
     most_pieces = _PIECES + n_workers(X) * _PIECES_OF_THREAD
 
     def needed(J: int) -> int:
-        block = copies * itemsize(X) * n * J
-        pieces = min(most_pieces, 4 * itemsize(X) * n * J)
+        block = copies * nx.itemsize(X) * n * J
+        pieces = min(most_pieces, 4 * nx.itemsize(X) * n * J)
         vectors = _VECTORS * 8 * n * (n_targets + 1) * n_problems
         return n_parallel * (block + pieces + vectors + _SQUARES * 8 * J * J)
 
     def for_tiles(J: int) -> int:
         """Return the part of the pieces that the operator needs for its tiles."""
-        return min(n_workers(X) * _PIECES_OF_THREAD, 4 * itemsize(X) * n * J)
+        return min(n_workers(X) * _PIECES_OF_THREAD, 4 * nx.itemsize(X) * n * J)
 
     copies_of_rows = shifted_bytes(X)
     budget = max(budget - copies_of_rows, 1)
@@ -688,10 +674,10 @@ class BlockDescent(System):
 
     def right_side(self) -> Array:
         """Return B = [u, S^½ Y − u b₀], (n, 1 + t)."""
-        xp, Y = array_namespace(self.targets.Y), self.targets.Y
+        xp, Y = nx.array_namespace(self.targets.Y), self.targets.Y
         self.b0 = xp.zeros_like(Y[0, :])
         if self.first is not None:
-            self.b0 = astype(self.first.intercept, "float64")
+            self.b0 = nx.astype(self.first.intercept, "float64")
         u = self.targets.u
         self.moved = self.targets._replace(Y=Y - u * self.b0[None, :])
         n, J = Y.shape[0], self.setting.block_size
@@ -701,7 +687,7 @@ class BlockDescent(System):
 
     def begin(self) -> State:
         """Return the state before the first step, with R = B − H W."""
-        xp, B, u = array_namespace(self.right), self.right, self.targets.u
+        xp, B, u = nx.array_namespace(self.right), self.right, self.targets.u
         W, R = xp.zeros_like(B), B
         if self.first is not None:
             a = self.scaled_start(self.first)
@@ -712,16 +698,16 @@ class BlockDescent(System):
 
     def step(self, block: Block, state: State) -> StepResult:
         """Take one step on the rows of the block."""
-        xp, B = array_namespace(self.right), self.right
+        xp, B = nx.array_namespace(self.right), self.right
         E, rows = block.E[1:, 1:], block.rows[1:] - 1
         alpha, beta, gamma = self.speed
         W, R, V, RV = (state[key] for key in ("W", "R", "V", "RV"))
         Z, RZ = alpha * V + (1 - alpha) * W, alpha * RV + (1 - alpha) * R
-        H = astype(xp.take(E, rows, axis=1), "float64")
-        d = block_inverse(H, self.setting.C, self.setting.rng)(take_rows(RZ, rows))
+        H = nx.astype(xp.take(E, rows, axis=1), "float64")
+        d = block_inverse(H, self.setting.C, self.setting.rng)(nx.take_rows(RZ, rows))
         Hd = transposed_product(E, d)
-        W_new, R_new = add_to_rows(Z, rows, d), RZ - Hd
-        V = add_to_rows(beta * V + (1 - beta) * Z, rows, gamma * d)
+        W_new, R_new = nx.add_to_rows(Z, rows, d), RZ - Hd
+        V = nx.add_to_rows(beta * V + (1 - beta) * Z, rows, gamma * d)
         RV = beta * RV + (1 - beta) * RZ - gamma * Hd
         if _energy(W_new, R_new, B) > _energy(W, R, B):
             V, RV = W_new, R_new
@@ -747,7 +733,7 @@ def _bordered_residual(W: Array, R: Array, B: Array, Y: Array) -> float:
 
 def _energy(W: Array, R: Array, B: Array) -> float:
     """Return Σ_j ½ wᵀHw − bᵀw = −½ Σ_j wᵀ(b + r), each over ‖b‖²."""
-    xp = array_namespace(W)
+    xp = nx.array_namespace(W)
     sizes = xp.sum(B * B, axis=0)
     sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     return float(xp.sum(-0.5 * xp.sum(W * (B + R), axis=0) / sizes))
@@ -766,9 +752,9 @@ def _nystrom_inverse(H: Array, C: float, rng, *, rank: int):
 
     ρ is 1/C and the mean of what F leaves of the diagonal.
     """
-    xp = array_namespace(H)
+    xp = nx.array_namespace(H)
     K_diagonal = xp.clip(diagonal(H) - 1 / C, min=0.0)
-    numbers = as_like(np.arange(H.shape[0]), H)
+    numbers = nx.as_like(np.arange(H.shape[0]), H)
 
     def columns(rows: Array) -> Array:
         picked = xp.take(H, rows, axis=1)
@@ -832,7 +818,7 @@ def solve_ls_svm_randomized(
     (kaczmarz, nystrom). Ctrl-C raises :class:`Interrupted` with the best iterate.
     """
     if start is not None:
-        start = Start(*(as_like(part, Y, dtype="float64") for part in start))
+        start = Start(*(nx.as_like(part, Y, dtype="float64") for part in start))
     problems = scale_problems(Y, sample_weight, held_out)
     workers = min(n_runs, n_workers(X))
     memory = plan_blocks(
@@ -993,7 +979,7 @@ class _Run:
 
 def _change(old: Array, new: Array) -> float:
     """Return ‖new − old‖ / ‖new‖."""
-    xp = array_namespace(new)
+    xp = nx.array_namespace(new)
     size = float(xp.linalg.vector_norm(new))
     return float(xp.linalg.vector_norm(new - old)) / size if size > 0 else 0.0
 
@@ -1009,7 +995,7 @@ def _average(
         a, b = models[1]
         parts = [held_out[k : k + step] for k in range(0, len(held_out), step)]
         values = [block_product(operator.rows(rows), a) + b[None, :] for rows in parts]
-        unseen = array_namespace(a).concat(values, axis=0)
+        unseen = nx.array_namespace(a).concat(values, axis=0)
     worst = max(runs, key=lambda run: run.error())
     info = SolveInfo(
         solver,

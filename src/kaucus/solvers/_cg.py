@@ -19,16 +19,10 @@ the weight 0 for those rows, solved together with the first by the same products
 
 from collections.abc import Callable
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import row_blocks
 from kaucus._array.linalg import add_to_diagonal, cho_solve, cholesky_with_jitter
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    astype,
-    device_of,
-    dtype_name,
-    take_rows,
-)
+from kaucus._array.namespace import Array
 from kaucus.solvers._system import (
     CGResult,
     Eliminated,
@@ -85,7 +79,7 @@ def conjugate_gradient(
     """
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter} must be at least 1.")
-    xp = array_namespace(B)
+    xp = nx.array_namespace(B)
     precondition = precondition or (lambda R: R)
     b_norms = _column_norms(B)
     X, R = xp.zeros_like(B), B
@@ -128,19 +122,19 @@ def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
 
 
 def _column_norms(R: Array) -> Array:
-    xp = array_namespace(R)
+    xp = nx.array_namespace(R)
     return xp.linalg.vector_norm(R, axis=0)
 
 
 def _backward_error(R: Array, X: Array, b_norms: Array, norm: float) -> float:
-    xp = array_namespace(R)
+    xp = nx.array_namespace(R)
     scale = b_norms + norm * _column_norms(X)
     return float(xp.max(_ratio(_column_norms(R), scale)))
 
 
 def _ratio(a: Array, b: Array) -> Array:
     """Return a / b, and 0 where b is 0."""
-    xp = array_namespace(a)
+    xp = nx.array_namespace(a)
     zero = b == 0
     return xp.where(zero, xp.zeros_like(a), a / xp.where(zero, xp.ones_like(b), b))
 
@@ -166,25 +160,25 @@ def low_rank_inverse(F: Array, rho: float, u: Array) -> Callable[[Array], Array]
     By Woodbury's formula, (r − S^½ F (FᵀSF + ρ I)⁻¹ Fᵀ S^½ r) / ρ. S^½ F is never made:
     F may fill most of the memory budget.
     """
-    dtype = dtype_name(F)
+    dtype = nx.dtype_name(F)
     small = add_to_diagonal(_weighted_gram(F, u), rho)
     L = cholesky_with_jitter(small, overwrite=True).L
 
     def solve(R: Array) -> Array:
-        inner = cho_solve(L, astype(F.T @ astype(u * R, dtype), "float64"))
-        return (R - u * astype(F @ astype(inner, dtype), "float64")) / rho
+        inner = cho_solve(L, nx.astype(F.T @ nx.astype(u * R, dtype), "float64"))
+        return (R - u * nx.astype(F @ nx.astype(inner, dtype), "float64")) / rho
 
     return solve
 
 
 def _weighted_gram(F: Array, u: Array) -> Array:
     """Return Fᵀ S F, (r, r), summed in float64 over blocks of rows."""
-    xp = array_namespace(F)
+    xp = nx.array_namespace(F)
     rank = F.shape[1]
-    total = xp.zeros((rank, rank), dtype=xp.float64, device=device_of(F))
+    total = xp.zeros((rank, rank), dtype=xp.float64, device=nx.device_of(F))
     for s in row_blocks(F.shape[0], 8 * rank, _BLOCK_BYTES):
-        block = F[s, :] * astype(u[s, :], dtype_name(F))
-        total += astype(block.T @ block, "float64")
+        block = F[s, :] * nx.astype(u[s, :], nx.dtype_name(F))
+        total += nx.astype(block.T @ block, "float64")
     return total
 
 
@@ -234,7 +228,7 @@ def solve_ls_svm_cg(
     -------
     LSSVMSolution
     """
-    xp = array_namespace(Y)
+    xp = nx.array_namespace(Y)
     problems = scale_problems(Y, sample_weight, held_out)
     B = xp.concat([part for p in problems for part in (p.u, p.Y)], axis=1)
     width = 1 + Y.shape[1]
@@ -262,7 +256,7 @@ def solve_ls_svm_cg(
     if held_out is not None:
         coef, intercept = models[1].dual_coef, models[1].intercept
         if rows_product is None:
-            values = take_rows(matvec(coef), held_out)
+            values = nx.take_rows(matvec(coef), held_out)
         else:  # far less than a step, which after Ctrl-C would be waited for
             values = rows_product(held_out, coef)
         unseen = values + intercept[None, :]
@@ -273,7 +267,7 @@ def solve_ls_svm_cg(
 
 def _times(factors: Array, V: Array) -> Array:
     """Multiply the columns of each problem in V by the problem's factors of rows."""
-    xp = array_namespace(V)
+    xp = nx.array_namespace(V)
     n, n_problems = factors.shape
     blocks = xp.reshape(V, (n, n_problems, -1)) * factors[:, :, None]
     return xp.reshape(blocks, V.shape)

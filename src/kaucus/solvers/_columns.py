@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     Scratch,
     few_threads_for,
@@ -29,21 +30,7 @@ from kaucus._array.linalg import (
     solve_triangular,
     zero_gram,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    concat_rows,
-    dense_rows,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_numpy,
-    itemsize,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import Block, Rows, as_rows
 from kaucus._array.segments import draw_some
 from kaucus.kernels._kernel import Kernel
@@ -94,7 +81,7 @@ def bytes_per_row(m: int, Z: Array) -> int:
 
     A kernel of distances shifts the rows; those of the host are on a device twice.
     """
-    return itemsize(Z) * (3 * m + 3 * Z.shape[1])
+    return nx.itemsize(Z) * (3 * m + 3 * Z.shape[1])
 
 
 class RowData(NamedTuple):
@@ -107,17 +94,17 @@ class RowData(NamedTuple):
 
     def targets(self, rows: slice) -> Array:
         """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
-        Y = astype(self.Y[rows, :], "float64")
-        xp = array_namespace(Y)
-        ones = xp.ones((Y.shape[0], 1), dtype=Y.dtype, device=device_of(Y))
+        Y = nx.astype(self.Y[rows, :], "float64")
+        xp = nx.array_namespace(Y)
+        ones = xp.ones((Y.shape[0], 1), dtype=Y.dtype, device=nx.device_of(Y))
         targets = xp.concat([Y, ones], axis=1)
         return targets if self.sample_weight is None else targets * self.roots(rows)
 
     def roots(self, rows: slice) -> Array:
         """Return S^½ of a block of rows, (b, 1), float64."""
         assert self.sample_weight is not None
-        weight = astype(self.sample_weight[rows], "float64")
-        return array_namespace(weight).sqrt(weight)[:, None]
+        weight = nx.astype(self.sample_weight[rows], "float64")
+        return nx.array_namespace(weight).sqrt(weight)[:, None]
 
     def columns(
         self,
@@ -132,13 +119,13 @@ class RowData(NamedTuple):
         In the memory of ``scratch``, where one is given, until the next block is.
         """
         out = None
-        if scratch is not None and is_numpy(Z):
+        if scratch is not None and nx.is_numpy(Z):
             out = scratch.empty((X.shape[0], Z.shape[0]), Z.dtype)
-        K = self.kernel(astype(X, dtype_name(Z)), Z, out=out)
-        shift = astype(shift, dtype_name(K))[None, :]
+        K = self.kernel(nx.astype(X, nx.dtype_name(Z)), Z, out=out)
+        shift = nx.astype(shift, nx.dtype_name(K))[None, :]
         roots = None
         if self.sample_weight is not None:
-            roots = astype(self.roots(rows), dtype_name(K))
+            roots = nx.astype(self.roots(rows), nx.dtype_name(K))
 
         def finish(s: slice) -> None:
             part = K[s, :]
@@ -146,19 +133,19 @@ class RowData(NamedTuple):
             if roots is not None:
                 part *= roots[s, :]
 
-        row_bytes = itemsize(K) * K.shape[1]
+        row_bytes = nx.itemsize(K) * K.shape[1]
         strips = list(row_blocks(K.shape[0], row_bytes, _COLUMN_BYTES))
         for_each_block(finish, strips, workers=min(n_workers(K), len(strips)))
         return K
 
     def some(self, rows: np.ndarray) -> tuple[Array, Array, Array]:
         """Return the given rows, their targets and weights."""
-        xp = array_namespace(self.Y)
-        ones = xp.ones(len(rows), dtype=xp.float64, device=device_of(self.Y))
+        xp = nx.array_namespace(self.Y)
+        ones = xp.ones(len(rows), dtype=xp.float64, device=nx.device_of(self.Y))
         return (
-            take_rows(self.X, rows),
+            nx.take_rows(self.X, rows),
             *(
-                ones if part is None else astype(take_rows(part, rows), "float64")
+                ones if part is None else nx.astype(nx.take_rows(part, rows), "float64")
                 for part in (self.Y, self.sample_weight)
             ),
         )
@@ -180,8 +167,8 @@ class NormalEquations:
     @classmethod
     def zeros(cls, m: int, Y: Array) -> "NormalEquations":
         """Return the sums over no rows, for targets like ``Y``, (n, t)."""
-        xp, t = array_namespace(Y), Y.shape[1]
-        place = {"dtype": xp.float64, "device": device_of(Y)}
+        xp, t = nx.array_namespace(Y), Y.shape[1]
+        place = {"dtype": xp.float64, "device": nx.device_of(Y)}
         cross, target_sum = xp.zeros((m, t + 1), **place), xp.zeros(t, **place)
         return cls(zero_gram(m, Y), cross, target_sum, 0.0)
 
@@ -197,9 +184,11 @@ class NormalEquations:
         """
         self.gram = add_gram(self.gram, K)
         # With the care of the Gram matrix, from which the mean's square is taken off.
-        self.cross = add_cross_gram(self.cross, K, astype(targets, dtype_name(K)))
+        self.cross = add_cross_gram(self.cross, K, nx.astype(targets, nx.dtype_name(K)))
         roots = targets[:, -1:]  # S^½
-        weighted = array_namespace(targets).sum(targets * roots, axis=0)  # Σ s [y, 1]
+        weighted = nx.array_namespace(targets).sum(
+            targets * roots, axis=0
+        )  # Σ s [y, 1]
         self.target_sum = self.target_sum + weighted[:-1]
         self.weight += float(weighted[-1])
 
@@ -213,10 +202,10 @@ class NormalEquations:
     def copy(self, like: Array | None = None) -> "NormalEquations":
         """Return a copy, in the library and place of ``like`` where it is given."""
         like = self.cross if like is None else like
-        xp = array_namespace(like)
+        xp = nx.array_namespace(like)
         gram = zero_gram(self.gram.shape[0], like)
-        gram[:, :] = as_like(self.gram, like)
-        others = (as_like(part, like) for part in (self.cross, self.target_sum))
+        gram[:, :] = nx.as_like(self.gram, like)
+        others = (nx.as_like(part, like) for part in (self.cross, self.target_sum))
         cross, target_sum = (xp.asarray(part, copy=True) for part in others)
         return NormalEquations(gram, cross, target_sum, self.weight)
 
@@ -228,8 +217,8 @@ class NormalEquations:
 
     def on_host(self) -> "NormalEquations":
         """Return the sums as NumPy arrays."""
-        gram, cross = to_numpy(self.gram), to_numpy(self.cross)
-        return NormalEquations(gram, cross, to_numpy(self.target_sum), self.weight)
+        gram, cross = nx.to_numpy(self.gram), nx.to_numpy(self.cross)
+        return NormalEquations(gram, cross, nx.to_numpy(self.target_sum), self.weight)
 
     def bordered(
         self, new: "NormalEquations", border: list[Array]
@@ -238,7 +227,7 @@ class NormalEquations:
 
         ``border`` is K₁ᵀ S K₂ of old and new columns, by parts of the old ones.
         """
-        xp, start = array_namespace(self.cross), self.gram.shape[0]
+        xp, start = nx.array_namespace(self.cross), self.gram.shape[0]
         gram = zero_gram(start + new.gram.shape[0], self.cross)
         gram[:start, :start] = self.gram
         gram[start:, start:] = new.gram
@@ -279,7 +268,7 @@ def solve_equations(
     """
     Z, K_mm, shift, equations = columns
     factor, relative_jitter, coef, mean = factor_equations(
-        equations, K_mm, C, epsilon(Z)
+        equations, K_mm, C, nx.epsilon(Z)
     )
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
@@ -287,7 +276,7 @@ def solve_equations(
         loo = leave_one_out(
             *data.some(loo_rows),
             columns=lambda rows: (
-                astype(data.kernel(astype(rows, dtype_name(Z)), Z), "float64")
+                nx.astype(data.kernel(nx.astype(rows, nx.dtype_name(Z)), Z), "float64")
                 - shift
                 - mean
             ),
@@ -298,7 +287,7 @@ def solve_equations(
         )
     info = SolveInfo(
         "normal_equations",
-        precision=dtype_name(Z),
+        precision=nx.dtype_name(Z),
         n_iter=1,
         jitter=factor.jitter,
         relative_jitter=relative_jitter,
@@ -321,7 +310,7 @@ def factor_equations(
     mean = equations.cross[:, -1] / total
     A = _system(equations.gram, total, mean, K_mm, C)
     right = equations.cross[:, :-1] - mean[:, None] @ equations.target_sum[None, :]
-    scale = float(array_namespace(A).mean(diagonal(A)))
+    scale = float(nx.array_namespace(A).mean(diagonal(A)))
     factor = cholesky_with_jitter(A, rounding=_ROUNDINGS * rounding, overwrite=True)
     relative = factor.jitter / max(scale, 1e-300)
     return factor, relative, cho_solve(factor.L, right), mean
@@ -333,9 +322,9 @@ def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Ar
     By strips that stay in cache: matrices of m × m would be made and read otherwise.
     """
     A = mirror_lower(gram)
-    by_rows = A.T if is_numpy(A) else A  # as it is in memory; A is symmetric
+    by_rows = A.T if nx.is_numpy(A) else A  # as it is in memory; A is symmetric
     m = mean.shape[0]
-    for rows in row_blocks(m, m * itemsize(A), _STRIP_BYTES):
+    for rows in row_blocks(m, m * nx.itemsize(A), _STRIP_BYTES):
         strip = K_mm[rows, :] / C
         strip -= total * mean[rows, None] * mean[None, :]
         by_rows[rows, :] += strip
@@ -346,7 +335,7 @@ def leave_one_out(
     X, Y, weight, *, columns, factor, coef, target_mean, total: float
 ) -> Array:
     """Return the decision values of rows by models fitted without them, (r, t)."""
-    xp, parts = array_namespace(Y), []
+    xp, parts = nx.array_namespace(Y), []
     # No more rows than columns: matrices of m × m have room in the budget.
     m = coef.shape[0]
     height = max(min(_LEFT_OUT_BYTES // (8 * m), m), 256)
@@ -380,7 +369,7 @@ class ColumnSums:
 
     def __init__(self, widths: Sequence[int], m: int, Y: Array):
         self.new = NormalEquations.zeros(m, Y)
-        xp, place = array_namespace(Y), {"device": device_of(Y)}
+        xp, place = nx.array_namespace(Y), {"device": nx.device_of(Y)}
         self.border = [xp.zeros((k, m), dtype=xp.float64, **place) for k in widths]
         """K₁ᵀ S K₂, by parts of the old columns."""
 
@@ -393,7 +382,7 @@ class ColumnSums:
     def on_host(self) -> "ColumnSums":
         """Return the sums as NumPy arrays."""
         out = copy.copy(self)
-        out.new, out.border = self.new.on_host(), [to_numpy(B) for B in self.border]
+        out.new, out.border = self.new.on_host(), [nx.to_numpy(B) for B in self.border]
         return out
 
 
@@ -448,7 +437,7 @@ def sum_columns(
     if tally is not None:
         return sums, tally.kept
     sums.new = sums.new.copy(data.Y)
-    sums.border = [as_like(B, data.Y) for B in sums.border]
+    sums.border = [nx.as_like(B, data.Y) for B in sums.border]
     if total is not None:
         total.merge(sums.new)
         sums.new = total
@@ -477,8 +466,8 @@ def add_block(
     ``points`` are new representatives and their k₀, and, perhaps, old ones and theirs.
     """
     (Y, weight), X = block.vectors, block.rows
-    data = RowData(kernel, X, as_like(Y, X), as_like(weight, X))
-    Z, shift, *old = (as_like(array, X) for array in points)
+    data = RowData(kernel, X, nx.as_like(Y, X), nx.as_like(weight, X))
+    Z, shift, *old = (nx.as_like(array, X) for array in points)
     own = Tally(X.shape[0], None) if tally is None else tally
     # Columns that are not kept are written to the same memory again.
     scratch = None if own.keeps or old else Scratch()
@@ -524,9 +513,9 @@ def values_of_block(
     """Return the decision values of the rows of a block."""
     if block.rows.shape[0] == 0:
         return np.empty((0, coef.shape[1]))
-    Z, coef = as_like(Z, block.rows), as_like(coef, block.rows)
+    Z, coef = nx.as_like(Z, block.rows), nx.as_like(coef, block.rows)
     sums = kernel_expansion(kernel, block.rows, Z, coef, memory_budget=block.budget)
-    return to_numpy(astype(sums, "float64")) + to_numpy(intercept)
+    return nx.to_numpy(nx.astype(sums, "float64")) + nx.to_numpy(intercept)
 
 
 # ----------------------------------------------------------------------------------
@@ -594,8 +583,8 @@ def solve_on_representatives(
     data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
     height = block_height(data, resolve_budget(memory_budget, Y), Z)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
-        K_mm = kernel(astype(Z, "float64"))
-        shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
+        K_mm = kernel(nx.astype(Z, "float64"))
+        shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
         equations = sum_equations(data, Z, shift, height, callback)
         return solve_equations(data, Columns(Z, K_mm, shift, equations), C, loo_rows)
 
@@ -610,7 +599,7 @@ def block_height(
     """
     (n, t), m, row = data.Y.shape, Z.shape[0], bytes_per_row(Z.shape[0], Z)
     n = n if getattr(data.X, "local", True) else 0
-    needed = ((3 + more_matrices) * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+    needed = ((3 + more_matrices) * 8 + nx.itemsize(Z)) * m * m + gram_bytes(m, Z)
     rest = budget - needed - _TARGETS * 8 * n * (t + 1)
     if rest < row:
         raise MemoryError(
@@ -637,11 +626,11 @@ class RunningSums(NamedTuple):
 
     def on_host(self) -> "RunningSums":
         """Return them as NumPy arrays."""
-        return RunningSums(to_numpy(self.shift), self.equations.on_host())
+        return RunningSums(nx.to_numpy(self.shift), self.equations.on_host())
 
     def copied(self, like: Array) -> "RunningSums":
         """Return a copy, which may be used up, in the library and place of ``like``."""
-        return RunningSums(as_like(self.shift, like), self.equations.copy(like))
+        return RunningSums(nx.as_like(self.shift, like), self.equations.copy(like))
 
 
 def add_rows(
@@ -680,8 +669,8 @@ def add_rows(
     height = block_height(data, budget, Z, more_matrices=_MORE_MATRICES)
     with few_threads_for(max(data.X.shape[0], m)):
         if before is None:
-            K_mm = data.kernel(astype(Z, "float64"))
-            shift, total = array_namespace(K_mm).mean(K_mm, axis=0), None
+            K_mm = data.kernel(nx.astype(Z, "float64"))
+            shift, total = nx.array_namespace(K_mm).mean(K_mm, axis=0), None
             del K_mm
         else:
             shift, total = before.copied(data.Y)
@@ -711,7 +700,7 @@ def solve_running(
         Rows of ``data`` whose leave-one-out values are wanted.
     """
     with few_threads_for(Z.shape[0]):
-        K_mm = data.kernel(astype(Z, "float64"))
+        K_mm = data.kernel(nx.astype(Z, "float64"))
         shift, equations = sums.copied(data.Y)
         columns = Columns(Z, K_mm, shift, equations)
         return solve_equations(data, columns, C, loo_rows)
@@ -740,12 +729,12 @@ class GrownColumns(NamedTuple):
 
 def columns_bytes(m: int, Z: Array) -> int:
     """Return the bytes of the matrices of m representatives, without blocks of rows."""
-    return (5 * 8 + itemsize(Z)) * m * m + gram_bytes(m, Z)
+    return (5 * 8 + nx.itemsize(Z)) * m * m + gram_bytes(m, Z)
 
 
 def rows_of_kept_columns(m: int, budget: int, Z: Array) -> int:
     """Return of how many rows :func:`plan_blocks` surely keeps the m columns."""
-    return max((budget - columns_bytes(m, Z)) // 2 // (m * itemsize(Z)), 0)
+    return max((budget - columns_bytes(m, Z)) // 2 // (m * nx.itemsize(Z)), 0)
 
 
 def columns_can_be_kept(n: int, m: int, budget: int, Z: Array) -> bool:
@@ -766,7 +755,7 @@ def plan_blocks(
             "representatives, add fewer rows, or pass a larger memory_budget."
         )
     block = min(_BLOCK_BYTES, rest)
-    whole = n * m * itemsize(Z)
+    whole = n * m * nx.itemsize(Z)
     keep = may_keep and whole < rest and whole + min(block, n * row) // 2 <= rest
     if keep:
         block = min(block, rest - whole)
@@ -775,8 +764,8 @@ def plan_blocks(
 
 def first_columns(data: RowData, Z: Array, plan: BlockPlan, tell) -> GrownColumns:
     """Return the columns of Z; ``tell(n_rows_done, n)`` is called after each block."""
-    K_mm = data.kernel(astype(Z, "float64"))
-    shift = array_namespace(K_mm).mean(K_mm, axis=0)
+    K_mm = data.kernel(nx.astype(Z, "float64"))
+    shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)
     sums, kept = sum_columns(data, Z, shift, plan.height, tell, keeps=plan.keep)
     return GrownColumns(Columns(Z, K_mm, shift, sums.new), kept)
 
@@ -798,7 +787,7 @@ def more_columns(
         keeps=plan.keep,
     )
     equations = before.equations.bordered(sums.new, sums.border)
-    points = concat_rows(before.Z, Z)
+    points = nx.concat_rows(before.Z, Z)
     return GrownColumns(Columns(points, K_mm, shift, equations), kept)
 
 
@@ -814,23 +803,23 @@ def decision_values(
         rows, sums, edge = slice(stop, stop + parts[0].shape[0]), 0.0, 0
         for K in parts:
             own = coef[edge : edge + K.shape[1], :]
-            sums = sums + astype(K @ astype(own, dtype_name(K)), "float64")
+            sums = sums + nx.astype(K @ nx.astype(own, nx.dtype_name(K)), "float64")
             edge += K.shape[1]
         if data.sample_weight is not None:
-            xp, roots = array_namespace(coef), data.roots(rows)
+            xp, roots = nx.array_namespace(coef), data.roots(rows)
             sums = sums / xp.where(roots > 0, roots, xp.ones_like(roots))
-        values.append(to_numpy(sums + offset))
+        values.append(nx.to_numpy(sums + offset))
         stop = rows.stop
     return np.concatenate(values)
 
 
 def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
     """Return K_mm and k₀ of the old representatives and the new."""
-    wide = astype(Z, "float64")
-    border = kernel(wide, astype(old.Z, "float64"))  # (m_new, m_old)
-    xp, start = array_namespace(border), old.Z.shape[0]
+    wide = nx.astype(Z, "float64")
+    border = kernel(wide, nx.astype(old.Z, "float64"))  # (m_new, m_old)
+    xp, start = nx.array_namespace(border), old.Z.shape[0]
     m = start + Z.shape[0]
-    K_mm = xp.empty((m, m), dtype=border.dtype, device=device_of(border))
+    K_mm = xp.empty((m, m), dtype=border.dtype, device=nx.device_of(border))
     K_mm[:start, :start] = old.K_mm
     K_mm[:start, start:] = border.T
     K_mm[start:, :start] = border
@@ -892,23 +881,23 @@ def margin_hardness(values: Array, targets: Array) -> Array:
 
     Targets are ±1; one column is for two classes.
     """
-    xp = array_namespace(values)
+    xp = nx.array_namespace(values)
     if values.shape[1] == 1:
         return -(values * targets)[:, 0]
     right = targets > 0
-    low = xp.asarray(-xp.inf, dtype=values.dtype, device=device_of(values))
+    low = xp.asarray(-xp.inf, dtype=values.dtype, device=nx.device_of(values))
     best_wrong = xp.max(xp.where(right, low, values), axis=1)
     return best_wrong - xp.max(xp.where(right, values, low), axis=1)
 
 
 def residual_hardness(values: Array, targets: Array) -> Array:
     """Return the squared residuals, summed over the outputs, (b,)."""
-    return array_namespace(values).sum((values - targets) ** 2, axis=1)
+    return nx.array_namespace(values).sum((values - targets) ** 2, axis=1)
 
 
 def random_hardness(rng: np.random.Generator) -> Hardness:
     """Return a hardness that orders rows at random."""
-    return lambda values, targets: as_like(rng.random(values.shape[0]), values)
+    return lambda values, targets: nx.as_like(rng.random(values.shape[0]), values)
 
 
 def solve_with_hard_rows(
@@ -1067,9 +1056,9 @@ class _Growth:
         """Return the numbers of at most ``n_new`` rows, the hardest first."""
         data, grown = self._data, self.grown
         values = decision_values(data, grown, fit)
-        hard = to_numpy(hardness(values, to_numpy(data.Y).astype(np.float64)))
+        hard = nx.to_numpy(hardness(values, nx.to_numpy(data.Y).astype(np.float64)))
         if data.sample_weight is not None:
-            hard[to_numpy(data.sample_weight) == 0] = -np.inf
+            hard[nx.to_numpy(data.sample_weight) == 0] = -np.inf
         hard[self.taken] = -np.inf
         order = np.argsort(-hard, kind="stable")[: int(np.ceil(_CANDIDATES * n_new))]
         order = order[np.isfinite(hard[order])]
@@ -1083,9 +1072,9 @@ class _Growth:
         X, Z = self._judge.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self._plan.height):
-            K = self._data.kernel(astype(X[rows, :], dtype_name(Z)), Z)
-            parts.append(to_numpy(K @ astype(fit.dual_coef, dtype_name(K))))
-        return self._judge.score(np.concatenate(parts) + to_numpy(fit.intercept))
+            K = self._data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
+            parts.append(nx.to_numpy(K @ nx.astype(fit.dual_coef, nx.dtype_name(K))))
+        return self._judge.score(np.concatenate(parts) + nx.to_numpy(fit.intercept))
 
     def add_held_out(self) -> None:
         """Add the held-out rows to the equations."""
@@ -1122,15 +1111,15 @@ def _progress(numbers: Sequence[int], callback):
 
 def _repeats(kernel: Kernel, points: Array, Z: Array) -> np.ndarray:
     """Tell which points repeat a point before them, or a representative."""
-    norms, others = (to_numpy(kernel.diag(rows))[:, None] for rows in (points, Z))
-    among, beside = to_numpy(kernel(points)), to_numpy(kernel(points, Z))
+    norms, others = (nx.to_numpy(kernel.diag(rows))[:, None] for rows in (points, Z))
+    among, beside = nx.to_numpy(kernel(points)), nx.to_numpy(kernel(points, Z))
     repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
     return np.logical_or(repeats, _near(beside, norms, others).any(axis=1))
 
 
 def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
     """Return rows as representatives, in the place and precision of the others."""
-    return as_like(dense_rows(X, rows), Z, dtype=dtype_name(Z))
+    return nx.as_like(nx.dense_rows(X, rows), Z, dtype=nx.dtype_name(Z))
 
 
 def _near(K: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -1218,11 +1207,11 @@ def rows_near_boundary(
     if sample_weight is not None:
         present = np.flatnonzero(sample_weight)
     some = np.sort(draw_some(rng, present, n_rough))
-    weight = None if sample_weight is None else as_like(sample_weight[some], Y)
+    weight = None if sample_weight is None else nx.as_like(sample_weight[some], Y)
     rough = solve_on_representatives(
         kernel,
-        X if len(some) == X.shape[0] else take_rows(X, some),
-        take_rows(Y, some),
+        X if len(some) == X.shape[0] else nx.take_rows(X, some),
+        nx.take_rows(Y, some),
         Z,
         C=C,
         sample_weight=weight,

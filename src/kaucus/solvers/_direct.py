@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, map_blocks, n_workers, row_blocks
 from kaucus._array.linalg import (
     NotPositiveDefiniteError,
@@ -37,15 +38,7 @@ from kaucus._array.linalg import (
     restore_lower,
     solve_triangular,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus.solvers._cg import conjugate_gradient
 from kaucus.solvers._system import (
     LSSVMSolution,
@@ -145,11 +138,11 @@ def solve_ls_svm(
     targets = scale_targets(Y, sample_weight)
     if precision == "auto" and K.shape[0] < MIXED_FROM:
         precision = "float64"
-    if precision == "float64" and dtype_name(K) == "float32":
-        K, overwrite_K = astype(K, "float64"), True
+    if precision == "float64" and nx.dtype_name(K) == "float32":
+        K, overwrite_K = nx.astype(K, "float64"), True
     H = scale_matrix(K, targets.root, overwrite=overwrite_K)
     factored = _factor(H, C, precision)
-    B = array_namespace(Y).concat([targets.u, targets.Y], axis=1)
+    B = nx.array_namespace(Y).concat([targets.u, targets.Y], axis=1)
     Z, info = _solve(factored, B, refine_tol)
     eta = Z[:, :1]
     coef = eliminate_intercept(targets, eta, Z[:, 1:])
@@ -166,7 +159,7 @@ def solve_ls_svm(
             targets,
             rows=_last_rows(n_leave_one_out, Y),
         )
-        loo = astype(Y[-n_leave_one_out:, :], "float64") - residuals
+        loo = nx.astype(Y[-n_leave_one_out:, :], "float64") - residuals
     return LSSVMSolution(dual_coef, intercept, loo, info)
 
 
@@ -175,7 +168,7 @@ def _factor(H: Array, C: float, precision: str) -> _Factored:
     if precision == "float64":
         return _factor_float64(H, C)
     # The diagonal stays in float64: 1/C may be less than the rounding of K's.
-    on_diagonal = astype(diagonal(H), "float64") + 1 / C
+    on_diagonal = nx.astype(diagonal(H), "float64") + 1 / C
     rng = np.random.default_rng(0)  # only an estimate of the norm hangs on it
     norm = operator_norm(lambda v: H @ v, diagonal(H)[:, None], rng) + 1 / C
     worst = _worst_condition(H) if precision == "auto" else math.inf
@@ -192,7 +185,7 @@ def _worst_condition(H: Array) -> float:
 
     A float32 matrix would have to be copied to be factored in float64.
     """
-    if dtype_name(H) == "float32":
+    if nx.dtype_name(H) == "float32":
         return _WORST_CONDITION
     return min((H.shape[0] / _PAYS_FROM) ** 2.5, _WORST_CONDITION)
 
@@ -210,7 +203,7 @@ def _float32_jitters(norm: float, C: float, worst: float) -> list[float]:
 
 
 def _factor_float64(H: Array, C: float) -> _Factored:
-    H = add_to_diagonal(astype(H, "float64"), 1 / C)
+    H = add_to_diagonal(nx.astype(H, "float64"), 1 / C)
     L, jitter = cholesky_with_jitter(H, overwrite=True)
     return _Factored(L, None, "float64", jitter, 0.0)
 
@@ -220,7 +213,7 @@ def _factor_mixed(
 ) -> _Factored | None:
     """Factor H + (1/C + jitter) I in float32, or return None, and H as it was."""
     ridge = 1 / C + jitter
-    if is_numpy(H) and dtype_name(H) == "float32":
+    if nx.is_numpy(H) and nx.dtype_name(H) == "float32":
         # One float32 matrix for both: the factor goes into the lower triangle, H
         # stays in the strict upper one.
         before = diagonal(H)
@@ -239,8 +232,8 @@ def _factor_mixed(
 
 def _float32_copy(H: Array) -> Array:
     """Return a copy in float32; of a NumPy array in threads, NumPy narrows in one."""
-    if not is_numpy(H):
-        xp = array_namespace(H)
+    if not nx.is_numpy(H):
+        xp = nx.array_namespace(H)
         return xp.astype(H, xp.float32, copy=True)
     out = np.empty(H.shape, dtype=np.float32)
 
@@ -254,12 +247,12 @@ def _float32_copy(H: Array) -> Array:
 
 def _float64_product(H: Array, on_diagonal: Array) -> Callable[[Array], Array]:
     """Return V -> H V in float64, with ``on_diagonal`` in place of H's diagonal."""
-    xp = array_namespace(H)
-    correction = (on_diagonal - astype(diagonal(H), "float64"))[:, None]
+    xp = nx.array_namespace(H)
+    correction = (on_diagonal - nx.astype(diagonal(H), "float64"))[:, None]
 
     def product(V: Array) -> Array:
         blocks = row_blocks(H.shape[0], 8 * H.shape[1], _BLOCK_BYTES)
-        parts = [astype(H[s, :], "float64") @ V for s in blocks]
+        parts = [nx.astype(H[s, :], "float64") @ V for s in blocks]
         return xp.concat(parts) + correction * V
 
     return product
@@ -322,12 +315,12 @@ def _solve(factored: _Factored, B: Array, refine_tol: float) -> tuple[Array, Sol
 
 def _apply_factor(L: Array, B: Array) -> Array:
     """Return (L Lᵀ)⁻¹ B in float64, computed in the precision of L."""
-    return astype(cho_solve(L, astype(B, dtype_name(L))), "float64")
+    return nx.astype(cho_solve(L, nx.astype(B, nx.dtype_name(L))), "float64")
 
 
 def _last_rows(m: int, like: Array) -> Array:
-    xp = array_namespace(like)
-    return xp.arange(like.shape[0] - m, like.shape[0], device=device_of(like))
+    xp = nx.array_namespace(like)
+    return xp.arange(like.shape[0] - m, like.shape[0], device=nx.device_of(like))
 
 
 def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
@@ -335,7 +328,7 @@ def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
 
     The last m × m corner of H⁻¹ is (L₂₂ L₂₂ᵀ)⁻¹ with the last corner L₂₂ of L.
     """
-    return inverse_diagonal(astype(L[-m:, -m:], "float64"))
+    return inverse_diagonal(nx.astype(L[-m:, -m:], "float64"))
 
 
 # ----------------------------------------------------------------------------------
@@ -365,9 +358,9 @@ class ColumnModels(NamedTuple):
 
     def values(self, K: Array) -> Array:
         """Return f of rows whose kernel columns are ``K``, (r, m), for each C."""
-        xp = array_namespace(K)
+        xp = nx.array_namespace(K)
         m, c, t = self.coef.shape
-        sums = astype(K, "float64") @ xp.reshape(self.coef, (m, c * t))
+        sums = nx.astype(K, "float64") @ xp.reshape(self.coef, (m, c * t))
         return xp.reshape(sums, (-1, c, t)) + self.intercept[None, :, :]
 
 
@@ -378,7 +371,7 @@ def solve_columns(
 
     n m² / 2 multiplications, and m³ / 6 for each C.
     """
-    xp, m = array_namespace(K), K.shape[1]
+    xp, m = nx.array_namespace(K), K.shape[1]
     K, Y, weight = _wide(K, Y, sample_weight)
     roots, total = xp.sqrt(weight)[:, None], float(xp.sum(weight))
     # Less the means of K_mm, or the Gram matrix of a wide kernel has no digits left.
@@ -395,15 +388,15 @@ def solve_columns(
 
 def _wide(K: Array, Y: Array, sample_weight: Array | None) -> tuple:
     """Return columns, targets and weights in float64."""
-    K, Y = astype(K, "float64"), astype(Y, "float64")
+    K, Y = nx.astype(K, "float64"), nx.astype(Y, "float64")
     if sample_weight is None:
-        return K, Y, array_namespace(Y).ones_like(Y[:, 0])
-    return K, Y, astype(sample_weight, "float64")
+        return K, Y, nx.array_namespace(Y).ones_like(Y[:, 0])
+    return K, Y, nx.astype(sample_weight, "float64")
 
 
 def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> list:
     """Return (S + K_mm / C)⁻¹ right for each C."""
-    if is_numpy(S):
+    if nx.is_numpy(S):
         try:  # all in one call, which needs no lock of Python
             systems = S + K_mm / np.asarray(Cs, dtype=float)[:, None, None]
             factors = np.linalg.cholesky(systems)
@@ -455,7 +448,7 @@ def decompose_low_rank(
     Overwrites the matrices.
     """
     Phi, Y, weight = _wide(K_nm, Y, sample_weight)
-    xp = array_namespace(Y)
+    xp = nx.array_namespace(Y)
     shares = weight / xp.sum(weight)
     residuals = Y - (shares @ Y)[None, :]
     Phi -= (shares @ Phi)[None, :]
@@ -480,9 +473,9 @@ def leave_one_out_errors(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> Arra
     Rows of weight zero, which no model was fitted without, have numbers of no meaning.
     """
     P, projected, weight = spectrum.P, spectrum.projected, spectrum.weight
-    xp = array_namespace(P)
+    xp = nx.array_namespace(P)
     (n, m), (c, t) = P.shape, (len(Cs), projected.shape[1])
-    ridges = 1 / xp.asarray(Cs, dtype=P.dtype, device=device_of(P))
+    ridges = 1 / xp.asarray(Cs, dtype=P.dtype, device=nx.device_of(P))
     inverse = 1 / (spectrum.eigenvalues[:, None] + ridges[None, :])  # (m, c)
     coef = xp.reshape(inverse[:, :, None] * projected[:, None, :], (m, c * t))
     roots = xp.sqrt(xp.where(weight > 0, weight, xp.ones_like(weight)))
@@ -523,19 +516,19 @@ def decompose_ls_svm(
     Raises NotPositiveDefiniteError where an eigenvalue is negative by more than the
     rounding of ``K``.
     """
-    xp = array_namespace(K, Y)
+    xp = nx.array_namespace(K, Y)
     targets = scale_targets(Y, sample_weight)
-    H = scale_matrix(astype(K, "float64"), targets.root)
+    H = scale_matrix(nx.astype(K, "float64"), targets.root)
     eigenvalues, U = eigh(H)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if smallest < -10 * K.shape[0] * epsilon(K) * abs(largest):
+    if smallest < -10 * K.shape[0] * nx.epsilon(K) * abs(largest):
         raise NotPositiveDefiniteError(
             f"The kernel matrix has the eigenvalue {smallest:.3e} (the largest is "
             f"{largest:.3e}); a least-squares SVM needs a positive semidefinite one."
         )
     eigenvalues = xp.maximum(eigenvalues, xp.zeros_like(eigenvalues))
     projected = U.T @ xp.concat([targets.u, targets.Y], axis=1)
-    return LSSVMSpectrum(eigenvalues, U, projected, targets, astype(Y, "float64"))
+    return LSSVMSpectrum(eigenvalues, U, projected, targets, nx.astype(Y, "float64"))
 
 
 def solve_at(spectrum: LSSVMSpectrum, C: float) -> LSSVMSolution:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     few_threads_for,
     format_bytes,
@@ -22,18 +23,7 @@ from kaucus._array.linalg import (
     inverse_diagonal,
     solve_triangular,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    epsilon,
-    is_numpy,
-    on_gpu,
-    rows_in_order,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.rows import as_rows, stream_blocks
 from kaucus._array.segments import draw_some
 from kaucus.kernels._kernel import Kernel
@@ -115,7 +105,7 @@ class ExactLeftOut:
 
     def columns(self, x: Array) -> Array:
         """Return k(x), (b, n), which the other methods take."""
-        return self.kernel(astype(x, "float64"), astype(self.X, "float64"))
+        return self.kernel(nx.astype(x, "float64"), nx.astype(self.X, "float64"))
 
     def influence(self, K: Array) -> Array:
         """Return v_i(x) of every row i that is left out, (b, r)."""
@@ -125,15 +115,15 @@ class ExactLeftOut:
 
     def variance(self, x: Array, K: Array) -> Array:
         """Return the variance of f(x) over s², (b,)."""
-        xp = array_namespace(K)
+        xp = nx.array_namespace(K)
         q, rest = self._solved(K)
-        on_diagonal = astype(self.kernel.diag(astype(x, "float64")), "float64")
+        on_diagonal = nx.astype(self.kernel.diag(nx.astype(x, "float64")), "float64")
         explained = xp.sum(self.u * K.T * q, axis=0)
         return on_diagonal - explained + rest**2 * xp.sum(self.u * self.eta)
 
     def _solved(self, K: Array) -> tuple[Array, Array]:
         """Return q, (n, b), and (1 − uᵀq) / uᵀη, (b,)."""
-        xp = array_namespace(K)
+        xp = nx.array_namespace(K)
         q = cho_solve(self.L, self.u * K.T)
         rest = (1 - xp.sum(self.u * q, axis=0)) / xp.sum(self.u * self.eta)
         return q, rest
@@ -177,17 +167,17 @@ def leave_out_rows(
             "method='split', or use a larger memory_budget."
         )
     targets = scale_targets(Y, sample_weight)
-    xp = array_namespace(targets.Y)
+    xp = nx.array_namespace(targets.Y)
     with few_threads_for(n):
-        K = kernel(astype(X, "float64"))
-        H = scale_matrix(astype(K, "float64"), targets.root, overwrite=True)
+        K = kernel(nx.astype(X, "float64"))
+        H = scale_matrix(nx.astype(K, "float64"), targets.root, overwrite=True)
         L, _ = cholesky_with_jitter(add_to_diagonal(H, 1 / C), overwrite=True)
         solved = cho_solve(L, xp.concat([targets.u, targets.Y], axis=1))
         eta = solved[:, :1]
         coef = eliminate_intercept(targets, eta, solved[:, 1:])
         e = loo_residuals(coef, inverse_diagonal(L), eta, targets)
     numbers = rows_with_weight(sample_weight)
-    e, Y = (take_optional(part, numbers) for part in (e, astype(Y, "float64")))
+    e, Y = (take_optional(part, numbers) for part in (e, nx.astype(Y, "float64")))
     scale = xp.sum(targets.Y * coef.scaled_coef, axis=0) / e.shape[0]
     rows = LeftOutRows(e, Y - e, numbers)
     return ExactLeftOut(kernel, X, L, eta, targets.u, scale, rows)
@@ -197,13 +187,13 @@ def rows_with_weight(sample_weight: Array | None) -> np.ndarray | None:
     """Return the numbers of the rows that have a weight; None: all."""
     if sample_weight is None:
         return None
-    numbers = np.flatnonzero(to_numpy(sample_weight))
+    numbers = np.flatnonzero(nx.to_numpy(sample_weight))
     return None if len(numbers) == sample_weight.shape[0] else numbers
 
 
 def take_optional(values: Array, numbers: np.ndarray | None) -> Array:
     """Return the rows with the given numbers; all where there are none."""
-    return values if numbers is None else take_rows(values, numbers)
+    return values if numbers is None else nx.take_rows(values, numbers)
 
 
 # ----------------------------------------------------------------------------------
@@ -258,11 +248,11 @@ class RepresentedLeftOut:
 
     def columns(self, x: Array) -> Array:
         """Return k_m(x), (b, m), which the other methods take."""
-        return self.kernel(astype(x, "float64"), self.Z)
+        return self.kernel(nx.astype(x, "float64"), self.Z)
 
     def influence(self, K: Array) -> Array:
         """Return v_i(x) of every row i that is left out, (b, r)."""
-        xp = array_namespace(K)
+        xp = nx.array_namespace(K)
         solved = cho_solve(self.L, (K - self.mean).T)  # A⁻¹ c(x), (m, b)
         slices = _row_slices(self.X, self.Z, self.block_bytes)
         parts = [
@@ -274,8 +264,8 @@ class RepresentedLeftOut:
 
     def variance(self, x: Array, K: Array) -> Array:
         """Return the variance of f(x) over s², (b,)."""
-        xp = array_namespace(K)
-        on_diagonal = astype(self.kernel.diag(astype(x, "float64")), "float64")
+        xp = nx.array_namespace(K)
+        on_diagonal = nx.astype(self.kernel.diag(nx.astype(x, "float64")), "float64")
         missed = on_diagonal - xp.sum(solve_triangular(self.L_mm, K.T) ** 2, axis=0)
         half = solve_triangular(self.L, (K - self.mean).T)
         known = (xp.sum(half**2, axis=0) + 1 / self.total) / self.C
@@ -292,12 +282,12 @@ def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
     """
     arrays = ("X", "Z", "L", "L_mm", "eta", "u", "mean", "weight", "scale")
     there = {
-        name: as_like(getattr(models, name), like)
+        name: nx.as_like(getattr(models, name), like)
         for name in arrays
         if hasattr(models, name)
     }
     rows = models.left_out
-    residuals, values = as_like(rows.residuals, like), as_like(rows.values, like)
+    residuals, values = nx.as_like(rows.residuals, like), nx.as_like(rows.values, like)
     there["left_out"] = LeftOutRows(residuals, values, rows.numbers)
     return replace(models, **there)
 
@@ -344,16 +334,16 @@ def leave_out_on_representatives(
     n m d + n m²/2 multiplications for the factor, n m² for the residuals, and n m for
     each row x.
     """
-    Z = astype(Z, "float64")
+    Z = nx.astype(Z, "float64")
     budget = resolve_budget(memory_budget, Y)
     data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
     height = block_height(data, budget, Z, more_matrices=2)
     row = bytes_per_row(Z.shape[0], Z)
     with few_threads_for(max(X.shape[0], Z.shape[0])):
         K_mm = kernel(Z)
-        shift = array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
+        shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
         sums = sum_equations(data, Z, shift, height)
-        factor, _, coef, mean = factor_equations(sums, K_mm, C, epsilon(Z))
+        factor, _, coef, mean = factor_equations(sums, K_mm, C, nx.epsilon(Z))
         mean = mean + shift
         solution = (coef, sums.target_sum / sums.weight - mean @ coef)
         X, Y, weight, numbers = _rows_to_leave_out(X, data, rng)
@@ -363,7 +353,7 @@ def leave_out_on_representatives(
             Z=Z,
             mean=mean,
             L=factor.L,
-            L_mm=cholesky_with_jitter(K_mm, rounding=epsilon(Z), overwrite=True).L,
+            L_mm=cholesky_with_jitter(K_mm, rounding=nx.epsilon(Z), overwrite=True).L,
             weight=weight,
             total=sums.weight,
             C=C,
@@ -382,12 +372,12 @@ def _rows_to_leave_out(X: Array, data: RowData, rng):
         present = X.shape[0] if numbers is None else numbers
         numbers = np.sort(draw_some(rng, present, _SOURCE_ROWS))
     Y, weight = (
-        None if part is None else take_optional(astype(part, "float64"), numbers)
+        None if part is None else take_optional(nx.astype(part, "float64"), numbers)
         for part in (data.Y, data.sample_weight)
     )
     if in_parts:
-        return as_like(take_rows(X, numbers), Y), Y, weight, numbers
-    X = X if numbers is None else rows_in_order(X, numbers)
+        return nx.as_like(nx.take_rows(X, numbers), Y), Y, weight, numbers
+    X = X if numbers is None else nx.rows_in_order(X, numbers)
     return X, Y, weight, numbers
 
 
@@ -397,9 +387,9 @@ def _with_residuals(models: RepresentedLeftOut, solution, given):
     ``solution`` and ``given`` are the coefficients and the intercept of the least
     squares and of the fitted model, whose intercept may have been moved.
     """
-    Y, xp = models.left_out.values, array_namespace(models.left_out.values)
-    coef = xp.concat([solution[0], astype(given[0], "float64")], axis=1)
-    intercept = xp.concat([solution[1], astype(given[1], "float64")])
+    Y, xp = models.left_out.values, nx.array_namespace(models.left_out.values)
+    coef = xp.concat([solution[0], nx.astype(given[0], "float64")], axis=1)
+    intercept = xp.concat([solution[1], nx.astype(given[1], "float64")])
     values, leverage = [], []
     slices = _row_slices(models.X, models.Z, models.block_bytes)
     for block in stream_blocks(models.X, slices):
@@ -421,7 +411,7 @@ def _with_residuals(models: RepresentedLeftOut, solution, given):
 
 def _check_same_rows(difference: Array, Y: Array) -> None:
     """Raise where the least squares of the rows are not the fitted model."""
-    xp = array_namespace(Y)
+    xp = nx.array_namespace(Y)
     spread = xp.sqrt(xp.mean((Y - xp.mean(Y, axis=0)) ** 2, axis=0))
     changed = xp.sqrt(xp.mean(difference**2, axis=0))
     rounding = 1e-9 * xp.max(xp.abs(Y), axis=0)  # of targets that are all the same
@@ -487,7 +477,7 @@ def conformal_quantiles(values: Array, levels: Sequence[float]) -> list[Array]:
     wanted = [level * (total + 1) * (1 - _ROUNDING) for level in levels]
     finite = [one for one in wanted if one <= total]
     found = values_of_rank(values, [max(math.ceil(one), 1) - 1 for one in finite])
-    infinite = array_namespace(values).full_like(values[:, 0], float("inf"))
+    infinite = nx.array_namespace(values).full_like(values[:, 0], float("inf"))
     rest = iter(found)
     return [next(rest) if one <= total else infinite for one in wanted]
 
@@ -512,7 +502,7 @@ def left_out_intervals(
     levels : sequence of float
     method : {"plus", "minmax"}
     """
-    xp = array_namespace(f)
+    xp = nx.array_namespace(f)
 
     def ends(f: Array, v: Array) -> Array:
         outputs = []
@@ -528,14 +518,14 @@ def left_out_intervals(
 
 
 def _plus(models: Array, e: Array, levels) -> list[tuple[Array, Array]]:
-    size = array_namespace(e).abs(e)[None, :]
+    size = nx.array_namespace(e).abs(e)[None, :]
     highs = conformal_quantiles(models + size, levels)
     lows = conformal_quantiles(size - models, levels)
     return [(-low, high) for low, high in zip(lows, highs, strict=True)]
 
 
 def _minmax(models: Array, e: Array, levels) -> list[tuple[Array, Array]]:
-    xp = array_namespace(e)
+    xp = nx.array_namespace(e)
     lowest, highest = xp.min(models, axis=1), xp.max(models, axis=1)
     return [(lowest - w, highest + w) for w in _widths(e, levels)]
 
@@ -549,18 +539,18 @@ def _by_strips(
     rows at once.
     """
     b, n = v.shape
-    limit = b * n if on_gpu(f) else _STRIP_BYTES // (8 * n_numbers)
+    limit = b * n if nx.on_gpu(f) else _STRIP_BYTES // (8 * n_numbers)
     parts = map_blocks(
         lambda rows: function(f[rows, :], v[rows, :]),
         row_blocks(b, n, limit),
         workers=n_workers(f),
     )
-    return array_namespace(f).concat(list(parts), axis=0)
+    return nx.array_namespace(f).concat(list(parts), axis=0)
 
 
 def symmetric_intervals(f: Array, residuals: Array, levels: Sequence[float]) -> Array:
     """Return f(x) ± a quantile of residuals of rows not seen, (b, 2, n_levels, t)."""
-    xp = array_namespace(f)
+    xp = nx.array_namespace(f)
     outputs = []
     for j in range(f.shape[1]):
         widths = _widths(residuals[:, j], levels)
@@ -570,7 +560,7 @@ def symmetric_intervals(f: Array, residuals: Array, levels: Sequence[float]) -> 
 
 
 def _widths(e: Array, levels: Sequence[float]) -> list[Array]:
-    size = array_namespace(e).abs(e)[None, :]
+    size = nx.array_namespace(e).abs(e)[None, :]
     return [width[0] for width in conformal_quantiles(size, levels)]
 
 
@@ -589,7 +579,7 @@ def class_scores(decision: Array, temperature: float, score: str) -> Array:
         "lac": 1 − p. "aps": the probability of all classes that are more probable, 0
         for the most probable one.
     """
-    xp = array_namespace(decision)
+    xp = nx.array_namespace(decision)
     p = softmax(decision, temperature)
     if score == "lac":
         return 1 - p
@@ -624,7 +614,7 @@ def left_out_sets(
     score : callable
         Decision values, (r, t), to scores of the classes, (r, k).
     """
-    xp = array_namespace(f)
+    xp = nx.array_namespace(f)
     wanted = [level * (own.shape[0] + 1) * (1 - _ROUNDING) for level in levels]
 
     def sets(f: Array, v: Array) -> Array:
@@ -655,7 +645,7 @@ def split_sets(scores: Array, own: Array, levels: Sequence[float]) -> Array:
     array of shape (b, k, n_levels)
         Of bool.
     """
-    xp = array_namespace(scores)
+    xp = nx.array_namespace(scores)
     limits = conformal_quantiles(own[None, :], levels)
     return xp.stack([scores <= limit[0] for limit in limits], axis=2)
 
@@ -677,9 +667,9 @@ def values_of_rank(values: Array, ranks: Sequence[int]) -> list[Array]:
     In NumPy by partial sorts, one rank after the other on what is above the last: five
     times faster than a whole one, for three of the upper ranks of 2,000 values.
     """
-    if is_numpy(values):
+    if nx.is_numpy(values):
         return _by_partitions(values, ranks)
-    xp = array_namespace(values)
+    xp = nx.array_namespace(values)
     ordered = xp.sort(values, axis=1)
     # Copies: the sorted values need not be kept.
     return [xp.asarray(ordered[:, rank], copy=True) for rank in ranks]

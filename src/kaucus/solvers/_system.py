@@ -9,16 +9,8 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    take_rows,
-    to_numpy,
-)
+from kaucus._array import namespace as nx
+from kaucus._array.namespace import Array
 
 # ----------------------------------------------------------------------------------
 # What every solver returns, what happens during a fit, and who may watch it.
@@ -237,12 +229,12 @@ class ScaledTargets(NamedTuple):
 
 def scale_targets(Y: Array, sample_weight: Array | None) -> ScaledTargets:
     """Scale targets by the square roots of the weights."""
-    xp = array_namespace(Y)
-    Y = astype(Y, "float64")
+    xp = nx.array_namespace(Y)
+    Y = nx.astype(Y, "float64")
     if sample_weight is None:
-        u = xp.ones((Y.shape[0], 1), dtype=xp.float64, device=device_of(Y))
+        u = xp.ones((Y.shape[0], 1), dtype=xp.float64, device=nx.device_of(Y))
         return ScaledTargets(None, u, Y)
-    root = xp.sqrt(astype(sample_weight, "float64"))
+    root = xp.sqrt(nx.astype(sample_weight, "float64"))
     return ScaledTargets(root, root[:, None], root[:, None] * Y)
 
 
@@ -256,20 +248,20 @@ def scale_problems(
     problems = [scale_targets(Y, sample_weight)]
     if held_out is not None:
         weight = np.ones(Y.shape[0])
-        weight[to_numpy(held_out)] = 0.0
-        without = as_like(weight, Y)
+        weight[nx.to_numpy(held_out)] = 0.0
+        without = nx.as_like(weight, Y)
         if sample_weight is not None:
-            without = without * astype(sample_weight, "float64")
+            without = without * nx.astype(sample_weight, "float64")
         problems.append(scale_targets(Y, without))
     return problems
 
 
 def scale_matrix(K: Array, root: Array | None, *, overwrite: bool = False) -> Array:
     """Return S^½ K S^½ in memory of its own, or in that of ``K`` on request."""
-    xp = array_namespace(K)
+    xp = nx.array_namespace(K)
     if root is None:
         return K if overwrite else xp.asarray(K, copy=True)
-    r = astype(root, dtype_name(K))
+    r = nx.astype(root, nx.dtype_name(K))
     if not overwrite:
         K = K * r[None, :]
     else:
@@ -289,7 +281,7 @@ class Eliminated(NamedTuple):
 
 def intercept_of(u: Array, eta: Array, nu: Array) -> Array:
     """Return b = uᵀν / uᵀη, (t,); 0 where η is, as in steps on rows of weight 0."""
-    xp = array_namespace(eta, nu)
+    xp = nx.array_namespace(eta, nu)
     total = xp.sum(u * eta)
     return xp.sum(u * nu, axis=0) / xp.where(total == 0, xp.ones_like(total), total)
 
@@ -322,10 +314,10 @@ def loo_residuals(
     rows : integer array of shape (m,), default=None
         None means all.
     """
-    xp = array_namespace(eta)
+    xp = nx.array_namespace(eta)
 
     def pick(values: Array) -> Array:
-        return values if rows is None else take_rows(values, rows)
+        return values if rows is None else nx.take_rows(values, rows)
 
     g = inverse_diagonal - pick(eta)[:, 0] ** 2 / xp.sum(targets.u * eta)
     if targets.root is not None:
@@ -354,7 +346,7 @@ _MAX_NEWTON = 30
 
 def softmax(decision: Array, temperature: float) -> Array:
     """Return the softmax of decision values, (n, k), row by row."""
-    xp = array_namespace(decision)
+    xp = nx.array_namespace(decision)
     scaled = decision / temperature
     scaled = xp.exp(scaled - xp.max(scaled, axis=1, keepdims=True))
     return scaled / xp.sum(scaled, axis=1, keepdims=True)
@@ -366,7 +358,7 @@ def two_columns(decision: Array) -> Array:
     Half of it for one class, minus half of it for the other: softmax then is the
     logistic function of the column.
     """
-    xp = array_namespace(decision)
+    xp = nx.array_namespace(decision)
     return xp.concat([-decision / 2, decision / 2], axis=1)
 
 
