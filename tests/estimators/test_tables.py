@@ -312,9 +312,10 @@ def test_one_group_cannot_be_held_out():
 
 def test_rows_in_time_are_judged_by_those_before():
     X, y, _ = frame()
-    model = TableRegressor(cv=TimeSeriesSplit(3), **FAST).fit(X, y)
+    for members in ("auto", ["trees"]):
+        model = TableRegressor(cv=TimeSeriesSplit(3), members=members, **FAST)
+        assert np.isfinite(model.fit(X, y).predict_interval(X)).all()
     assert len(model.trees_) == 6  # two of each fold, as there are categories
-    assert np.isfinite(model.predict_interval(X)).all()
 
 
 @each_class
