@@ -570,25 +570,7 @@ def table_to_onnx(model: TableModel, dtype: str):
             gappy.append(graph("Gather", np.column_stack(tables[1]), level))
     if not dense:
         raise NotExportableError("No column tells rows apart; the model is a constant.")
-    parts, near = [], None
-    if model.trees_:
-        values = [_trees(graph, trees, levels, gappy) for trees in model.trees_]
-        near = functools.reduce(lambda a, b: graph("Add", a, b), values)
-        near = graph("Div", near, float(len(values)))
-        parts.append(graph("Mul", near, model.weights_["trees"]))
-    if model.kernel_ is not None:
-        [name] = {"prediction", "probabilities"} & set(
-            found := outputs_of(model.kernel_, graph, graph.columns(*dense))
-        )
-        values = found[name]
-        if name == "prediction":
-            values = graph("Unsqueeze", values, np.array([1]))
-            if near is not None:
-                most = float(model._most_apart)
-                values = graph("Max", values, graph("Sub", near, most))
-                values = graph("Min", values, graph("Add", near, most))
-        parts.append(graph("Mul", values, model.weights_["kernel"]))
-    total = functools.reduce(lambda a, b: graph("Add", a, b), parts)
+    total = _votes(model, graph, graph.columns(*dense), levels, gappy)
     if model._n_classes is None:
         outputs = {"prediction": graph.column(total)}
     else:
@@ -602,6 +584,29 @@ def table_to_onnx(model: TableModel, dtype: str):
     infos = finished_outputs(graph, model, outputs, dtype)
     about = about_columns(getattr(model, "feature_names_in_", None))
     return graph.model(type(model).__name__, inputs, infos, **about)
+
+
+def _votes(model: TableModel, graph: Graph, dense: str, levels, gappy) -> str:
+    """Add the sum of the members by their votes, (n, k) or (n, 1)."""
+    parts, near = [], None
+    if model.trees_:
+        values = [_trees(graph, trees, levels, gappy) for trees in model.trees_]
+        near = functools.reduce(lambda a, b: graph("Add", a, b), values)
+        near = graph("Div", near, float(len(values)))
+        parts.append(graph("Mul", near, model.weights_["trees"]))
+    if model.kernel_ is not None:
+        [name] = {"prediction", "probabilities"} & set(
+            found := outputs_of(model.kernel_, graph, dense)
+        )
+        values = found[name]
+        if name == "prediction":
+            values = graph("Unsqueeze", values, np.array([1]))
+            if near is not None:
+                most = float(model._most_apart)
+                values = graph("Max", values, graph("Sub", near, most))
+                values = graph("Min", values, graph("Add", near, most))
+        parts.append(graph("Mul", values, model.weights_["kernel"]))
+    return functools.reduce(lambda a, b: graph("Add", a, b), parts)
 
 
 def _standard(graph: Graph, x: str, column: NumberColumn) -> str:
