@@ -205,24 +205,18 @@ def fit(
     ] = 0,
 ) -> int:
     """Fit a table: text, dates and gaps are taken as they are."""
+    from kaucus.estimators.tables import EFFORTS
     from kaucus.evaluation.clustering import peak_memory, timed
+    from kaucus.export import tables
     from kaucus.export.files import save
-    from kaucus.export.tables import (
-        TASKS,
-        TIMES,
-        TrainingTable,
-        judge_held_out,
-        make_table_model,
-        score_of,
-    )
 
-    _check_word("--task", task, (None, *TASKS))
-    _check_word("--time", time, TIMES)
+    _check_word("--task", task, (None, *tables.MODELS))
+    _check_word("--time", time, tuple(EFFORTS))
     _check_machine(device, memory_budget)
     _check_outputs([output], [train, test])
-    data = TrainingTable(train, target, weights, task)
+    data = tables.TrainingTable(train, target, weights, task)
     options = {
-        "time": time,
+        "effort": time,
         "device": device,
         "memory_budget": memory_budget,
         "random_state": seed,
@@ -231,13 +225,14 @@ def fit(
     test_rows = None if test is None else data.others(test)
     score = None
     if test is None and holdout:
-        score = judge_held_out(data, options, seed)
-    model = make_table_model(data.task, **options)
+        score = tables.judge_held_out(data, options, seed)
+    model = tables.MODELS[data.task](**options)
     with peak_memory() as memory:
         _, seconds = timed(model.fit, data.X, data.y, data.weight)
     rise = memory.rise
     if test_rows is not None:
-        score = score_of(model, *test_rows)
+        X, y, weight = test_rows
+        score = tables.score_predictions(model, y, model.predict(X), weight)
     model.verbose = 0
     about = data.about() | {"time": time, "fit_seconds": seconds, "memory": rise}
     save(model, output, about=about | {"score": score and list(score)})

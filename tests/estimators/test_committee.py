@@ -17,6 +17,7 @@ from kaucus.estimators._committee import (
     fit_trees,
     held_out_predictions,
     make_folds,
+    order_levels,
     root_mean_square,
 )
 
@@ -129,6 +130,41 @@ def columns(rng, n, n_levels=6):
     return X
 
 
+OPTIONS = {"learning_rate": 0.1, "max_iter": 5, "seed": 0}
+
+
+def halves(n):
+    return np.arange(n // 2), np.arange(n // 2, n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_levels_are_ordered_by_their_mean_target(weighted, rng):
+    codes = rng.integers(0, 5, 300).astype(float)
+    means = np.array([3.0, 0.0, 4.0, 1.0, 2.0])
+    y = means[codes.astype(int)] + 0.1 * rng.normal(size=300)
+    codes[::10] = np.nan
+    w = None
+    if weighted:  # rows of large weight say the contrary
+        y, w = np.append(y, -y), np.repeat([1.0, 9.0], 300)
+        codes, means = np.append(codes, codes), -means
+    table = order_levels(codes, 7, y, w)
+    assert_allclose(table[:5], np.argsort(np.argsort(means)))
+    assert np.isnan(table[5:]).all()
+
+
+def test_trees_of_ordered_levels_follow_the_order_and_know_gaps(rng):
+    codes = rng.integers(0, 9, (600, 1)).astype(float)
+    means = rng.permutation(9).astype(float)
+    y = means[codes[:, 0].astype(int)]
+    codes[::5], y[::5] = np.nan, 20.0
+    options = OPTIONS | {"max_iter": 60, "n_classes": None, "n_categories": 1}
+    trees = fit_trees(codes, y, None, halves(600), ordered=True, **options)
+    found = trees.predict(np.append(np.arange(10.0), np.nan)[:, None])[:, 0]
+    assert (np.argsort(found[:9]) == np.argsort(means)).all()
+    assert_allclose(found[:9], means, atol=1)
+    assert_allclose(found[9:], 20, atol=1)  # of no level, as a gap
+
+
 @pytest.mark.parametrize("n_categories", [0, 2])
 @pytest.mark.parametrize("k", [None, 2, 3])
 def test_trees_predict_as_those_of_scikit_learn(n_categories, k, rng, monkeypatch):
@@ -147,10 +183,8 @@ def test_trees_predict_as_those_of_scikit_learn(n_categories, k, rng, monkeypatc
         kept(self, model, *more)
 
     monkeypatch.setattr(_committee.Trees, "__init__", keep)
-    trees = fit_trees(
-        X, y, None, n_classes=k, n_categories=n_categories, learning_rate=0.1,
-        max_iter=30, seed=0,
-    )  # fmt: skip
+    options = OPTIONS | {"n_categories": n_categories, "max_iter": 30}
+    trees = fit_trees(X, y, None, halves(400), n_classes=k, ordered=False, **options)
     new = columns(rng, 300, n_levels=9)  # some of them unknown
     expected = theirs[0].predict(new) if k is None else theirs[0].predict_proba(new)
     assert_allclose(trees.predict(new), expected.reshape(300, -1), rtol=1e-12)
@@ -161,11 +195,13 @@ def test_trees_predict_as_those_of_scikit_learn(n_categories, k, rng, monkeypatc
 
 def test_classes_that_are_not_among_the_rows_have_no_probability(rng):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60) * 2
-    options = {"n_categories": 0, "learning_rate": 0.1, "max_iter": 5, "seed": 0}
-    P = fit_trees(X, y, None, n_classes=4, **options).predict(X)
+    y[40:] = 1  # not among those that learn
+    rows = np.arange(40), np.arange(20, 60)
+    options = OPTIONS | {"n_classes": 4, "n_categories": 0, "ordered": False}
+    P = fit_trees(X, y, None, rows, **options).predict(X)
     assert_allclose(P[:, [1, 3]], 0)
     assert_allclose(P.sum(axis=1), 1)
-    P = fit_trees(X, np.full(60, 3), None, n_classes=4, **options).predict(X)
+    P = fit_trees(X, np.full(60, 3), None, rows, **options).predict(X)
     assert_allclose(P, np.eye(4)[np.full(60, 3)])
 
 
@@ -175,10 +211,9 @@ def test_classes_that_are_not_among_the_rows_have_no_probability(rng):
 )
 def test_trees_that_point_outside_of_themselves_are_not_loaded(field, value, rng):
     X = columns(rng, 200)
-    trees = fit_trees(
-        X, X[:, 3] > 0, None, n_classes=2, n_categories=2, learning_rate=0.1,
-        max_iter=3, seed=0,
-    )  # fmt: skip
+    y = np.nan_to_num(X[:, 3] > 0).astype(int)
+    options = OPTIONS | {"n_classes": 2, "n_categories": 2, "ordered": False}
+    trees = fit_trees(X, y, None, halves(200), **options)
     state = vars(trees) | {"nodes": trees.nodes.copy()}
     state["nodes"][field][0] = value
     with pytest.raises(ValueError, match="trees of this file are damaged"):

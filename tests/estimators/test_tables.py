@@ -245,6 +245,20 @@ def test_the_committee_is_no_worse_than_its_members_on_held_out_rows(kind):
         assert f"{name} {round(20 * model.weights_[name])} of 20 votes" in told
 
 
+def test_far_from_all_rows_the_kernel_machine_is_held_near_the_trees():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 2))
+    y = np.sin(4 * X[:, 1]) + 2 * (X[:, 0] > 0.3) + 0.3 * rng.normal(size=300)
+    model = TableRegressor(**FAST).fit(X, y)
+    assert 0 < model.weights_["kernel"] < 1
+    dense, gappy = model._matrices(np.array([[40.0, 0.5]]))
+    trees = np.mean([t.predict(gappy) for t in model.trees_])
+    model._kernel_predictions = lambda *_: np.array([[1e6]])
+    most = model.weights_["kernel"] * model._most_apart
+    assert model._predictions(dense, gappy)[0, 0] == pytest.approx(trees + most)
+    assert most < 3 * y.std()
+
+
 @each_class
 @pytest.mark.parametrize("name", ["kernel", "trees"])
 def test_one_member_alone_has_all_votes(kind, name):
@@ -298,15 +312,16 @@ def test_one_group_cannot_be_held_out():
 
 def test_rows_in_time_are_judged_by_those_before():
     X, y, _ = frame()
-    model = TableRegressor(cv=TimeSeriesSplit(3), **FAST).fit(X, y)
-    assert len(model.trees_) == 3
-    assert np.isfinite(model.predict_interval(X)).all()
+    for members in ("auto", ["trees"]):
+        model = TableRegressor(cv=TimeSeriesSplit(3), members=members, **FAST)
+        assert np.isfinite(model.fit(X, y).predict_interval(X)).all()
+    assert len(model.trees_) == 6  # two of each fold, as there are categories
 
 
 @each_class
 def test_when_time_is_over_no_step_begins(kind):
     model = fitted(kind, *frame(), max_time=1e-6)
-    assert len(model.trees_) == 1
+    assert len(model.trees_) == 2  # of one fold
     assert model.kernel_ is None
     told = model.explain()
     assert "Left out after max_time=1e-06 s: trees of 2 of 3 folds" in told

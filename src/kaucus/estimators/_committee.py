@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,8 +147,18 @@ def held_out_predictions(n: int, k: int, folds: Folds, predictions) -> np.ndarra
 # Boosted trees: a model for each fold, by the others; new rows get their mean.
 # ----------------------------------------------------------------------------------
 
-# Of so many rows a part that tells when to stop would be too few.
-_LEAST_TO_STOP = 100
+# With fewer rows to judge them, the number of rounds is given.
+_LEAST_TO_STOP, _ROUNDS = 15, 100
+# Rows of the mean target that are added to each level before levels are ordered.
+_PRIOR = 10.0
+# By whether splits of categories follow the order of their levels. On develop and
+# frames, nested splits: the means of both, against splits by sets of levels alone,
+# lessen the loss on adult by 3 %, on credit_g by 4 %, on others by less than 1 %. With
+# all columns at each split, or 20 rows in each leaf, the loss is .3 and .4 % larger.
+_SHAPES: dict[bool, dict] = {
+    False: {"max_leaf_nodes": 24, "min_samples_leaf": 5},
+    True: {"max_leaf_nodes": 12, "min_samples_leaf": 20},
+}
 
 
 @functools.cache
@@ -167,9 +177,12 @@ class Trees:
         Fitted to columns of which those of categories come first, as it orders them.
     n_classes : int or None
         None: targets are numbers.
+    tables : list of arrays
+        Of each column of categories, the number that the trees have for each level, NaN
+        of a level without rows.
     """
 
-    def __init__(self, model: Any, n_classes: int | None):
+    def __init__(self, model: Any, n_classes: int | None, tables: list[np.ndarray]):
         trees = [tree for of_round in model._predictors for tree in of_round]
         self.nodes = np.concatenate([tree.nodes for tree in trees])
         self.bitsets = np.concatenate([tree.raw_left_cat_bitsets for tree in trees])
@@ -180,12 +193,7 @@ class Trees:
         self.n_rounds, self.n_classes = int(model.n_iter_), n_classes
         self.classes = None if n_classes is None else np.array(model.classes_)
         self.is_log = getattr(model, "loss", None) == "gamma"
-        self.levels = []
-        if model._preprocessor is not None:  # it numbers the levels of its rows anew
-            encoder = model._preprocessor.named_transformers_["encoder"]
-            self.levels = [
-                v[~np.isnan(v)].astype(np.int64) for v in encoder.categories_
-            ]
+        self.tables = tables
 
     def __setstate__(self, state: dict) -> None:
         """Set the arrays of a file after validating their indices."""
@@ -222,14 +230,7 @@ class Trees:
 
     def numbered(self, X: np.ndarray) -> np.ndarray:
         """Return rows with the levels of categories as the trees number them."""
-        X = np.array(X, dtype=np.float64, order="C")
-        for j, levels in enumerate(self.levels):
-            places = np.searchsorted(levels, X[:, j])
-            near = (
-                levels[np.minimum(places, len(levels) - 1)] if len(levels) else np.nan
-            )
-            X[:, j] = np.where(near == X[:, j], places, np.nan)
-        return X
+        return _renumbered(X, self.tables)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return probabilities of all classes, (n, k), or numbers, (n, 1)."""
@@ -253,18 +254,52 @@ class Trees:
         return np.bincount(inner["feature_idx"], inner["gain"], minlength=self.d)
 
 
+def level_numbers(codes: np.ndarray, n_levels: int) -> np.ndarray:
+    """Return the place of each level among those with rows, NaN of others."""
+    table = np.full(n_levels, np.nan)
+    present = np.unique(codes[~np.isnan(codes)]).astype(np.int64)
+    table[present] = np.arange(len(present))
+    return table
+
+
+def _renumbered(X: np.ndarray, tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a copy of rows whose first columns are looked up in tables."""
+    X = np.array(X, dtype=np.float64, order="C")
+    for j, table in enumerate(tables):
+        known = (X[:, j] >= 0) & (X[:, j] < len(table))
+        codes = np.where(known, X[:, j], -1).astype(np.int64)
+        X[:, j] = np.append(table, np.nan)[codes]
+    return X
+
+
+def order_levels(
+    codes: np.ndarray, n_levels: int, y: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray:
+    """Return the place of each level by its mean target, NaN of one without rows."""
+    w, given = np.ones(len(y)) if weight is None else weight, ~np.isnan(codes)
+    numbers, prior = codes[given].astype(np.int64), np.average(y, weights=w)
+    totals = np.bincount(numbers, w[given], n_levels)
+    sums = np.bincount(numbers, (w * y)[given], n_levels)
+    means = (sums + _PRIOR * prior) / (totals + _PRIOR)
+    means[totals == 0] = np.nan
+    places = np.argsort(np.argsort(means, kind="stable")).astype(float)
+    return np.where(totals > 0, places, np.nan)
+
+
 def fit_trees(
     X: np.ndarray,
     y: np.ndarray,
     weight: np.ndarray | None,
+    rows: tuple[np.ndarray, np.ndarray],
     *,
     n_classes: int | None,
     n_categories: int,
+    ordered: bool,
     learning_rate: float,
     max_iter: int,
     seed: int,
 ) -> Trees:
-    """Return boosted trees of some rows.
+    """Return boosted trees of some rows; others tell when to stop.
 
     Parameters
     ----------
@@ -273,33 +308,50 @@ def fit_trees(
     y : array of shape (n,)
         Numbers of the classes, or targets.
     weight : array of shape (n,) or None
+    rows : pair of integer arrays
+        To learn from, and to stop by.
     n_classes : int or None
         None: targets are numbers.
     n_categories : int
         So many of the first columns are numbers of levels.
+    ordered : bool
+        Whether levels are ordered by their mean target (of the share of the most
+        frequent class), else split as sets.
     learning_rate : float
     max_iter : int
         Most rounds; where rows tell when to stop, fewer.
     seed : int
     """
+    learn, judge = rows
     kind: Any = HistGradientBoostingRegressor
-    stops = len(y) >= _LEAST_TO_STOP
+    target = y[learn]
     if n_classes is not None:
         kind = HistGradientBoostingClassifier
-        counts = np.bincount(y, minlength=n_classes)
-        # The rows that tell when to stop have their share of every class.
-        stops = stops and counts[counts > 0].min() > 1
+        judge = judge[np.isin(y[judge], target)]
+        target = y[learn] == np.bincount(y[learn]).argmax()
+    w, judge_weight = (None if weight is None else weight[r] for r in (learn, judge))
+    codes = [X[learn, j] for j in range(n_categories)]
+    sizes = [int(np.nanmax(X[:, j])) + 1 for j in range(n_categories)]
+    pairs = list(zip(codes, sizes, strict=True))
+    if ordered:
+        tables = [order_levels(*pair, target, w) for pair in pairs]
+        X, n_categories = _renumbered(X, tables), 0
+    else:
+        tables = [level_numbers(*pair) for pair in pairs]
+    stops = len(judge) >= _LEAST_TO_STOP
     model = kind(
         learning_rate=learning_rate,
-        max_iter=max_iter if stops else min(max_iter, 100),
-        max_leaf_nodes=24,
+        max_iter=max_iter if stops else min(max_iter, _ROUNDS),
         l2_regularization=1.0,
+        max_features=0.5,
         early_stopping=stops,
-        validation_fraction=0.15,
         categorical_features=np.arange(n_categories) if n_categories else None,
         random_state=seed,
+        **_SHAPES[ordered],
     )
-    return Trees(model.fit(X, y, sample_weight=weight), n_classes)
+    held_out = {"X_val": X[judge], "y_val": y[judge], "sample_weight_val": judge_weight}
+    model.fit(X[learn], y[learn], sample_weight=w, **(held_out if stops else {}))
+    return Trees(model, n_classes, tables)
 
 
 # ----------------------------------------------------------------------------------
@@ -343,7 +395,7 @@ class ErrorSize:
                 random_state=seed,
             )
             model.fit(X[some], errors[some] + self.least)
-            self.models.append(Trees(model, None))
+            self.models.append(Trees(model, None, []))
             expected[judge] = self.models[-1].predict(X[judge])[:, 0]
         if not self.models:
             expected[:] = mean

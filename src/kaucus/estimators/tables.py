@@ -32,6 +32,7 @@ from kaucus._parameters import (
     one_of,
     relative_weights,
     tell_stage,
+    weights_with_classes,
 )
 from kaucus.estimators._committee import (
     CLASS_LOSSES,
@@ -198,17 +199,23 @@ class TableModel(FollowsX, BaseEstimator):
                 self._left_out_steps.append(f"trees of {n_left} of {len(folds)} folds")
                 break
             tell_stage(self.verbose, f"trees of fold {number + 1} of {len(folds)}")
-            trees = fit_trees(
-                X[learn],
-                y[learn],
-                None if weight is None else weight[learn],
-                n_classes=k,
-                n_categories=self._encoder.n_categories,
-                **EFFORTS[self.effort],
-                seed=self._seed,
-            )
-            self.trees_.append(trees)
-            predictions.append(trees.predict(X[judge]))
+            n_categories = self._encoder.n_categories
+            found = [
+                fit_trees(
+                    X,
+                    y,
+                    weight,
+                    (learn, judge),
+                    n_classes=k,
+                    n_categories=n_categories,
+                    ordered=ordered,
+                    **EFFORTS[self.effort],
+                    seed=self._seed,
+                )
+                for ordered in ((False, True) if n_categories else (False,))
+            ]
+            self.trees_ += found
+            predictions.append(np.mean([t.predict(X[judge]) for t in found], axis=0))
         return held_out_predictions(len(y), k or 1, folds, predictions)
 
     def _fit_kernel(self, X, y, weight, folds: Folds | None, end: float) -> np.ndarray:
@@ -292,6 +299,9 @@ class TableModel(FollowsX, BaseEstimator):
             return loss(P, y, weight)
 
         members = {name: P[known] for name, P in held_out.items()}
+        self._most_apart = np.inf
+        if self._n_classes is None and len(members) > 1:
+            self._most_apart = np.abs(members["kernel"] - members["trees"]).max()
         self._votes = choose_votes(members, loss_of)
         self.weights_ = {name: n / N_VOTES for name, n in self._votes.items()}
         both = sum(w * held_out[name] for name, w in self.weights_.items())
@@ -311,15 +321,15 @@ class TableModel(FollowsX, BaseEstimator):
 
     def _predictions(self, dense: np.ndarray, gappy: np.ndarray) -> np.ndarray:
         """Return the committee's probabilities, (n, k), or numbers, (n, 1)."""
-        k = self._n_classes
-        total = np.zeros((len(dense), k or 1))
+        members = {}
+        if self.trees_:
+            members["trees"] = np.mean([t.predict(gappy) for t in self.trees_], axis=0)
         if self.kernel_ is not None:
-            P = self._kernel_predictions(self.kernel_, dense)
-            total += self.weights_["kernel"] * P
-        for trees in self.trees_:
-            share = self.weights_["trees"] / len(self.trees_)
-            total += share * trees.predict(gappy)
-        return total
+            members["kernel"] = P = self._kernel_predictions(self.kernel_, dense)
+            if self.trees_:  # far from all rows of fit a kernel machine may be far off
+                near, most = members["trees"], self._most_apart
+                members["kernel"] = np.clip(P, near - most, near + most)
+        return sum(self.weights_[name] * P for name, P in members.items())
 
     # ---- what is told ----------------------------------------------------------------
 
@@ -502,7 +512,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         weight = check_weights(sample_weight, X)
         self.classes_, indices = encode_labels(y)
         self._n_classes = len(self.classes_)
-        _check_two_classes_have_weight(weight, indices, self.classes_)
+        weight = weights_with_classes(weight, None, self.classes_, indices)
         held_out, *_ = self._learn(X, indices, weight, groups)
         if weight is not None:
             indices = indices[weight > 0]
@@ -667,15 +677,6 @@ def _target(y: Any, X: Any) -> np.ndarray:
             f"in row {int(np.argmax(gaps))}, counted from 0; take such rows out."
         )
     return y
-
-
-def _check_two_classes_have_weight(weight, indices, classes) -> None:
-    if weight is not None and len(np.unique(indices[weight > 0])) < 2:
-        [one] = np.unique(indices[weight > 0])
-        raise ValueError(
-            f"sample_weight is zero for all rows but those of the class "
-            f"{classes[one]!r}; a classifier needs two classes with weight."
-        )
 
 
 # ----------------------------------------------------------------------------------

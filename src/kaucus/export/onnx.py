@@ -536,19 +536,7 @@ def table_to_onnx(model: TableModel, dtype: str):
             gappy.append(graph("Gather", np.column_stack(tables[1]), level))
     if not dense:
         raise NotExportableError("All columns are constant: nothing to export.")
-    parts = []
-    if model.kernel_ is not None:
-        [name] = {"prediction", "probabilities"} & set(
-            found := outputs_of(model.kernel_, graph, graph.columns(*dense))
-        )
-        values = found[name]
-        if name == "prediction":
-            values = graph("Unsqueeze", values, np.array([1]))
-        parts.append(graph("Mul", values, model.weights_["kernel"]))
-    for trees in model.trees_:
-        values = _trees(graph, trees, levels, gappy)
-        parts.append(graph("Mul", values, model.weights_["trees"] / len(model.trees_)))
-    total = functools.reduce(lambda a, b: graph("Add", a, b), parts)
+    total = _votes(model, graph, graph.columns(*dense), levels, gappy)
     if model._n_classes is None:
         outputs = {"prediction": graph.column(total)}
     else:
@@ -561,6 +549,29 @@ def table_to_onnx(model: TableModel, dtype: str):
         outputs = {"label": _labels(model, graph, number), "probabilities": total}
     infos = finished_outputs(graph, model, outputs, dtype)
     return graph.model(type(model).__name__, inputs, infos, **_about(model))
+
+
+def _votes(model: TableModel, graph: Graph, dense: str, levels, gappy) -> str:
+    """Add the sum of the members by their votes, (n, k) or (n, 1)."""
+    parts, near = [], None
+    if model.trees_:
+        values = [_trees(graph, trees, levels, gappy) for trees in model.trees_]
+        near = functools.reduce(lambda a, b: graph("Add", a, b), values)
+        near = graph("Div", near, float(len(values)))
+        parts.append(graph("Mul", near, model.weights_["trees"]))
+    if model.kernel_ is not None:
+        [name] = {"prediction", "probabilities"} & set(
+            found := outputs_of(model.kernel_, graph, dense)
+        )
+        values = found[name]
+        if name == "prediction":
+            values = graph("Unsqueeze", values, np.array([1]))
+            if near is not None:
+                most = float(model._most_apart)
+                values = graph("Max", values, graph("Sub", near, most))
+                values = graph("Min", values, graph("Add", near, most))
+        parts.append(graph("Mul", values, model.weights_["kernel"]))
+    return functools.reduce(lambda a, b: graph("Add", a, b), parts)
 
 
 def _standard(graph: Graph, x: str, column: NumberColumn) -> str:
@@ -640,25 +651,32 @@ def _trees(graph: Graph, trees: Trees, levels: list[str], gappy: list[str]) -> s
 def _right_of_splits(trees: Trees) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the column of each node, and tables of which levels go to the right.
 
-    The columns are those of numbers, then one for each split by levels, sorted by the
-    column that is split; rows of a table are a level not seen, a gap, and the levels.
+    The columns are those of numbers, then one for each split by levels, or one for all
+    splits by their order, sorted by the column that is split; rows of a table are a
+    level not seen, a gap, and the levels.
     """
-    nodes, n = trees.nodes, len(trees.levels)
+    nodes, n = trees.nodes, len(trees.tables)
     places = nodes["feature_idx"] - n
     offset = np.repeat(np.cumsum(trees.n_bitsets) - trees.n_bitsets, trees.sizes)
     start, tables = trees.d - n, []
-    for j, levels in enumerate(trees.levels):
-        some = (nodes["is_leaf"] == 0) & (nodes["is_categorical"] == 1)
-        some = np.flatnonzero(some & (nodes["feature_idx"] == j))
-        missing = 1.0 - nodes["missing_go_to_left"][some]
-        table = np.tile(missing, (int(levels.max(initial=-1)) + 3, 1))
-        numbers = np.arange(len(levels))
-        words = trees.bitsets[(offset + nodes["bitset_idx"])[some]]
-        left = (words[:, numbers // 32] >> (numbers % 32)) & 1
-        table[levels + 2] = 1.0 - left.T
+    for j, order in enumerate(trees.tables):
+        split = (nodes["is_leaf"] == 0) & (nodes["feature_idx"] == j)
+        some = np.flatnonzero(split & (nodes["is_categorical"] == 1))
+        if len(some):
+            missing = 1.0 - nodes["missing_go_to_left"][some]
+            table = np.tile(missing, (len(order) + 2, 1))
+            levels = np.flatnonzero(~np.isnan(order))
+            numbers = order[levels].astype(np.int64)
+            words = trees.bitsets[(offset + nodes["bitset_idx"])[some]]
+            left = (words[:, numbers // 32] >> (numbers % 32)) & 1
+            table[levels + 2] = 1.0 - left.T
+            places[some] = start + np.arange(len(some))
+        else:
+            table = np.pad(order, (2, 0), constant_values=np.nan)[:, None]
+            table = table[:, : int(split.any())]
+            places[split] = start
         tables.append(table)
-        places[some] = start + np.arange(len(some))
-        start += len(some)
+        start += table.shape[1]
     return places, tables
 
 

@@ -511,17 +511,10 @@ def _slices(batch, n_rows: int | None) -> Iterator[Any]:
 
 
 def _arrow_chunks(path: Path, kind: str, n_rows: int | None) -> Iterator[Any]:
-    if kind in _ARROW:
-        feather = require("pyarrow.feather", "tables")
-        table = feather.read_table(path, memory_map=True)
-        batches = table.to_batches(max_chunksize=n_rows)
-    else:
-        parquet = require("pyarrow.parquet", "tables")
-        if n_rows is None:
-            yield parquet.read_table(path).to_pandas()
-            return
-        batches = parquet.ParquetFile(path).iter_batches(n_rows)
-    for batch in batches:
+    dataset = require("pyarrow.dataset", "tables")
+    form = "feather" if kind in _ARROW else "parquet"
+    options = {} if n_rows is None else {"batch_size": n_rows}
+    for batch in dataset.dataset(path, format=form).to_batches(**options):
         yield batch.to_pandas()
 
 
@@ -534,8 +527,7 @@ def _first_line(error: BaseException) -> str:
 # What is predicted, by which model, and how well; tables of predictions.
 # ----------------------------------------------------------------------------------
 
-TASKS = ("classification", "regression")
-TIMES = ("fast", "balanced", "best")
+MODELS = {"classification": TableClassifier, "regression": TableRegressor}
 # Whole numbers of more different values are amounts, not classes.
 _MOST_CLASSES = 20
 _WRITTEN = (".csv", ".tsv", ".parquet")
@@ -568,11 +560,11 @@ def task_of(target, path="the table") -> str:
     values = np.unique(numbers[~is_word])
     whole = bool(np.all(values == np.round(values)))
     if whole and len(values) <= _MOST_CLASSES:
-        return TASKS[0]
+        return "classification"
     if not is_word.any():
-        return TASKS[1]
+        return "regression"
     if is_word.mean() > 0.5:
-        return TASKS[0]
+        return "classification"
     place = int(np.argmax(is_word))
     raise TableError(
         f"{path}, row {target.index[place]}, column {target.name!r}: "
@@ -584,34 +576,6 @@ def task_of(target, path="the table") -> str:
 def labels_of(target) -> np.ndarray:
     """Return a target as classes: its texts, as they are in the file."""
     return target.astype(str).to_numpy(dtype=object).astype(str)
-
-
-def make_table_model(task: str, time: str = "balanced", **options):
-    """Return the model for a table, not fitted.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-    time : {"fast", "balanced", "best"}, default="balanced"
-        How much to spend.
-    **options
-        Of :class:`TableClassifier` or :class:`TableRegressor`.
-    """
-    kind = TableRegressor if task == "regression" else TableClassifier
-    return kind(effort=time, **options)
-
-
-def score_of(model, X, y, weight=None) -> Score:
-    """Return the error on a table: wrong rows in per cent, or the RMSE.
-
-    Parameters
-    ----------
-    model : estimator
-    X : DataFrame or array
-    y : array of shape (n,)
-    weight : array of shape (n,), default=None
-    """
-    return score_predictions(model, y, model.predict(X), weight)
 
 
 def score_predictions(model, y, predicted, weight=None) -> Score:
@@ -684,8 +648,8 @@ def prediction_frame(
             f"p_{label}": probabilities[:, k] for k, label in enumerate(model.classes_)
         }
     if interval is not None:
-        bounds = _interval(model, X, interval)
-        columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+        bounds = model.predict_interval(X, interval)
+        columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
     return pandas.DataFrame(columns)
 
 
@@ -711,11 +675,6 @@ def check_outputs(model, *, proba: bool, interval: float | None) -> None:
             f"--interval needs a regressor with predict_interval; {_last(model)} has "
             "none."
         )
-
-
-def _interval(model, X, level: float) -> np.ndarray:
-    """Return lower and upper bounds, (n, 2)."""
-    return model.predict_interval(X, level)[:, :, 0]
 
 
 def _last(model) -> str:
@@ -879,7 +838,7 @@ def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> S
         )
     except ValueError:  # a class of one row
         rest, some = train_test_split(np.arange(n), test_size=size, random_state=seed)
-    model = make_table_model(data.task, **options)
+    model = MODELS[data.task](**options)
     X, y, weight = data.X, data.y, data.weight
     model.fit(X.iloc[rest], y[rest], None if weight is None else weight[rest])
     weight = None if weight is None else weight[some]
