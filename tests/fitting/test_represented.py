@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus.clustering._kmeans import KMeansOptions
+from kaucus.fitting import _represented
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Plan, Problem
 from kaucus.fitting._represented import fit_represented
 from kaucus.kernels import Gaussian
@@ -92,3 +94,19 @@ def test_every_row_as_its_own_representative_is_the_machine_of_all_rows():
     np.testing.assert_allclose(
         np.sort(model.solution.dual_coef[:, 0]), residuals, rtol=1e-6, atol=1e-9
     )
+
+
+def test_c_of_many_rows_is_chosen_by_some_of_them(monkeypatch):
+    """C does not depend on the number of rows: a part of them chooses it as well."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=800)
+    model = KMeansKernelRegressor(kernel="rbf", learn_metric=False, random_state=0)
+    by_all = clone(model).fit(X, y)
+    monkeypatch.setattr(_represented, "_JUDGED", 420)
+    by_some = clone(model).fit(X, y)
+    assert len(by_some.representatives_) == 800
+    results = by_some.search_results_
+    assert results["n_columns"][results["chosen"]].tolist() == [420]
+    assert results["C"][results["chosen"]].tolist() == [by_some.C_]
+    assert abs(np.log10(by_some.C_ / by_all.C_)) <= 0.51

@@ -369,6 +369,9 @@ def _rounded(given, shares, full, rest: int) -> np.ndarray:
 _ROWS_EACH, _LEAST_ROWS = 5, 10_000
 # C is chosen again for a system of more columns than so many times those that chose it.
 _MORE = 2
+# By exact leave-one-out of so many rows: C is the precision of the targets over that of
+# the function, which does not depend on the number of rows.
+_JUDGED = 4000
 # More on the diagonal than this, relative to its mean, is more than rounding needs.
 USUAL_JITTER = {"float64": 1e-9, "float32": 1e-5}
 
@@ -618,17 +621,17 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
     Where they are most of the rows, leave-one-out values of them are ``unseen``.
     """
     problem, plan, tuning = fit.problem, fit.plan, fit.tuning
-    points, weight = chosen.points, targets.fit_weights(None)
-    speak_for_others = problem.n >= 2 * points.shape[0]
+    n, weight = chosen.points.shape[0], targets.fit_weights(None)
+    speak_for_others = problem.n >= 2 * n
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
 
-    def solved(C: float, leave_one_out: bool, rng) -> FitResult:
+    def solved(C: float, leave_one_out: bool, rng, points, own: Targets) -> FitResult:
         return fit_ls_svm(
             tuning.kernel,
             points,
-            nx.as_like(targets.columns(), points),
+            nx.as_like(own.columns(), points),
             C=C,
-            sample_weight=nx.as_like(weight, points),
+            sample_weight=nx.as_like(own.fit_weights(None), points),
             memory_budget=plan.memory_budget,
             leave_one_out=leave_one_out,
             # What the rounding of the rows themselves comes to.
@@ -636,17 +639,23 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
             rng=rng,
         )
 
-    def judged(C: float) -> tuple[FitResult, float]:
-        found = solved(C, True, np.random.default_rng(seed))  # the same rows for each C
-        values = nx.to_numpy(found.solution.loo_decision)
-        return found, -targets.score(values, weight, found.loo_rows)
+    fitted, rows = None, (chosen.points, targets)
+    if n == problem.n > _MORE * tuning.n_columns:
+        some = rows
+        if n > _JUDGED:
+            drawn = draw_some(fit.rng, n, _JUDGED)
+            own = targets.like(targets.values[drawn])
+            some = nx.take_rows(chosen.points, drawn), own
+        seed, own_weight = int(fit.rng.integers(2**32)), some[1].fit_weights(None)
 
-    if points.shape[0] == problem.n > _MORE * tuning.n_columns:
-        seed = int(fit.rng.integers(2**32))
-        tuning, fitted = better_C(tuning, problem.n, judged)
-        fit = fit._replace(tuning=tuning)
-    else:
-        fitted = solved(tuning.C, wants, fit.rng)
+        def judged(C: float) -> tuple[FitResult, float]:
+            found = solved(C, True, np.random.default_rng(seed), *some)
+            values = nx.to_numpy(found.solution.loo_decision)
+            return found, -some[1].score(values, own_weight, found.loo_rows)
+
+        tuning, of_some = better_C(tuning, some[0].shape[0], judged)
+        fit, fitted = fit._replace(tuning=tuning), of_some if some is rows else None
+    fitted = solved(tuning.C, wants, fit.rng, *rows) if fitted is None else fitted
     model = fit.model(chosen, fitted.solution)
     if not wants:
         return model
