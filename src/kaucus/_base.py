@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 import sklearn
@@ -374,7 +374,10 @@ def constraints_of(cls: type) -> dict[str, Any]:
     return found
 
 
-def stored(init: Any) -> Any:
+Init = TypeVar("Init", bound=Callable)
+
+
+def stored(init: Init) -> Init:
     """Return an ``__init__`` that stores every parameter as it is, as estimators do."""
     signature = inspect.signature(init)
 
@@ -385,7 +388,7 @@ def stored(init: Any) -> Any:
         given.apply_defaults()
         vars(self).update({k: v for k, v in given.arguments.items() if k != "self"})
 
-    return wrapped
+    return cast(Init, wrapped)  # type checkers see the signature
 
 
 def _whole(method: Any) -> Any:
