@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from kaucus._array.namespace import to_numpy
-from kaucus._base import FollowsX, is_dask, on_host, refusal, to_onnx
+from kaucus._base import FollowsX, is_dask, on_host, refusal, score, to_onnx
 from kaucus._parameters import (
     MEMORY_BUDGET,
     NONE,
@@ -459,6 +459,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     True
     """
 
+    score = score
     _parameters: ClassVar = {"scoring": one_of(*CLASS_LOSSES)}
     _losses, _kernel_class = CLASS_LOSSES, KMeansKernelClassifier
 
@@ -713,6 +714,7 @@ class TableRegressor(RegressorMixin, TableModel):
     (5, 2, 1)
     """
 
+    score = score
     _parameters: ClassVar = {"scoring": one_of(*NUMBER_LOSSES)}
     _losses, _kernel_class = NUMBER_LOSSES, KMeansKernelRegressor
     _single_output = True
