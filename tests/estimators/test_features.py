@@ -96,6 +96,8 @@ def test_names_of_columns():
         ({"landmarks": X[:, :2]}, ValueError, "2 features"),
         ({"kernel": "precomputed"}, ValueError, "kernel='precomputed' is not known"),
         ({"learn_metric": True}, ValueError, "y is None"),
+        ({"kernel": "sigmoid", "coef0": -3.0}, ValueError, "not positive semidefinite"),
+        ({"memory_budget": "100KiB"}, MemoryError, "representatives need"),
     ],
 )
 def test_errors(params, error, match):

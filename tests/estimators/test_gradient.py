@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 
 from kaucus import (
     KMeansKernelClassifier,
@@ -67,6 +69,16 @@ def test_blocks_and_precision_change_gradients_by_rounding_alone(monkeypatch):
     monkeypatch.setattr(ls_svm, "_GRADIENT_BYTES", 5000)
     assert_close(model.gradient(X), expected, rtol=1e-10, atol=1e-10)
     assert_close(model.gradient(X.astype("f4")), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_model_of_sparse_rows_has_the_same_gradients():
+    X, y = problem("numbers")
+    model = LSSVMRegressor(kernel="rbf", gamma=0.3)
+    expected = clone(model).fit(X, y).gradient(X)
+    found = model.fit(scipy.sparse.csr_array(X), y).gradient(X)
+    assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    with pytest.raises(TypeError, match="dense rows"):
+        model.gradient(scipy.sparse.csr_array(X))
 
 
 def test_models_without_a_gradient_say_so():

@@ -11,6 +11,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array import namespace as nx
+from kaucus._array.blocks import format_bytes, resolve_budget
 from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
@@ -29,16 +30,19 @@ from kaucus.clustering._kernel_kmeans import LANDMARKS, choose_landmarks
 from kaucus.estimators.metric import targets_of
 from kaucus.fitting._problem import Problem
 from kaucus.fitting._search import (
-    enough_rows,
     metric_options,
-    only_scaled,
-    search_metric,
+    metric_or_scale,
 )
+from kaucus.kernels._kernel import dense
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 
 # Eigenvalues of K_mm below this share of the largest are rounding.
 _SMALLEST = 1e-12
+# More below zero than this, relative to the largest, is more than rounding.
+_NEGATIVE = 1e-8
+# Matrices of m × m that its root needs: K, its eigenvectors, their work and products.
+_SQUARES = 5
 
 
 class RepresentativeFeatures(
@@ -166,14 +170,20 @@ class RepresentativeFeatures(
             check_one_label_type(y)
             X, y = self._validate(X, y, reset=True, multi_output=True)
         rng, rows = generator_from(self.random_state), self._placed(X)
+        self._check_memory(rows, resolve_budget(self.memory_budget, rows))
         if self.learn_metric:
             kernel = self._learned_kernel(X, rows, y, rng)
         else:
             kernel = self._resolve_kernel(X, None)
         points = self._choose(kernel, rows, rng)
-        points = points.toarray() if nx.is_sparse(points) else points
+        points = dense(points)
         K = nx.to_numpy(kernel(nx.astype(points, "float64")))
         eigenvalues, V = np.linalg.eigh((K + K.T) / 2)
+        if eigenvalues[0] < -_NEGATIVE * np.abs(eigenvalues).max():
+            raise ValueError(
+                f"kernel={self.kernel!r} is not positive semidefinite on this data, so "
+                "that its matrix has no root; use another, such as kernel='rbf'."
+            )
         kept = eigenvalues > _SMALLEST * eigenvalues[-1]
         roots = np.where(kept, eigenvalues, np.inf) ** -0.5
         self.kernel_ = kernel
@@ -216,13 +226,10 @@ class RepresentativeFeatures(
         problem = Problem.of(rows, targets_of(y, None), None)
         params = {"degree": self.degree, "coef0": self.coef0}
         options = metric_options(X, self.kernel, "tune", None, **params)
-        if enough_rows(problem.n, None):
-            report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
-            found = search_metric(
-                problem, options, rng, callback=report, memory_budget=budget
-            )
-        else:
-            found = only_scaled(problem, options, rng)
+        report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
+        found = metric_or_scale(
+            problem, options, rng, callback=report, memory_budget=budget
+        )
         assert found.row_map is not None
         return MappedKernel(found.kernel, found.row_map)
 
@@ -238,8 +245,20 @@ class RepresentativeFeatures(
             return choose_landmarks(kernel, rows, m, method=self.landmarks, rng=rng)
         mapped = kernel.row_map(rows)
         points = choose_landmarks(kernel.kernel, mapped, m, method="k-means", rng=rng)
-        points = points.toarray() if nx.is_sparse(points) else points
-        return kernel.row_map.back(points)
+        return kernel.row_map.back(dense(points))
+
+    def _check_memory(self, rows, budget: int) -> None:
+        """Raise where the matrices of m × m do not fit into the budget."""
+        m = min(self.n_components, rows.shape[0])
+        if not isinstance(self.landmarks, str):
+            m = len(self.landmarks)
+        needed = _SQUARES * 8 * m * m
+        if needed > budget:
+            raise MemoryError(
+                f"{m} representatives need {format_bytes(needed)} for the root of "
+                f"their kernel matrix, memory_budget allows {format_bytes(budget)}; "
+                "lower n_components, or raise memory_budget."
+            )
 
     @property
     def _dask_fit(self) -> str:

@@ -66,6 +66,7 @@ from kaucus.fitting._search import (
     warn_at_edge,
 )
 from kaucus.kernels._kernel import (
+    dense,
     kernel_class,
     kernel_diagonal,
     kernels_with_gamma,
@@ -226,11 +227,8 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
 
     def _gradients_on_device(self, rows):
         """Return the gradients of f_j at dense rows, (n, t, d), in float64."""
-        support = place_support(self._support_rows(), rows, None, None)
-        support, coef = (
-            nx.astype(nx.as_like(part, rows), "float64")
-            for part in (support, self.dual_coef_)
-        )
+        given = dense(self._support_rows()), self.dual_coef_
+        support, coef = (nx.astype(nx.as_like(part, rows), "float64") for part in given)
         xp, parts = nx.array_namespace(coef), []
         budget = resolve_budget(self.memory_budget, rows) // _GRADIENT_ARRAYS
         row_bytes = 8 * (support.shape[0] + coef.shape[1] * support.shape[1])
@@ -283,9 +281,9 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
 def indefinite_kernel(kernel, C: float) -> ValueError:
     """Return the error for a kernel matrix that is not positive semidefinite."""
     remedy = (
-        "Use a positive semidefinite kernel ('rbf', 'exponential', 'cauchy', "
-        "'laplacian', 'linear', 'cosine', 'poly' with coef0 of zero or more), or "
-        "lower C."
+        "Use a positive semidefinite kernel ('rbf', 'exponential', 'matern52', "
+        "'cauchy', 'laplacian', 'linear', 'cosine', 'poly' with coef0 of zero or "
+        "more), or lower C."
     )
     if isinstance(kernel, str) and kernel == "precomputed":
         remedy = "Shift its eigenvalues, K + λ I, or lower C."

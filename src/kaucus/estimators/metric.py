@@ -32,10 +32,8 @@ from kaucus._parameters import (
 )
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
 from kaucus.fitting._search import (
-    enough_rows,
     metric_options,
-    only_scaled,
-    search_metric,
+    metric_or_scale,
 )
 from kaucus.kernels._kernel import (
     kernel_class,
@@ -191,13 +189,10 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         rows = place_rows(X, self.device, self.memory_budget)
         problem = Problem.of(rows, targets_of(y, weight), weight)
         options, rng = self._options(X), generator_from(self.random_state)
-        if enough_rows(X.shape[0], weight):
-            report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
-            found = search_metric(
-                problem, options, rng, callback=report, memory_budget=budget
-            )
-        else:
-            found = only_scaled(problem, options, rng)
+        report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
+        found = metric_or_scale(
+            problem, options, rng, callback=report, memory_budget=budget
+        )
         self.row_map_ = found.row_map
         self.kernel_, self.C_ = found.kernel, found.C
         self.kind_, self.scale_ = found.kind, found.scale

@@ -210,7 +210,7 @@ class PictureJudge(RowJudge):
         return np.stack(found, axis=1)
 
     def solved(self, K, rows: np.ndarray, C: float, n_unseen: int) -> LSSVMSolution:
-        """Return the LS-SVM of some pictures, the last n_unseen left out; K is lost."""
+        """Return the LS-SVM of some pictures, leaving out the last; overwrites K."""
         return solve_ls_svm(
             K,
             nx.as_like(self.targets.columns()[rows], K),

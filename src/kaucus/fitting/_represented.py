@@ -165,9 +165,10 @@ def plan_growth(
 
 
 def _of_every_row(groups: np.ndarray, sizes: np.ndarray) -> Growth:
-    """Return every row as a representative; least squares of all on all are an LS-SVM.
+    """Return the growth in which every row is a representative.
 
-    Which costs a quarter of normal equations.
+    Least squares of all rows on all are their LS-SVM, a quarter of the work of normal
+    equations.
     """
     return Growth(sizes.tolist(), [], order=np.argsort(groups, kind="stable"))
 
@@ -639,23 +640,24 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
             rng=rng,
         )
 
-    fitted, rows = None, (chosen.points, targets)
+    fitted = None
     if n == problem.n > _MORE * tuning.n_columns:
-        some = rows
+        points, own = chosen.points, targets
         if n > _JUDGED:
             drawn = draw_some(fit.rng, n, _JUDGED)
+            points = nx.take_rows(points, drawn)
             own = targets.like(targets.values[drawn])
-            some = nx.take_rows(chosen.points, drawn), own
-        seed, own_weight = int(fit.rng.integers(2**32)), some[1].fit_weights(None)
+        seed, own_weight = int(fit.rng.integers(2**32)), own.fit_weights(None)
 
         def judged(C: float) -> tuple[FitResult, float]:
-            found = solved(C, True, np.random.default_rng(seed), *some)
+            found = solved(C, True, np.random.default_rng(seed), points, own)
             values = nx.to_numpy(found.solution.loo_decision)
-            return found, -some[1].score(values, own_weight, found.loo_rows)
+            return found, -own.score(values, own_weight, found.loo_rows)
 
-        tuning, of_some = better_C(tuning, some[0].shape[0], judged)
-        fit, fitted = fit._replace(tuning=tuning), of_some if some is rows else None
-    fitted = solved(tuning.C, wants, fit.rng, *rows) if fitted is None else fitted
+        tuning, fitted = better_C(tuning, points.shape[0], judged)
+        fit = fit._replace(tuning=tuning)
+    if fitted is None or own is not targets:
+        fitted = solved(tuning.C, wants, fit.rng, chosen.points, targets)
     model = fit.model(chosen, fitted.solution)
     if not wants:
         return model

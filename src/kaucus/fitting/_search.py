@@ -1274,8 +1274,13 @@ def enough_rows(n: int, weight: np.ndarray | None) -> bool:
     return (n if weight is None else np.count_nonzero(weight)) >= _LEAST_ROWS
 
 
-def only_scaled(problem: Problem, options: MetricOptions, rng) -> Choice:
-    """Return the common scale of the columns, without a metric or a search."""
+def metric_or_scale(
+    problem: Problem, options: MetricOptions, rng, *, callback, memory_budget
+) -> Choice:
+    """Return the searched metric or, of too few rows, the columns on a common scale."""
+    if enough_rows(problem.n, problem.fit_weight):
+        given = {"callback": callback, "memory_budget": memory_budget}
+        return search_metric(problem, options, rng, **given)
     row_map = scale_maps(problem.rows, problem.fit_weight, rng)["standard"]
     family = options.families[0]
     kernel = family.at(family.unit(row_map(problem.rows)), 1.0)

@@ -87,7 +87,7 @@ class PreparedPairs:
     def writing(
         self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
     ) -> tuple[Callable, Iterable, int]:
-        """Return a function that writes a tile, its arguments, and how many threads.
+        """Return a tile writer, its arguments and the number of threads.
 
         Of a symmetric matrix each tile is copied to the other half.
         """
@@ -152,7 +152,7 @@ class StreamedPairs:
     def writing(
         self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
     ) -> tuple[Callable, Iterable, int]:
-        """Return a function that writes a tile, its arguments, and one thread."""
+        """Return a tile writer, its arguments and one thread."""
         in_place = _writes_in_place(self._kernel, out)
 
         def write(found: tuple[Tile, tuple[Any, Any]]) -> None:
