@@ -13,6 +13,7 @@ from kaucus.fitting._problem import ClassTargets, NumberTargets, Plan, Problem
 from kaucus.fitting._represented import fit_represented
 from kaucus.kernels import Gaussian
 from tests.arrays import assert_to_rounding
+from tests.reference.ls_svm import leave_one_out
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 KERNELS = [[Gaussian(gamma=g) for g in (1e-4, 5e-4, 2e-3)]]
@@ -110,3 +111,17 @@ def test_c_of_many_rows_is_chosen_by_some_of_them(monkeypatch):
     assert results["n_columns"][results["chosen"]].tolist() == [420]
     assert results["C"][results["chosen"]].tolist() == [by_some.C_]
     assert abs(np.log10(by_some.C_ / by_all.C_)) <= 0.51
+
+
+@pytest.mark.parametrize("moves_intercept", [False, True])
+def test_every_row_may_be_left_out_of_a_fit_of_all_rows(moves_intercept):
+    problem = class_problem(n=60)
+    kernel, options = Gaussian(gamma=5e-4), {"moves_intercept": moves_intercept}
+    plan = Plan([[kernel]], [10.0], [60] * 10, OPTIONS, leaves_out_all=True, **options)
+    model = fit_represented(problem, plan, np.random.default_rng(0))
+    unseen = model.unseen
+    assert sorted(unseen.numbers) == list(range(60))
+    assert unseen.labels.tolist() == LABELS[unseen.numbers].tolist()
+    left_out = leave_one_out(kernel(problem.rows), problem.targets.columns(), 10.0)
+    moved = unseen.values - left_out[unseen.numbers]
+    assert np.ptp(moved, axis=0) == pytest.approx(np.zeros(10), abs=1e-9)

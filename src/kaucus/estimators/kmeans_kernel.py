@@ -48,6 +48,7 @@ from kaucus.fitting._problem import (
     Plan,
     Problem,
     TargetUnit,
+    Unseen,
 )
 from kaucus.fitting._represented import (
     SIZES,
@@ -171,7 +172,9 @@ class RepresentativesBase(LSSVMBase):
     """The ``sample_weight`` that is a weight of 1 in the fit."""
     _kernel_words = ("auto",)
     _dask_fit = "rows"
-    _moves_intercept = _calibrates = False
+    _moves_intercept = _calibrates = _leaves_out_all = False
+    _unseen: Unseen | None = None
+    """Where all rows shall be left out: decision values by models without each."""
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
@@ -223,6 +226,9 @@ class RepresentativesBase(LSSVMBase):
         """Store the model, and what intervals need of the rows."""
         self._store_model(X, _in_unit(model, problem.targets.unit))
         self._remember_represented(X, problem, model)
+        if self._leaves_out_all and model.unseen and len(model.unseen.numbers):
+            values = problem.targets.unit.values(model.unseen.values)
+            self._unseen = model.unseen._replace(values=values)
         return self
 
     def _learn_part(self, X, targets, weight):
@@ -303,6 +309,7 @@ class RepresentativesBase(LSSVMBase):
             fit_on=getattr(self, "fit_on", "all"),
             moves_intercept=self._moves_intercept,
             calibrates=self._calibrates,
+            leaves_out_all=self._leaves_out_all,
             precision=self.precision,
             memory_budget=self.memory_budget,
             progress=lambda stage: share_reporter(self.verbose, stage),
@@ -756,7 +763,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         self.representative_labels_ = nx.label_array(labels, X)
         self.fit_rows_ = nx.as_like(model.fit_rows, X)
         if self._calibrates:
-            self._calibrate(*model.unseen)
+            self._calibrate(*model.unseen[:3])
 
     def _representative_groups(self) -> np.ndarray:
         labels = nx.to_numpy(self.representative_labels_)

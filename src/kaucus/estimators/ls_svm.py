@@ -46,6 +46,7 @@ from kaucus._parameters import (
 )
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.fitting._problem import (
+    UNSEEN_ROWS,
     ClassTargets,
     NumberTargets,
     Problem,
@@ -606,7 +607,8 @@ class LSSVMOfAllRows(LSSVMBase):
         kernel, C, solution = self._choose(X, problem)
         held_out = self._learns_metric and len(self.search_results_["score"]) > 0
         if solution is None:
-            options["leave_one_out"] = self._calibrates or held_out
+            wanted = self._calibrates or held_out
+            options["leave_one_out"] = UNSEEN_ROWS if wanted else 0
             fitted = self._solve(X, problem, kernel, C, options)
         else:
             plan = Plan("eigh", "float64", "float64", _OF_THE_SEARCH)

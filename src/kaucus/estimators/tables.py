@@ -50,7 +50,7 @@ from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
 )
-from kaucus.fitting._problem import NumberTargets, all_classes
+from kaucus.fitting._problem import all_classes
 from kaucus.preprocessing.frames import FrameEncoder, is_frame
 from kaucus.solvers._left_out import (
     check_enough_rows,
@@ -222,9 +222,15 @@ class TableModel(FollowsX, BaseEstimator):
         """Fit the kernel machine; return leave-one-out or out-of-fold predictions."""
         self.kernel_ = self._kernel_machine(X, y, weight)
         self.kernel_.feature_names_in_ = np.array(self._encoder.labels, dtype=object)
+        kept, self.kernel_._unseen = self.kernel_._unseen, None
+        if folds is None and kept is not None:
+            return self._unseen_predictions(kept.values, kept.numbers, len(y))
         if folds is None and self.kernel_._training is not None:
             tell_stage(self.verbose, "leave-one-out of the kernel machine")
-            return self._left_out_predictions(y)
+            rows = self.kernel_._left_out_models().left_out
+            self.kernel_._left_out = None  # n m numbers
+            numbers = slice(None) if rows.numbers is None else to_numpy(rows.numbers)
+            return self._unseen_predictions(to_numpy(rows.values), numbers, len(y))
         predictions, k = [], self._n_classes
         folds = folds or make_folds(
             y, classes=self._n_classes is not None, n_folds=4, cv=None, groups=None,
@@ -254,27 +260,17 @@ class TableModel(FollowsX, BaseEstimator):
             random_state=self._seed,
             verbose=self.verbose,
         )
+        model._leaves_out_all = True
         with warnings.catch_warnings():  # the columns are on the scale that we chose
             warnings.filterwarnings("ignore", ".* of the variance of X, so distances")
             return model.fit(X, y, sample_weight=weight)
 
-    def _left_out_predictions(self, y: np.ndarray) -> np.ndarray:
-        """Return the predictions of leave-one-out models of the kernel machine."""
-        kernel, k = self.kernel_, self._n_classes
-        rows = kernel._left_out_models().left_out
-        values = to_numpy(rows.values)
-        order = np.arange(len(y)) if rows.numbers is None else to_numpy(rows.numbers)
-        if kernel._training.rows is None:  # the representatives are all rows, by groups
-            groups = y
-            if k is None:
-                targets = NumberTargets.of(y[:, None], kernel.n_bins, None)
-                groups = targets.clusters(None)
-            order = np.argsort(groups, kind="stable")
-        kernel._left_out = None  # n² numbers
-        found = np.full((len(y), k or 1), np.nan)
-        found[order] = values
-        if k is not None:
-            found[order] = softmax(all_classes(values), kernel.temperature_)
+    def _unseen_predictions(self, values, numbers, n: int) -> np.ndarray:
+        """Return predictions by decision values of some rows, NaN of others, (n, k)."""
+        found = np.full((n, self._n_classes or 1), np.nan)
+        if self._n_classes is not None:
+            values = softmax(all_classes(values), self.kernel_.temperature_)
+        found[numbers] = values
         return found
 
     def _kernel_predictions(self, kernel, X: np.ndarray) -> np.ndarray:

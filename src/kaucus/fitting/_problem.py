@@ -375,6 +375,8 @@ class Plan:
     moves_intercept: bool = False
     calibrates: bool = False
     """Whether ``model.unseen`` is wanted."""
+    leaves_out_all: bool = False
+    """Whether it shall have every row, where each is a representative."""
     precision: str | None = None
     memory_budget: int | str | None = None
     progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None
@@ -390,6 +392,8 @@ class Unseen(NamedTuple):
     """(r, t)."""
     labels: np.ndarray
     weight: np.ndarray | None
+    numbers: np.ndarray = NO_ROWS
+    """Numbers of the rows, (r,); empty where nobody asks for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,7 +475,7 @@ def _with_shift(model: Model) -> Model:
     """Move the intercept to where the log-loss of unseen rows is least."""
     if model.unseen is None or len(model.unseen.labels) == 0:
         return model
-    values, labels, weight = model.unseen
+    values, labels, weight, _ = model.unseen
     shift = fit_shift(all_classes(values), labels, weight)
     if values.shape[1] == 1:
         shift = shift[1:] - shift[:1]

@@ -412,8 +412,7 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     with errors_at(tuning.C), nx.products_in(plan.precision):
         if growth.order is not None:
             own = targets.like(targets.values[growth.order])
-            model = fit_representatives(fit, chosen, own)
-            model = replace(model, order=growth.order)
+            model = fit_representatives(fit, chosen, own, growth.order)
         elif plan.fit_on == "representatives":
             model = fit_representatives(fit, chosen, targets.like(chosen.labels))
         else:
@@ -616,17 +615,25 @@ class _Fit(NamedTuple):
         )
 
 
-def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) -> Model:
+def fit_representatives(
+    fit: _Fit,
+    chosen: Representatives,
+    targets: Targets,
+    order: np.ndarray | None = None,
+) -> Model:
     """Fit the LS-SVM of the representatives alone, whose targets are given.
 
     Where they are most of the rows, leave-one-out values of them are ``unseen``.
+    ``order`` has their row numbers where every row is one.
     """
     problem, plan, tuning = fit.problem, fit.plan, fit.tuning
     n, weight = chosen.points.shape[0], targets.fit_weights(None)
     speak_for_others = problem.n >= 2 * n
+    wants_all = plan.leaves_out_all and order is not None
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
+    n_left_out = n if wants_all else UNSEEN_ROWS if wants else 0
 
-    def solved(C: float, leave_one_out: bool, rng, points, own: Targets) -> FitResult:
+    def solved(C: float, n_left_out: int, rng, points, own: Targets) -> FitResult:
         return fit_ls_svm(
             tuning.kernel,
             points,
@@ -634,7 +641,7 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
             C=C,
             sample_weight=nx.as_like(own.fit_weights(None), points),
             memory_budget=plan.memory_budget,
-            leave_one_out=leave_one_out,
+            leave_one_out=n_left_out,
             # What the rounding of the rows themselves comes to.
             refine_tol=nx.epsilon(points),
             rng=rng,
@@ -647,24 +654,27 @@ def fit_representatives(fit: _Fit, chosen: Representatives, targets: Targets) ->
             drawn = draw_some(fit.rng, n, _JUDGED)
             points = nx.take_rows(points, drawn)
             own = targets.like(targets.values[drawn])
+        wanted = n_left_out if own is targets and n_left_out else UNSEEN_ROWS
         seed, own_weight = int(fit.rng.integers(2**32)), own.fit_weights(None)
 
         def judged(C: float) -> tuple[FitResult, float]:
-            found = solved(C, True, np.random.default_rng(seed), points, own)
+            rng = np.random.default_rng(seed)
+            found = solved(C, wanted, rng, points, own)
             values = nx.to_numpy(found.solution.loo_decision)
             return found, -own.score(values, own_weight, found.loo_rows)
 
         tuning, fitted = better_C(tuning, points.shape[0], judged)
         fit = fit._replace(tuning=tuning)
     if fitted is None or own is not targets:
-        fitted = solved(tuning.C, wants, fit.rng, chosen.points, targets)
-    model = fit.model(chosen, fitted.solution)
-    if not wants:
+        fitted = solved(tuning.C, n_left_out, fit.rng, chosen.points, targets)
+    model = replace(fit.model(chosen, fitted.solution), order=order)
+    if not n_left_out:
         return model
     values = nx.to_numpy(fitted.solution.loo_decision)
     some = fitted.loo_rows
     weight = None if weight is None else weight[some]
-    return replace(model, unseen=Unseen(values, targets.values[some], weight))
+    numbers = order[some] if wants_all else NO_ROWS
+    return replace(model, unseen=Unseen(values, targets.values[some], weight, numbers))
 
 
 def _is_singular(found: GrownSolution | NearBoundary) -> bool:

@@ -298,9 +298,7 @@ def float32_is_enough(X: Array, K_largest: float, C: float) -> bool:
 
 # Columns that the preconditioner's factor grows by, at a time; and copies of these.
 _STEP, _LEAST_STEP, _FACTOR_COPIES = 128, 8, 8
-# Rows whose unseen decision values the temperature of the probabilities is fitted on:
-# left out one by one where the factor gives that for nothing, else held out together.
-_LOO_ROWS = 2000
+# Rows that an iterative solver holds out, together.
 _HELD_OUT_ROWS = 2000
 _HELD_OUT_SHARE = 0.05
 
@@ -326,7 +324,7 @@ def fit_ls_svm(
     tol: float = 1e-3,
     max_iter: int = 1000,
     memory_budget: int | str | None = None,
-    leave_one_out: bool = False,
+    leave_one_out: int = 0,
     refine_tol: float = 0.0,
     rng: np.random.Generator,
     callback: Callable[[int, float], object] | None = None,
@@ -352,10 +350,10 @@ def fit_ls_svm(
     tol, max_iter : float, int
         Of the iterative solvers.
     memory_budget : int, str or None, default=None
-    leave_one_out : bool, default=False
-        Whether decision values of some random rows are wanted as ``loo_decision``: by
+    leave_one_out : int, default=0
+        Of how many random rows decision values are wanted as ``loo_decision``: by
         models fitted without each of them (cholesky), or by one model fitted without a
-        twentieth of the rows (the others).
+        twentieth of the rows, at most 2,000 (the others).
     refine_tol : float, default=0.0
         Backward error with which a factorisation in float32 may be content.
     rng : numpy.random.Generator
@@ -382,8 +380,8 @@ def fit_ls_svm(
         budget = max(budget - resident_bytes(X), 1)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
-    n_unseen = _LOO_ROWS if direct else _n_held_out(n)
-    loo_rows = rng.permutation(n)[: n_unseen if leave_one_out else 0]
+    n_unseen = leave_one_out if direct else min(_n_held_out(n), leave_one_out)
+    loo_rows = rng.permutation(n)[:n_unseen]
     shown, free = _watch(kernel, X, validation, watch, callback, budget)
     history: dict[str, list] = {}
     if direct:

@@ -328,7 +328,7 @@ def _last_of_inverse_diagonal(L: Array, m: int) -> Array:
 
     The last m × m corner of H⁻¹ is (L₂₂ L₂₂ᵀ)⁻¹ with the last corner L₂₂ of L.
     """
-    return inverse_diagonal(nx.astype(L[-m:, -m:], "float64"))
+    return nx.astype(inverse_diagonal(L[-m:, -m:]), "float64")
 
 
 # ----------------------------------------------------------------------------------
