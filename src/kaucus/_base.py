@@ -32,7 +32,7 @@ class MissingPackageError(ModuleNotFoundError):
 
 
 def require(module: str, extra: str) -> Any:
-    """Import a module, or name the extra that brings it.
+    """Import a module, or raise an error with the extra that installs it.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ _ENTRY = re.compile(r"^(?P<name>\w+)\b[^\n]*(?:\n[ \t]+\S[^\n]*)*", re.MULTILINE
 
 
 def complete_docstring(cls: type) -> None:
-    """Add what the bases of a class say of its parameters and attributes."""
+    """Complete a class's docstring with the parameters and attributes of its bases."""
     if "__init__" not in vars(cls) or not cls.__doc__:
         return
     docs = [inspect.cleandoc(vars(base).get("__doc__") or "") for base in cls.__mro__]
@@ -103,7 +103,7 @@ def complete_docstring(cls: type) -> None:
 
 
 def _described(docs: list[str], title: str) -> dict[str, str]:
-    """Return the entries of a section by name, each of the first that has it."""
+    """Return the entries of a section by name, from the first docstring with each."""
     entries: dict[str, str] = {}
     for doc in docs:
         found = _section(title).search(doc)
@@ -118,7 +118,7 @@ def _section(title: str) -> re.Pattern[str]:
 
 
 def _with_default(entry: str, parameter: inspect.Parameter) -> str:
-    """Return an entry with the default of the signature, unless it names one."""
+    """Return an entry with the signature's default added if missing."""
     head, _, text = entry.partition("\n")
     if parameter.default is parameter.empty or "default=" in entry:
         return entry
@@ -128,7 +128,7 @@ def _with_default(entry: str, parameter: inspect.Parameter) -> str:
 
 
 def _replaced(doc: str, title: str, entries: list[str]) -> str:
-    """Return a docstring with these entries in a section, where it has the section."""
+    """Return a docstring with the entries of one section replaced."""
     body = "\n".join(entries) + "\n\n"
     return _section(title).sub(lambda found: found["head"] + body, doc)
 
@@ -295,7 +295,7 @@ class FollowsX:
                 setattr(cls, name, _whole(vars(cls)[name]))
 
     def _check_parameters(self) -> None:
-        """Check everything that can be wrong before the data is looked at."""
+        """Validate the parameters, before the data."""
         mine = self.get_params(deep=False)  # type: ignore[attr-defined]
         for name, constraint in constraints_of(type(self)).items():
             if name in mine:
@@ -311,7 +311,7 @@ class FollowsX:
         return tags
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return the public name of the class, which is not where it is written.
+        """Return the public name of the class for its documentation link.
 
         Each minor version of the site has a folder of its own, such as ``0.1``.
         """
@@ -378,7 +378,7 @@ Init = TypeVar("Init", bound=Callable)
 
 
 def stored(init: Init) -> Init:
-    """Return an ``__init__`` that stores every parameter as it is, as estimators do."""
+    """Return an ``__init__`` that stores every parameter unchanged."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
@@ -392,7 +392,7 @@ def stored(init: Init) -> Init:
 
 
 def _whole(method: Any) -> Any:
-    """Return the method, restoring the estimator's state if it raises.
+    """Return the method with the estimator restored if it raises.
 
     What an exception has as ``kept`` stays: the iterate of an interrupted solver.
     """
@@ -414,7 +414,7 @@ def _whole(method: Any) -> Any:
 
 
 def fitted_attributes(estimator: FollowsX) -> list[tuple[str, Any]]:
-    """Return the fitted attributes that may be, or hold, arrays that follow X."""
+    """Return the fitted attributes that may contain arrays of X's library."""
     kept = ("classes_", "feature_names_in_")
     found = vars(estimator).items()
     return [(k, v) for k, v in found if k.endswith("_") and k not in kept]
@@ -493,7 +493,7 @@ def rowwise(method: Any) -> Any:
 
 
 def _check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
-    """With ``array_api_dispatch`` on, hold to scikit-learn's rule.
+    """Check scikit-learn's rule for ``array_api_dispatch``: the library of fit.
 
     Rows must then be of the library and on the device of the rows of ``fit``. With it
     off, results follow X, and the model's arrays are copied to where X is.
@@ -530,7 +530,7 @@ _SMALL_SHARE = 1 / 8
 
 
 class Batches(NamedTuple):
-    """Rows that are read batch by batch, and what was with them."""
+    """Rows read batch by batch, with their targets and weights."""
 
     rows: BatchRows
     y: np.ndarray | None
@@ -542,7 +542,7 @@ class Batches(NamedTuple):
 def read_batches(
     batches: Callable[[], Iterable], types: tuple, memory_budget: Any, name: str
 ) -> Batches:
-    """Look at all batches once; keep their targets and weights, not their rows.
+    """Read all batches once; store targets and weights, not rows.
 
     Parameters
     ----------
@@ -736,7 +736,7 @@ def _refuse_images(X: Any) -> None:
 
 @contextlib.contextmanager
 def _line_for_frames(name: str) -> Iterator[None]:
-    """Context manager: errors of gaps and text show the line that takes them."""
+    """Context manager: errors of gaps and text name the class that takes them."""
     try:
         yield
     except ValueError as error:
@@ -772,7 +772,7 @@ def _one_column(y: Any) -> Any:
 
 
 def _as_dtype(X: Array, dtype: Any) -> Array:
-    """Return X in the first of the types, if it is of none of them."""
+    """Return X converted to the first dtype unless it has one of them."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead: shape {tuple(X.shape)}. "

@@ -50,7 +50,7 @@ def compare_models(*, repeats: int = 3) -> list[list[str]]:
 
 
 def make_clouds_split() -> list[np.ndarray]:
-    """Make 8,000 rows of ten classes with 300 features, and split them in halves."""
+    """Return two halves of 8,000 rows of ten classes with 300 features."""
     X, y = make_classification(
         n_samples=8000,
         n_features=300,

@@ -1,4 +1,4 @@
-"""Parameters of estimators: tables of what is allowed, checks, names of kernels."""
+"""Parameters of estimators: tables of constraints, checks, names of kernels."""
 
 import math
 import numbers
@@ -94,7 +94,7 @@ class Constraint:
 
 
 def one_of(*choices: Any) -> Constraint:
-    """Admit some values, told apart by type as well: 1 is not True."""
+    """Constraint: one of some values, of the same type (1 is not True)."""
 
     def admits(value: Any) -> bool:
         # `in` compares with ==, which arrays answer with arrays.
@@ -200,12 +200,12 @@ RANDOM_STATE = Constraint(_is_random_state, "a seed, a generator or None")
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whole numbers from the rest; a bool is no number here."""
+    """Return True for a whole number; False for a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def as_float(value: Any) -> float:
-    """Return a number as a float: NaN for what is none, infinity for a larger one."""
+    """Convert to float; NaN if not a number, inf on overflow."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -237,7 +237,7 @@ _LARGEST_WEIGHT = 1e30
 
 
 def check_magnitude(X: Array, *, fitted: bool) -> None:
-    """Check that squares of the entries neither overflow nor, all of them, vanish.
+    """Check that squares of the entries neither overflow nor all underflow.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def check_results(values: Array) -> Array:
 
 
 def check_one_label_type(y) -> None:
-    """Check that a list has no text beside numbers: NumPy would make all of it text."""
+    """Check that labels are not text and numbers mixed, which NumPy makes text."""
     if isinstance(y, list | tuple):
         _check_label_types(y)
 
@@ -717,7 +717,7 @@ class KernelInputMixin:
         return kernel
 
     def _placed(self, X):
-        """Return rows on the device, or as ``HostRows`` where they do not fit."""
+        """Return rows on the device, or as ``HostRows`` if they do not fit."""
         return place_rows(X, self.device, self.memory_budget)
 
     def _kernel_and_rows(self, kernel, X):
@@ -750,7 +750,7 @@ def on_device(X, device):
 
 
 def place_rows(X, device, memory_budget):
-    """Return ``X`` on the device, or as ``HostRows`` where it does not fit there."""
+    """Return ``X`` on the device, or as ``HostRows`` if it does not fit."""
     if nx.is_sparse(X):
         return on_device(X, device)
     return rows_for_device(X, device, memory_budget)
@@ -803,7 +803,7 @@ def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
 
 
 def _is_of_distances(kernel: object) -> bool:
-    """Return True if a kernel, or that of a name, weighs columns by their spread."""
+    """Return True if a kernel or a kernel's name depends on distances."""
     if is_auto(kernel):
         return True
     cls = type(kernel)
@@ -835,7 +835,7 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
 
 
 def warn_of_wild_rows(model, X: Array, row_map: RowMap) -> None:
-    """Warn of new rows with values far beyond those that a map has learned from.
+    """Warn of new rows with values far beyond the training range.
 
     A model of partitions has a list of the warnings that it may still give.
     """
@@ -995,7 +995,7 @@ def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
 
 
 def tell_stage(verbose: int, text: str) -> None:
-    """Print what is computed now, where nobody can say how much of it is done."""
+    """Print the current stage, for work without a measure of progress."""
     if _is_shown(verbose):
         print(f"[kaucus] {text}", file=sys.stderr, flush=True)
 
@@ -1027,7 +1027,7 @@ class StepProgress:
             print(f"\r{_CLEAR_REST}", end="", file=self._stream, flush=True)
 
     def begin(self, text: str) -> None:
-        """Show what runs now; a log holds only what is finished."""
+        """Draw the stage that begins; logs list finished stages only."""
         if self._has_bar:
             left = _time_left(self._start, self._done, self._total)
             text = f"{self._done} of {self._total}{left}: {text}"
@@ -1054,7 +1054,7 @@ def _time_left(start: float, n_done: int, n_total: int) -> str:
 def _draw(
     share: float, text: str, *, ends: bool = False, stream: TextIO | None = None
 ) -> None:
-    """Draw the bar over the line on which it was drawn before."""
+    """Draw the bar over the last one."""
     filled = int(_WIDTH * min(max(share, 0.0), 1.0))
     bar = "█" * filled + "·" * (_WIDTH - filled)
     columns = shutil.get_terminal_size().columns

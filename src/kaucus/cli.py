@@ -1,4 +1,4 @@
-"""The ``kaucus`` command: arguments, options, and what each does by the library.
+"""The ``kaucus`` command: its arguments and options.
 
 What a command needs is imported when it runs: the help answers at once.
 """

@@ -151,7 +151,7 @@ class SharedSwitch:
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """Hold the setting."""
+        """Return a context manager for the setting."""
         me = object()
         with self._lock:
             if not self._holders:
@@ -171,7 +171,7 @@ one_blas_thread = SharedSwitch(lambda: _blas().limit(limits=1))
 
 
 def few_threads_for(n_rows: int) -> contextlib.AbstractContextManager[None]:
-    """Hold BLAS to one thread for matrices too small to gain from more.
+    """Context manager: one BLAS thread for matrices too small to gain from more.
 
     BLAS threads wait for each other by spinning. On a busy machine that made a fit of
     898 rows take 2.7 s with two threads and 0.2 s with one; on an idle one, two threads
@@ -181,7 +181,7 @@ def few_threads_for(n_rows: int) -> contextlib.AbstractContextManager[None]:
 
 
 class Scratch(threading.local):
-    """Memory that each thread uses again for arrays that it needs for a moment.
+    """Reusable buffers of each thread, for temporary arrays.
 
     Fresh memory costs a page fault for every 4 KiB. Where malloc gives large arrays
     back to the system at once, as in Dask's workers, that was a third of a fit's time.
@@ -342,7 +342,7 @@ def parse_bytes(size: int | float | str) -> int:
 
 
 def format_bytes(n_bytes: float | None) -> str:
-    """Write bytes for people, in powers of two; a dash where they are unknown.
+    """Return bytes as text in powers of two; a dash for None.
 
     >>> format_bytes(3_221_225_472)
     '3.0 GiB'
@@ -414,7 +414,7 @@ def _malloc_trim():
 
 
 def release_freed_memory() -> None:
-    """Give memory that was freed back to the system, where C's library keeps it.
+    """Return freed memory from the C allocator to the system.
 
     glibc keeps what its threads have freed, each its own: after work on tiles in two
     threads some 30 MiB. To be called between stages that hold different things.
@@ -439,7 +439,7 @@ def _host_free_memory() -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Yield what the control groups of this process leave: its own, and those around.
+    """Yield the free bytes of this process's control group and of its parents.
 
     The page cache counts as used there, but gives way to whoever needs memory.
     """
@@ -486,7 +486,7 @@ def _page_cache(path: Path, prefix: str) -> int:
 
 
 def _left_to_address() -> Iterator[int]:
-    """Yield what RLIMIT_AS, as of ``ulimit -v``, leaves; nothing without a limit."""
+    """Yield the free bytes under RLIMIT_AS (``ulimit -v``); nothing without a limit."""
     try:
         import resource
 

@@ -527,7 +527,7 @@ def inverse_diagonal(L: Array) -> Array:
 
 
 def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
-    """Return those of a lower triangular matrix, whatever is above its diagonal."""
+    """Return squared norms of the columns of a lower triangle; the rest is ignored."""
     n = L.shape[0]
     norms = np.empty(n, dtype=L.dtype)
     for start in range(0, n, _SQUARE):

@@ -93,7 +93,7 @@ def on_gpu(x: Array) -> bool:
 
 
 def is_tensor(x: Array) -> bool:
-    """Return True if ``x`` is of a library beside NumPy that the core computes with.
+    """Return True if ``x`` is an array of a supported library other than NumPy.
 
     torch, CuPy or array-api-strict. Libraries whose arrays cannot be written to, such
     as JAX, are not among them: their arrays are read as NumPy's.
@@ -106,7 +106,7 @@ def is_tensor(x: Array) -> bool:
 
 
 def without_history(x: Array) -> Array:
-    """Return a tensor that records no gradients; arrays of others as they are.
+    """Return a tensor without its gradient history, other arrays unchanged.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def as_like(x: Array, like: Array, *, dtype: Any = None) -> Array:
 
 
 def to_device(x: Array, device: str | None) -> Array:
-    """Return ``x`` on ``device``: ``None`` leaves it where it lives.
+    """Return ``x`` on ``device``; unchanged for None.
 
     ``"cpu"`` leaves NumPy arrays NumPy arrays. Any other device needs torch, and
     turns NumPy arrays into torch tensors there.
@@ -190,12 +190,12 @@ def to_device(x: Array, device: str | None) -> Array:
 
 
 def place_of(x: Array) -> str:
-    """Return the library and device of a tensor, as :func:`tensor_near` takes them."""
+    """Return the library and device of a tensor, for :func:`tensor_near`."""
     return f"cupy:{x.device.id}" if is_cupy(x) else str(device_of(x))
 
 
 def tensor_near(values: np.ndarray, place: str) -> Array:
-    """Return a tensor in a place, or as near to it as this machine has.
+    """Return a tensor on a device, or on the nearest device of this machine.
 
     On the host where that device is not here; a NumPy array where its library is not.
     """
@@ -271,13 +271,13 @@ def epsilon(x: Array) -> float:
 
 
 def label_array(labels: np.ndarray, like: Array) -> Array:
-    """Return labels in the kind of ``like``; NumPy where they are no numbers."""
+    """Return labels as an array like ``like``; a NumPy array if not numeric."""
     return as_like(labels, like) if labels.dtype.kind in "fiub" else labels
 
 
 @functools.singledispatch
 def astype(x: Array, dtype: str) -> Array:
-    """Return ``x`` in the precision ``dtype``; ``x`` itself where it has it already."""
+    """Return ``x`` with the given dtype, without a copy if it has this dtype."""
     if dtype_name(x) == dtype:
         return x
     if is_sparse(x):
@@ -320,7 +320,7 @@ def dense_rows(X: Array, rows: np.ndarray) -> Array:
 
 
 def concat_rows(X: Array, Y: Array) -> Array:
-    """Return the rows of ``X`` and then those of ``Y``; CSR where one of them is."""
+    """Return the rows of ``X`` followed by the rows of ``Y``; CSR if one is."""
     if is_sparse(X) or is_sparse(Y):
         return scipy.sparse.csr_array(scipy.sparse.vstack([_csr(X), _csr(Y)]))
     return array_namespace(X, Y).concat([X, Y], axis=0)
@@ -551,7 +551,7 @@ _PASSED_OVER = {
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Issue a warning at the line of the user that led to it.
+    """Warn with the line of the user's code as the source.
 
     That is the innermost frame outside this package, scikit-learn and joblib. In a
     worker thread or process, where there is none, it is the frame that called us.

@@ -41,7 +41,7 @@ def without_history(x):
 
 
 def known_device(device: str):
-    """Return torch's device of that name, or raise an error that says what to do."""
+    """Return torch's device of a name, or raise an error with the remedy."""
     try:
         target = torch.device(device)
     except RuntimeError as error:
@@ -97,7 +97,7 @@ def from_numpy(x: np.ndarray):
 
 
 def product_into(out, X, Y):
-    """Write X Yᵀ into a tensor, and return it."""
+    """Write X Yᵀ into a tensor; return the tensor."""
     return torch.mm(X, Y.mT, out=out)
 
 
@@ -212,7 +212,7 @@ def add_gram(G, A):
 
 
 def segment_sum(values, labels, n_segments: int, left=None):
-    """Sum the rows of ``values`` that share a label, less those that left it."""
+    """Return sums of ``values`` by label, less the rows that left a label."""
     if values.device.type != "cpu":
         return sorted_segment_sum(values, labels, n_segments, left)
     out = torch.zeros((n_segments, values.shape[1]), dtype=values.dtype)
@@ -244,7 +244,7 @@ def count_labels(labels, which, n_segments: int):
 
 
 def best_two(scores):
-    """Return the largest entry of each row, where it is, and the second largest."""
+    """Return the largest entry of each row, its column, and the second largest."""
     best, labels = torch.max(scores, dim=1)
     scores.scatter_(1, labels[:, None], -torch.inf)
     return best, labels, torch.amax(scores, dim=1)
@@ -303,7 +303,7 @@ def has_tf32(x) -> bool:
 
 @contextlib.contextmanager
 def _tf32_switch() -> Iterator[None]:
-    """Turn torch's switch on, by its newer name where torch has that, and restore it.
+    """Context manager: torch's tf32 mode on, by the newer of two names if present.
 
     It is read when a product is launched, so that it need not stay on longer.
     """
@@ -344,11 +344,11 @@ class Lane:
         self.rows[: self.n].copy_(from_numpy(block))
 
     def ready(self):
-        """Return the block; work that is launched from now on sees it whole."""
+        """Return the block once its copy is ordered before later work."""
         return self.rows[: self.n]
 
     def release(self) -> None:
-        """Mark the block as done: no more work on it will be launched."""
+        """Mark the block's buffer as free for the next copy."""
 
     def close(self) -> None:
         """Let nothing be under way when the room is given back."""

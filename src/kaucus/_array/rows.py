@@ -1,4 +1,4 @@
-"""Rows wherever they are: in memory, on the host for a device, in batches or parts.
+"""Rows in memory, on the host for a device, in batches or in partitions.
 
 A pass over rows is a function of a :class:`Block`: :meth:`Rows.map` lists its results,
 :meth:`Rows.reduce` merges accumulators in a fixed order. Rows in memory are one block,
@@ -374,7 +374,7 @@ class BatchRows(RowSource):
     read: Callable[[], Iterable]
 
     def each(self, function, arguments, parts, label, *, shared=False) -> list:
-        """Return a function of some batches, read up to the last of them."""
+        """Return results of a function for some batches, reading no further."""
         given, call = dict(zip(parts, arguments, strict=True)), self.handling.call
         return [
             call(function, rows, self._own(p), given[p], shared=shared)
@@ -392,7 +392,7 @@ class BatchRows(RowSource):
         return () if self.vectors is None else self.vectors[p]
 
     def _batches(self, n_batches: int) -> Iterator[tuple[int, Any]]:
-        """Yield the first batches with their numbers, of the sizes they had."""
+        """Yield the first batches with their numbers, checked for their sizes."""
         count = 0
         for p, rows in zip(range(n_batches), self.read(), strict=False):
             if rows.shape[0] != self.sizes[p]:
@@ -510,18 +510,18 @@ class HostRows(Rows):
         return replace(self, budget=resolve_budget(budget, self.like))
 
     def mapped(self, function: Callable, width: int | None = None) -> "HostRows":
-        """Return rows whose blocks are mapped where they are copied to."""
+        """Return rows whose blocks are mapped on the device."""
         width = self.width if width is None else width
         first = self.function
         both = function if first is None else lambda block: function(first(block))
         return replace(self, function=both, width=width)
 
     def of_block(self, block: Any) -> Any:
-        """Return a block of rows with ``function``, if there is one, applied to it."""
+        """Return a block of rows after ``function``, if given."""
         return block if self.function is None else self.function(block)
 
     def part(self, rows: slice | np.ndarray) -> slice | np.ndarray:
-        """Return what ``values`` is to be indexed with for these rows."""
+        """Return the index into ``values`` for these rows."""
         return rows if self.order is None else self.order[rows]
 
     def in_order(self, numbers: np.ndarray) -> "HostRows":
@@ -534,7 +534,7 @@ class HostRows(Rows):
         return self.of_block(as_like(some, self.like, dtype=dtype_name(self.like)))
 
     def rows_at_once(self, copies: int) -> int:
-        """Return the number of rows that may be on the device beside other work."""
+        """Return the number of rows for one copy to the device."""
         return self.buffer_bytes // (itemsize(self) * self.shape[1])
 
     def attached(self, *vectors: Any) -> "HostRows":
@@ -573,7 +573,7 @@ _BUFFER_BYTES = 2**31
 def rows_for_device(
     X: Array, device: str | None, memory_budget: int | str | None = None
 ) -> Array:
-    """Return ``X`` on the device, or :class:`HostRows` where it does not fit there.
+    """Return ``X`` on the device, or :class:`HostRows` if it does not fit.
 
     Parameters
     ----------
@@ -599,14 +599,14 @@ def rows_for_device(
 
 
 def on_device_if_it_fits(X: Array, budget: int) -> Array:
-    """Return rows of the host on their device, if they take half of the budget."""
+    """Return host rows on their device if they fit into half of the budget."""
     if not isinstance(X, HostRows) or 2 * itemsize(X) * math.prod(X.shape) > budget:
         return X
     return as_like(X.host(), X.like, dtype=dtype_name(X))
 
 
 def stream_blocks(X: Array, blocks: Sequence[slice]) -> Iterator[Array]:
-    """Yield ``X[s, :]`` on its device for each slice; what repeats is copied once.
+    """Yield ``X[s, :]`` on its device for each slice; repeated slices are copied once.
 
     Parameters
     ----------
@@ -672,7 +672,7 @@ def copy_buffer_bytes(X: Array) -> int:
 
 @functools.singledispatch
 def resident_bytes(X: Array) -> int:
-    """Return the bytes of rows that are in memory where the work on them is."""
+    """Return the bytes that rows take on the device of the work."""
     return X.data.nbytes if is_sparse(X) else itemsize(X) * math.prod(X.shape)
 
 
@@ -698,7 +698,7 @@ def _(X: RowSource) -> Any:
 
 
 def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:
-    """Return the bytes for work on ``X``, without those for rows that are copied."""
+    """Return the budget for work on ``X``, less the buffers for copied rows."""
     return max(resolve_budget(memory_budget, X) - copy_buffer_bytes(X), 1)
 
 
@@ -708,7 +708,7 @@ def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:
 
 
 class Look(NamedTuple):
-    """What is seen of a part of the rows before the work begins."""
+    """Summary of one partition: shape, finiteness, largest entry."""
 
     n_rows: int
     extreme: Any
@@ -730,7 +730,7 @@ def as_matrix(part: Any) -> Any:
 
 
 def look_at(rows: Any) -> Look:
-    """Return what is to be known of a part: a NumPy array or a CSR matrix, (b, d)."""
+    """Return the summary of a partition, a NumPy array or CSR matrix, (b, d)."""
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
     if rows.shape[0] == 0:
@@ -767,7 +767,7 @@ def _first_bad(rows: Any) -> tuple[int, int, str] | None:
 def summary_of(
     looks: Sequence[Look], like: np.ndarray, part: str, columns: Sequence, name: str
 ) -> dict[str, Any]:
-    """Return rows of each part and the longest rows, as :class:`RowSource` has them.
+    """Return the rows of each partition and the longest rows, for :class:`RowSource`.
 
     Raise where an entry is not finite: of which ``part`` ("partition", "batch"), which
     of the ``columns``, for the estimator of this ``name``.

@@ -274,7 +274,7 @@ def convolve_each(
     scale: Array | None = None,
     bias: Array | None = None,
 ) -> Iterator[Array]:
-    """Yield what :func:`convolve` returns, for each of several sets of filters.
+    """Yield :func:`convolve` of each of several sets of filters.
 
     The sets have one size and one bias, and share the work on the patches.
     """
@@ -338,7 +338,7 @@ def box_means(images: Array, size: tuple[int, int]) -> Array:
 
 
 def _band(length: int, side: int) -> np.ndarray:
-    """Return the matrix that takes numbers to the means of all windows of them."""
+    """Return the banded matrix of a moving average."""
     n = length - side + 1
     return (np.tri(n, length, side - 1) - np.tri(n, length, -1)) / side
 

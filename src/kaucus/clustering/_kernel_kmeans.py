@@ -359,7 +359,7 @@ def _starts(
 
 
 def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
-    """Return the result of least inertia, the first of those equal but for rounding."""
+    """Return the result of least inertia, the first if equal up to rounding."""
     return functools.reduce(
         lambda best, r: r if clearly_less(r.inertia, best.inertia) else best, results
     )
@@ -562,7 +562,7 @@ class MeanSums:
         """Σ w k(x, x) of all."""
 
     def merge(self, other: "MeanSums") -> None:
-        """Add those of other rows."""
+        """Add the sums of other rows."""
         self.sums.merge(other.sums)
         self.weights = self.weights + other.weights
         self.held = self.held + other.held
@@ -605,7 +605,7 @@ def kernel_kmeans_on_landmarks(
 
 
 def landmark_factor(kernel: Kernel, landmarks: Array, X: Array) -> Array:
-    """Return L with L Lᵀ = K_mm + λI, (m, m) in float64, for rows as ``X`` has them."""
+    """Return L with L Lᵀ = K_mm + λI, (m, m), float64, on the device of ``X``."""
     K_mm = nx.astype(kernel(landmarks), "float64")
     # What float32 rounds of K_nm must not be blown up by the inverse.
     largest = float(nx.array_namespace(K_mm).max(kernel.diag(landmarks)))
@@ -681,7 +681,7 @@ class _LandmarkSteps:
         return np.concatenate(found)
 
     def step(self, state: _State) -> _State:
-        """Assign all rows again; return the clusters that they then form."""
+        """Assign all rows; return the new clusters."""
         found = self._sums(self._X, state.means)
         arguments = (self._kernel, self._landmarks, state.means, 2 * self._k)
         n_reseeded = fill_empty(
@@ -953,7 +953,7 @@ _ROUNDINGS = 100.0
 
 
 class PivotedFactor(NamedTuple):
-    """A low-rank factor, and the rows of K that it was made from."""
+    """A low-rank factor with the pivot rows of K."""
 
     F: Array
     """(n, r), F Fᵀ ≈ K."""

@@ -57,7 +57,7 @@ _ROWS_OF_SHIFT = 100
 
 
 class Centers(NamedTuple):
-    """Centres with what the scores need."""
+    """Centres with their norms."""
 
     values: Array
     """(k, d), in the precision of the rows."""
@@ -66,7 +66,7 @@ class Centers(NamedTuple):
 
 
 def prepare_rows(X: Array, metric: str, squared: Array | None = None) -> Array:
-    """Return the rows as the geometry wants them: of unit norm for "cosine".
+    """Return the rows, of unit norm for "cosine".
 
     ``X`` itself where nothing is to do. ``squared`` are the squared norms of the rows,
     where they are known.
@@ -137,7 +137,7 @@ def centers_from_sums(
 
 
 def costs_from_scores(scores: Array, squared: Array | None) -> Array:
-    """Return what rows cost, in float64, from their largest scores.
+    """Return the costs of rows from their largest scores, float64.
 
     ``squared`` is ‖x‖² of the rows in the euclidean geometry, None in the cosine one.
     """
@@ -206,7 +206,7 @@ class Assignment(NamedTuple):
 
 
 class RoughLook:
-    """Whether products of few digits pay, for ``n_scores`` scores of all rows."""
+    """Decision whether products in low precision are faster."""
 
     def __init__(self, like: Array, n_scores: int):
         self.pays = n_scores > 0 and n_scores >= _MANY_SCORES and rough_error(like) > 0
@@ -232,7 +232,7 @@ class ClusterSums:
     def add(
         self, X: Array, labels: Array, weight: Array | None, left: Array | None = None
     ) -> None:
-        """Add rows with their labels; with ``left``, take them from where they were.
+        """Add rows to the sums of their labels; subtract them from labels ``left``.
 
         Blocks have a fixed height: the order of addition is always the same.
         ``weight`` is None where every row counts as one.
@@ -372,7 +372,7 @@ class Assigner:
         return kept
 
     def _assign_roughly(self, centers: Centers, labels: Array, best: Array) -> None:
-        """Write labels that are those of exact scores, and scores that are rough."""
+        """Write exact labels and approximate scores."""
         xp, n_doubtful = self._xp, 0
         # Each of two scores may be off by as much.
         error = 2 * rough_error(self.like)
@@ -393,7 +393,7 @@ class Assigner:
         self._look.pays = n_doubtful <= _MOSTLY_CERTAIN * self._X.shape[0]
 
     def exact_scores(self, assignment: Assignment, centers: Centers) -> Array:
-        """Return the scores of rows with their centres, whatever the products were."""
+        """Return the exact scores of rows with their own centres."""
         if not self._rough:
             return assignment.scores
         xp, out = self._xp, self._empty((self._X.shape[0],))
@@ -557,7 +557,7 @@ def kmeans_plus_plus(
     weight: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Choose rows one after the other, those far from the chosen ones more likely.
+    """Return k-means++ seeds: rows drawn in proportion to their cost.
 
     Parameters
     ----------
@@ -589,7 +589,7 @@ def seeds_by_cost(
     weight: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Choose rows as k-means++ does, whatever the geometry.
+    """Return k-means++ seeds for any cost function.
 
     Parameters
     ----------
@@ -747,7 +747,7 @@ def _group(block: Block, group: Group) -> tuple[Array, Array | None, np.ndarray 
 
 
 class _Members:
-    """The rows of a group in a block, and what is kept of them between passes."""
+    """The rows of a group in a block, with the values cached between passes."""
 
     def __init__(self, block: Block, group: Group, step: Step):
         rows, weight, self.numbers = _group(block, group)
@@ -773,7 +773,7 @@ class _Members:
 
     @classmethod
     def of(cls, block: Block, group: Group, step: Step) -> "_Members":
-        """Return those of a block, or those that are kept of it."""
+        """Return the members of a block, cached if possible."""
         if block.cache is None:
             return cls(block, group, step)
         if group not in block.cache:
@@ -781,7 +781,7 @@ class _Members:
         return block.cache[group]
 
     def assign(self, step: Step) -> tuple[Array, Centers]:
-        """Return the best centre of each row, (n,), and the centres beside the rows."""
+        """Return the best centre of each row, (n,), and the centres on its device."""
         centers = Centers(*(nx.as_like(part, self._norms) for part in step.centers))
         if self._found is None or step.moved is None or step.moved.shape[0]:
             self._found = self._assigner.assign(centers, step.moved)
@@ -1015,7 +1015,7 @@ def kmeans_of_groups(
     callback: Callable[[int, float], object] | None = None,
     ended: Callable[[int], object] | None = None,
 ) -> list[KMeansResult]:
-    """Cluster each group of rows by itself, all in the same passes over them.
+    """Run k-means in each group of rows, all in the same passes.
 
     ``groups`` has the number of each row's group, (n,), negative for none; None: all
     rows are one group. ``ended(n)`` is called when so many groups have come to rest.
@@ -1048,7 +1048,7 @@ def kmeans_of_groups(
 
 
 def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
-    """Return a result of shifted rows for the rows as they were given."""
+    """Return a result with the shift of the rows undone."""
     if shift is None:
         return result
     return replace(result, centers=less(-shift, result.centers))
@@ -1067,7 +1067,7 @@ def best_of_starts(
 
 
 class _Run:
-    """A group between two passes: its centres, and how it came to them."""
+    """A group between two passes: its centres and their history."""
 
     def __init__(self, centers: Centers):
         self.centers = centers
@@ -1170,7 +1170,7 @@ class _Lloyd:
     # ---- where to begin --------------------------------------------------------------
 
     def _take(self, numbers: np.ndarray) -> Array:
-        """Return rows by their numbers, dense, as the geometry wants them."""
+        """Return rows by their numbers, dense, of unit norm for "cosine"."""
         return prepare_rows(nx.dense_rows(self._X, numbers), self._options.metric)
 
     def _first_centers(self, rngs) -> list[Centers]:
@@ -1243,7 +1243,7 @@ class Representatives:
 
 
 class _Job(NamedTuple):
-    """The rows of one class, and how many are to stand for them."""
+    """The rows of one class and its number of representatives."""
 
     rows: np.ndarray
     n_representatives: int
@@ -1359,7 +1359,7 @@ def _represent_together(
 def with_rows(
     chosen: Representatives, points: Array, labels: np.ndarray, weights: np.ndarray
 ) -> Representatives:
-    """Return the representatives and, after them, rows that stand for themselves.
+    """Return the representatives followed by some single rows.
 
     What the others of their class stand for becomes less by as much.
     """
@@ -1376,7 +1376,7 @@ def with_rows(
 
 
 def _bytes_of_copies(jobs: list[_Job], X: Array, twice: bool) -> int:
-    """Return what the rows of the largest class take: copied, and perhaps moved."""
+    """Return the bytes of the largest class: its copy, and one on the device."""
     n = max(len(job.rows) for job in jobs)
     share = X.nnz / max(X.shape[0] * X.shape[1], 1) * 2 if nx.is_sparse(X) else 1.0
     row = share * nx.itemsize(X) * X.shape[1] * (2 if twice else 1)
@@ -1400,7 +1400,7 @@ def _parallel_classes(jobs: list[_Job], workers: int) -> int:
 
 
 def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
-    """Call a function on every class; an interrupt lets those begun end early."""
+    """Return a function's results for all classes, in threads."""
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             futures = [pool.submit(function, c) for c in range(n_classes)]

@@ -213,7 +213,7 @@ def reduce_tree(
 
 
 class _Tree:
-    """Merges nodes as they come: so many of one height become one of the next."""
+    """Tree of merges: nodes of one height are merged into one of the next."""
 
     def __init__(self, label: str, fan_in: int):
         self._label, self._fan_in = label, fan_in
@@ -228,7 +228,7 @@ class _Tree:
         self._merges: dict[tuple, Task] = {}
 
     def add(self, node: Delayed) -> None:
-        """Add a node after those before it."""
+        """Append a node."""
         self._known[node.key] = node
         self._put(node.key, 0)
 
@@ -247,7 +247,7 @@ class _Tree:
         return key
 
     def settle(self) -> None:
-        """Compute the partial sums, and release what they were made of."""
+        """Compute the partial sums; release their inputs."""
         self._begin(persist(self._nodes([k for level in self._levels for k in level])))
 
     def root(self) -> Delayed:
@@ -405,7 +405,7 @@ class DaskRows(RowSource):
         return replace(self, partitions=copied, homes=homes, _given=self.partitions)
 
     def at_rest(self) -> "DaskRows":
-        """Return the rows as partitioned before they were balanced."""
+        """Return the rows in their original partitions."""
         given = self.partitions if self._given is None else self._given
         return replace(self, partitions=given, homes=None, _given=None)
 
@@ -591,7 +591,7 @@ def _dtype_of(X: Any, types: tuple) -> np.dtype:
 
 
 def _check_room(n_rows: int, dtype: np.dtype, d: int, budget: int) -> None:
-    """Check that a worker can hold a partition, and work on it."""
+    """Check that a partition and the work on it fit into a worker's memory."""
     n_bytes = n_rows * d * dtype.itemsize
     if _COPIES * n_bytes <= budget:
         return
@@ -754,7 +754,7 @@ def _score(model: Any, rows, weight) -> float:
 
 
 def _right(model: Any, rows, y, weight) -> tuple[float, float]:
-    """Return the weight of rows predicted right, and that of all."""
+    """Return the weights of the correctly predicted rows and of all rows."""
     weight = np.ones(rows.shape[0]) if weight is None else np.asarray(weight)
     right = np.asarray(model.predict(rows)) == np.ravel(np.asarray(y))
     return float(weight @ right), float(weight.sum())

@@ -73,7 +73,7 @@ _NOT_IN_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The problem that was solved, as far as leave-one-out models need it."""
+    """The solved problem, for leave-one-out models."""
 
     values: np.ndarray
     """Targets in ``unit``, (n, t), or numbers of classes, (n,)."""
@@ -119,7 +119,7 @@ class KnowsLeftOut:
         return self._calibration is not None
 
     def _remember(self, training: Training | None, reason: str = "") -> None:
-        """Keep the problem of a fit, or the reason why it cannot be kept."""
+        """Store the problem of a fit, or the reason why intervals are impossible."""
         if training is not None:  # what is the caller's may change
             training = replace(
                 training,
@@ -179,7 +179,7 @@ class KnowsLeftOut:
         )
 
     def _make_left_out(self) -> LeftOutModels:
-        """Solve the system of the fit once more, with all that it leaves out."""
+        """Return the leave-one-out models, by solving the system of the fit again."""
         training = self._training
         support = None if self._precomputed else self._support_rows()
         represented = self.solve_info_.solver == "normal_equations"
@@ -357,7 +357,7 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
 
 
 class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
-    """Predictions of one or several outputs, and how sure they are."""
+    """Mixin: predictions with standard deviations and intervals."""
 
     def predict(self, X, return_std=False):
         """Return f(x), and its standard deviation if asked.
@@ -519,7 +519,7 @@ def _has_probabilities(estimator) -> bool:
 
 
 def labels_at(classes, numbers, X):
-    """Return the labels with the given numbers, in the kind of ``X`` if they can be."""
+    """Return labels by their numbers, as an array of X's library if numeric."""
     labels = nx.label_array(classes, X)
     if labels is classes and not isinstance(numbers, np.ndarray):
         numbers = nx.to_numpy(numbers)  # texts are on the host

@@ -811,7 +811,7 @@ def _columns_of_classes(model: Any, values: np.ndarray, n_classes: int) -> np.nd
 def cell_kernels(
     model: PartitionedSVC, X, labels: np.ndarray, train: np.ndarray
 ) -> list[tuple[Kernel, np.ndarray]]:
-    """Return the kernel of each SVM of an unfitted model, and the rows it is for.
+    """Return the kernel and the rows of each SVM of an unfitted model.
 
     All rows shape cells and covariances; cells that are made with labels see those of
     the training rows.

@@ -403,7 +403,7 @@ default="k-means++"
 
     @property
     def _dask_fit(self) -> str | None:
-        """Whether rows may be read part by part: where landmarks stand for them."""
+        """Whether Dask partitions are possible: with landmarks."""
         takes_parts = self.approximation == "nystrom" and not self._precomputed
         return "rows" if takes_parts else None
 

@@ -213,7 +213,7 @@ class RepresentativesBase(LSSVMBase):
     # ---- fit -------------------------------------------------------------------------
 
     def _posed(self, X, targets, weight) -> tuple[Problem, Plan]:
-        """Return the problem of all rows, and how it is to be solved."""
+        """Return the problem of all rows and the plan of its fit."""
         self._weight_unit = 1.0
         if self._chooses_C:
             self._weight_unit = mean_weight(weight)
@@ -223,7 +223,7 @@ class RepresentativesBase(LSSVMBase):
         return problem, self._plan(self._kernel_paths(X, problem.fit_weight), X)
 
     def _learned(self, X, problem: Problem, model: Model):
-        """Store the model, and what intervals need of the rows."""
+        """Store the model and the data for intervals."""
         self._store_model(X, _in_unit(model, problem.targets.unit))
         self._remember_represented(X, problem, model)
         if self._leaves_out_all and model.unseen and len(model.unseen.numbers):
@@ -298,7 +298,7 @@ class RepresentativesBase(LSSVMBase):
         )
 
     def _plan(self, kernels: list[list], X) -> Plan:
-        """Return the parameters as the core takes them."""
+        """Return the plan of a fit from the parameters."""
         return Plan(
             metric=self._metric_options(X),
             kernels=kernels,
@@ -330,7 +330,7 @@ class RepresentativesBase(LSSVMBase):
     # ---- kernels to choose from ------------------------------------------------------
 
     def _kernel_paths(self, X, weight) -> list[list]:
-        """Return the kernels to choose from, those of a name in the order of gamma."""
+        """Return the candidate kernels, a list for each name in the order of gamma."""
         kernel = self.kernel
         if isinstance(kernel, str) and kernel == "auto":
             names = AUTO_KERNELS
@@ -374,7 +374,7 @@ class RepresentativesBase(LSSVMBase):
     # ---- the fitted model: stored, explained, compressed -----------------------------
 
     def _store_model(self, X, model: Model) -> None:
-        """Store what was learned, in the kind of ``X``, and warn where it is needed."""
+        """Store the fitted attributes as arrays of X's library; warn where needed."""
         chosen, solution = model.representatives, model.solution
         self.kernel_, self.C_ = model.kernel, model.C
         self.search_results_ = model.search_results
@@ -420,7 +420,7 @@ class RepresentativesBase(LSSVMBase):
         return self.representatives_
 
     def explain(self):
-        """Say in words what the last fit has chosen, and what it is made of.
+        """Return a description of the chosen parameters and of the system.
 
         Returns
         -------
@@ -480,7 +480,7 @@ class RepresentativesBase(LSSVMBase):
         return model
 
     def _keep(self, kept: np.ndarray) -> None:
-        """Forget representatives; those kept stand for the rows of the others."""
+        """Drop representatives; assign their rows to the remaining ones."""
         hard_rows = nx.to_numpy(self.hard_rows_)
         n_first = self.representatives_.shape[0] - len(hard_rows)
         weights, points = (

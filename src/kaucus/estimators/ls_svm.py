@@ -98,7 +98,7 @@ SOLVERS = ("auto", "cholesky", "cg")
 
 
 class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
-    """Kernel, solver and prediction; subclasses say what the targets are.
+    """Base of LS-SVMs: kernel, solver and prediction.
 
     Parameters
     ----------
@@ -499,7 +499,7 @@ class LSSVMOfAllRows(LSSVMBase):
         return np.ravel(self.gamma).astype(float).tolist()
 
     def _choose(self, X, problem: Problem) -> tuple:
-        """Return kernel, C, and the solution of all rows where the search has made it.
+        """Return kernel, C, and the search's solution of all rows (or None).
 
         As given, by leave-one-out, or together with a metric by rows held out.
         """
@@ -514,7 +514,7 @@ class LSSVMOfAllRows(LSSVMBase):
         return self._resolve_kernel(X, weight), float(self.C), None
 
     def _choose_by_leave_one_out(self, X, problem: Problem) -> tuple:
-        """Try every kernel, gamma and C on the rows, or on ``max_samples`` of them."""
+        """Search kernel, gamma and C by leave-one-out, on all rows or a sample."""
         numbers = self._rows_for_search(problem)
         some, part = X, problem
         if numbers is not None:
@@ -601,7 +601,7 @@ class LSSVMOfAllRows(LSSVMBase):
         return relative_weights(weight) if self._chooses_C else weight
 
     def _learn(self, X, problem: Problem, unseen: Validation | None) -> FitResult:
-        """Choose what is left open, fit all rows, and store the model."""
+        """Search the open parameters, fit all rows, store the model."""
         targets, unit = problem.targets, problem.targets.unit
         options = {"start": self._start(targets), "validation": unseen}
         kernel, C, solution = self._choose(X, problem)
@@ -693,7 +693,7 @@ class LSSVMOfAllRows(LSSVMBase):
     # ---- explanations ----------------------------------------------------------------
 
     def explain(self, X=None, y=None):
-        """Say in words what was chosen and by what, which solver ran, and why.
+        """Return a description of the chosen parameters and of the solver.
 
         Parameters
         ----------
@@ -891,7 +891,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
     ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
-        """Choose what is left open, and fit the model.
+        """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters
         ----------
@@ -1060,7 +1060,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
     ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
-        """Choose what is left open, and fit the model.
+        """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters
         ----------

@@ -203,7 +203,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, X, y, sample_weight=None):
-        """Learn the metric, and return the rows in it.
+        """Learn the metric; return the transformed rows.
 
         Parameters
         ----------

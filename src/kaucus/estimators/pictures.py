@@ -189,7 +189,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         return relative_weights(weight) if is_auto(self.C) else weight
 
     def _learn(self, problem: Problem) -> PictureModel:
-        """Fit on the device; store the pictures, the coefficients, what was chosen."""
+        """Fit on the device; store pictures, coefficients and chosen parameters."""
         rng, X = generator_from(self.random_state), problem.rows
         rows = rows_for_device(X, self.device, self.memory_budget)
         precision = resolve_precision(self.precision, rows)
@@ -210,7 +210,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         return model
 
     def _plan(self, X, rows, precision: str, rng) -> PicturePlan:
-        """Make the filters; return the plan of the fit with what is left to choose."""
+        """Make the filters; return the plan of the fit."""
         few = _FILTERS_GPU if nx.on_gpu(rows) else _FILTERS_CPU
         choices = {}
         for name, values in ALTERNATIVES.items():
@@ -259,7 +259,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
             print(f"[kaucus] {self.explain()}", file=sys.stderr)
 
     def explain(self):
-        """Say in words what the last fit has chosen, and how it was solved.
+        """Return a description of the chosen parameters and of the solver.
 
         Returns
         -------
@@ -444,7 +444,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
     ): ...
 
     def fit(self, X, y, sample_weight=None):
-        """Make the filters, choose what is open, and fit the model.
+        """Make the filters, search the open parameters, and fit the model.
 
         Parameters
         ----------
@@ -545,7 +545,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
     ): ...
 
     def fit(self, X, y, sample_weight=None):
-        """Make the filters, choose what is open, and fit the model.
+        """Make the filters, search the open parameters, and fit the model.
 
         Parameters
         ----------
@@ -846,7 +846,7 @@ class PatchVotingClassifier(
         return estimator.set_params(**budgets)
 
     def _patch_bytes(self, X, n_values: int) -> int:
-        """Return the bytes of all patches, if the budget allows them."""
+        """Return the bytes of all patches; raise MemoryError beyond the budget."""
         budget = resolve_budget(self.memory_budget, X)
         needed = X.shape[0] * n_values * nx.itemsize(X)
         if needed > _PATCH_SHARE * budget:

@@ -109,7 +109,7 @@ def best_of(repeats: int, function: Callable, *args, **kwargs) -> tuple[Any, flo
 
 @dataclass
 class MemoryUse:
-    """Resident memory in bytes before a block, and the most during it.
+    """Resident memory in bytes: before a block, and its peak.
 
     Both are None on systems that do not report it (Windows).
     """
@@ -225,7 +225,7 @@ def print_table(
 
 
 def format_seconds(seconds: float | None) -> str:
-    """Write a duration with the unit that suits it.
+    """Return a duration as text.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
 
 
 def _cells(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
-    """Return the cells as text, whether columns hold numbers, and their widths."""
+    """Return cells as text, whether columns are numeric, and column widths."""
     for row in rows:
         if len(row) != len(headers):
             raise ValueError(
@@ -379,7 +379,7 @@ class KernelComparison:
 
     @property
     def best(self) -> KernelScore:
-        """The kernel of the largest score; the classes have no part in it.
+        """The kernel of the largest score (which ignores the classes).
 
         Never the consensus: a kernel made of clusterings is tight by its making.
         """
@@ -465,7 +465,7 @@ class KernelComparisonDisplay(Display):
 
     @classmethod
     def from_comparison(cls, comparison, *, y="score", ax=None, **style):
-        """Make the display of what ``compare_kernels`` returned, and draw it.
+        """Draw the result of ``compare_kernels``.
 
         Parameters
         ----------
@@ -559,7 +559,7 @@ def compare_kernels(
     random_state=None,
     verbose: int = 0,
 ) -> KernelComparison:
-    """Cluster the rows with several kernels, and score how well each suits them.
+    """Compare kernels by clustering the rows with each.
 
     Parameters
     ----------

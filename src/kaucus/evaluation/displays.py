@@ -52,7 +52,7 @@ def figure_file(
 
 
 def new_axes(ax: Any = None) -> Any:
-    """Return the axes that were given, or those of a new figure."""
+    """Return the given axes, or the axes of a new figure."""
     return require("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
 
 
@@ -87,7 +87,7 @@ class Display:
     """Figure of fitted models, in the manner of scikit-learn's displays."""
 
     def _finish(self, ax, **labels):
-        """Label the axes, with a legend of what has a name; return the display."""
+        """Label the axes, add a legend; return the display."""
         ax.set(**labels)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
@@ -267,7 +267,7 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class CoverageDisplay(Display):
-    """Share of targets that intervals or sets hold, against the level they are for.
+    """Coverage of intervals or sets against their confidence level.
 
     Make one with :meth:`from_estimator`.
 
@@ -374,7 +374,7 @@ class CoverageDisplay(Display):
         return display.plot(ax=ax, **style) if plot else display
 
     def plot(self, ax=None, *, name=None, **style):
-        """Draw the coverage, and the line on which it is as promised.
+        """Draw the coverage and the line of nominal coverage.
 
         Parameters
         ----------
@@ -667,7 +667,7 @@ class IntervalDisplay(Display):
         return self._finish(ax, xlabel=self.feature_name or "feature", ylabel="y")
 
     def _label(self, k: int) -> str:
-        """Return the level of a band, and the share of targets within it."""
+        """Return the label of a band: its level and coverage."""
         label = f"{100 * self.confidence_levels[k]:g} %"
         if self.y is None:
             return label

@@ -62,7 +62,7 @@ _OF_SKRUB = (
 
 
 def trusted_types() -> list[str]:
-    """Return the names of the types that a file with a model of ours may hold.
+    """Return the names of the types that a model file may contain.
 
     Enough for every estimator, transformer and kernel of this package, and for
     pipelines of them with scikit-learn's and with skrub's ``TableVectorizer``:
@@ -396,7 +396,7 @@ def write_whole(path, data: Any) -> None:
 
 
 def _set_rights(part: str, target: Path) -> None:
-    """Give a file the owner and permissions of another, or those of new files."""
+    """Set a file's owner and permissions to those of another or of new files."""
     if target.exists():
         old = target.stat()
         with contextlib.suppress(OSError, AttributeError):  # not ours to give; Windows

@@ -286,7 +286,7 @@ def _pairwise_coefficients(svm) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _one_vs_rest(graph: Graph, pairs: str, k: int) -> str:
-    """Add votes of pairs, and their sums for ties, as scikit-learn makes them."""
+    """Add scikit-learn's votes of pairs, with sums that break ties."""
     combinations = list(itertools.combinations(range(k), 2))
     first = np.array([np.eye(k)[i] for i, _ in combinations])
     second = np.array([np.eye(k)[j] for _, j in combinations])
@@ -481,7 +481,7 @@ def arithmetic_of(model, dtype: str) -> str:
 
 
 def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
-    """Return f(x) as the graph computes it, (n, t)."""
+    """Return the node of the decision values, (n, t)."""
     evaluator = require("onnx.reference", "onnx").ReferenceEvaluator
     proto = _export(model, "float32", arithmetic)
     name = "decision" if hasattr(model, "classes_") else "prediction"

@@ -43,7 +43,7 @@ OPSET, IR_VERSION = 18, 8
 
 
 class NotExportableError(ValueError):
-    """A model, or a part of it, that cannot be written as an ONNX graph.
+    """Raised for a model without an ONNX form.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def _nearest(graph: Graph, centers: np.ndarray, x: str) -> str:
 
 
 def _known_cells(graph: Graph, partition, x: str) -> str:
-    """Add the place of each label among those of the training rows.
+    """Add the index of each label among the training labels.
 
     A row with another label goes where the mean of a cell is nearest.
     """

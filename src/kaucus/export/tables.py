@@ -78,7 +78,7 @@ class _Noticed(NamedTuple):
 
 
 class Remarks:
-    """What is noticed in the columns of a table, counted over its chunks.
+    """Counts of gaps and odd values in columns, over all chunks.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def column_of(frame, name: str, path) -> Any:
 
 
 def target_of(frame, name: str, path) -> Any:
-    """Return a column without gaps as it is in the file."""
+    """Return a column without gaps, as text of the file."""
     column = column_of(frame, name, path)
     empty = column.isna() | (column.astype(str).str.strip() == "")
     _check_no_gaps(column, empty, path)
@@ -270,7 +270,7 @@ def _as_numbers(column, remarks: Remarks):
 
 
 def parse_numbers(column):
-    """Return texts as numbers, NaN where they are none; true and false are 1 and 0."""
+    """Convert texts to numbers; NaN if not numeric, 1 and 0 for true and false."""
     pandas = require("pandas", "tables")
     texts = column.astype(str).str.strip()
     numbers = pandas.to_numeric(texts, errors="coerce").astype(np.float64)
@@ -336,7 +336,7 @@ class _Dates(NamedTuple):
 
 
 def _read_dates(column) -> _Dates:
-    """Read each value by itself: other rows do not change what it is."""
+    """Parse each value independently of other rows."""
     texts = column.dropna().astype(str).str.strip()
     orders = (_dates_in_order(texts, order) for order in (("%d", "%m"), ("%m", "%d")))
     return _Dates(*(dates.reindex(column.index) for dates in orders))
@@ -380,7 +380,7 @@ def shown(column, place: int) -> Any:
 
 
 def table_kind(path: Path) -> str:
-    """Return the suffix that tells how a file is read, without a packer's."""
+    """Return the suffix of a table's format, without that of a compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _PACKED:
         suffixes.pop()
@@ -472,7 +472,7 @@ def _check_last_quote(path: Path) -> None:
 
 
 def _header(path: Path, separator: str | None) -> tuple[list[str], str]:
-    """Return the names in the first line that is not empty, and what separates them."""
+    """Return the column names of the first non-empty line, and the separator."""
     with _opened(path) as stream:
         lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         line = next(filter(str.strip, lines), "")
@@ -574,7 +574,7 @@ def task_of(target, path="the table") -> str:
 
 
 def labels_of(target) -> np.ndarray:
-    """Return a target as classes: its texts, as they are in the file."""
+    """Return a target as classes: the texts of the file."""
     return target.astype(str).to_numpy(dtype=object).astype(str)
 
 
@@ -849,7 +849,7 @@ def judge_held_out(data: TrainingTable, options: dict[str, Any], seed: int) -> S
 def model_chunks(
     model: Path, loaded, remarks: Remarks, n_rows: int = CHUNK_ROWS
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows of a model and all columns as they are in the file, in chunks.
+    """Yield chunks: the model's columns, and all columns as text of the file.
 
     At the end it warns of what the columns have shown. A chunk is read before the one
     before it is used, so that an error of all rows comes first where they are few.

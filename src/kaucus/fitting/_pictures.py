@@ -83,7 +83,7 @@ def features_for(plan: PicturePlan, chosen: dict) -> PictureFeatures:
 
 
 class PictureModel(NamedTuple):
-    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, and how it came about."""
+    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, with its search."""
 
     kernel: PatchKernel
     C: float
@@ -273,7 +273,7 @@ KEPT_SHARE = 4
 def fit_pictures(
     problem: Problem, plan: PicturePlan, rng: np.random.Generator
 ) -> PictureModel:
-    """Choose what is left open, and fit a least-squares SVM with a kernel of patches.
+    """Search the open parameters, and fit an LS-SVM with a patch kernel.
 
     Rows are pictures, of numbers of any type; their weights are above zero.
     """
@@ -447,7 +447,7 @@ def _grow(
     unseen: np.ndarray,
     C: float,
 ) -> GrownSolution:
-    """Fit some of the pictures on the columns of Z and of the hardest of them.
+    """Fit pictures on the columns of Z and of the pictures of largest error.
 
     Those that are unseen become no representatives, and have leave-one-out values.
     """

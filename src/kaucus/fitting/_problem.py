@@ -58,7 +58,7 @@ class TargetUnit(NamedTuple):
 
     @classmethod
     def of(cls, Y: np.ndarray, weight: np.ndarray | None) -> "TargetUnit":
-        """Return the weighted mean of each output, and the size of what is left.
+        """Return the weighted mean of each output, and the spread.
 
         Rows of weight zero are passed over.
         """
@@ -386,7 +386,7 @@ class Plan:
 
 
 class Unseen(NamedTuple):
-    """Decision values of rows by a model that has not seen them."""
+    """Held-out decision values of some rows."""
 
     values: np.ndarray
     """(r, t)."""
@@ -398,7 +398,7 @@ class Unseen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, and how it came about."""
+    """A fitted machine, f(x) = Σ_q a_q k(x, z_q) + b, with its search."""
 
     kernel: Kernel
     C: float
@@ -448,7 +448,7 @@ def values_of(model: Model, problem: Problem, some: np.ndarray, plan: Plan) -> U
 
 @contextlib.contextmanager
 def errors_at(C: float) -> Iterator[None]:
-    """Context manager that tells an error of an indefinite kernel at which C it was."""
+    """Context manager: errors of an indefinite kernel name the value of C."""
     try:
         yield
     except NotPositiveDefiniteError as error:

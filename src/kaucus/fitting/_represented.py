@@ -105,7 +105,7 @@ _TRIAL = (3000, 300)
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """The first representatives of each group, and what may be added to them."""
+    """Growth schedule: first representatives of each group, and additions."""
 
     numbers: list[int]
     additions: list[int]
@@ -176,7 +176,7 @@ def _of_every_row(groups: np.ndarray, sizes: np.ndarray) -> Growth:
 def grow_from(
     numbers: Sequence[int], n: int, refine: int | str | None, rounds: int
 ) -> Growth:
-    """Return the given representatives, and what ``refine`` adds to them.
+    """Return the growth schedule of given representatives with ``refine``.
 
     Parameters
     ----------
@@ -433,7 +433,7 @@ def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
 
 
 def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
-    """Cluster each group of rows by itself, but for those held out."""
+    """Return representatives of each group, from rows that are not held out."""
     weight = problem.weight
     if growth.order is not None:
         points = nx.dense_rows(problem.rows, growth.order)
@@ -762,7 +762,7 @@ def learn_part(
 
 
 def _equations(problem: Problem, plan: Plan, model: Model, precision: str, before):
-    """Return the normal equations of rows, added to those of the rows before."""
+    """Add rows to the running normal equations."""
     points = nx.astype(model.representatives.points, precision)
     with nx.products_in(plan.precision):
         return add_rows(

@@ -199,7 +199,7 @@ _FLOOR = 0.02
 def screening_product(
     rows: Array, Y: Array, weight: Array | None, scale: RowMap
 ) -> np.ndarray:
-    """Return the diagonal of a metric by which columns weigh what they explain alone.
+    """Return a diagonal metric: the variance that each column explains alone.
 
     Takes the place of the average gradient product before any fit; like it, in the
     columns before the weights of the scale.
@@ -347,7 +347,7 @@ def gradient_product(
 
 
 def composed_weights(base: np.ndarray, M: np.ndarray, power: float) -> np.ndarray:
-    """Return the weights of a map: those of the scale, and the root of the metric.
+    """Return the weights of a map: scale times the root of the metric.
 
     M is in the columns before the base weights: G = ∂f/∂u, and v = u base has the
     gradient G / base.
@@ -438,7 +438,7 @@ def best_of(trials: Iterable[Trial]) -> Trial:
 
 
 class Judge(ABC):
-    """Says how models of candidates do on rows that these have not seen."""
+    """Judge of candidates by the losses of their models on held-out rows."""
 
     def __init__(self, callback: Progress | None = None, n_all: int = 0):
         self.callback, self.n_done, self.n_all = callback, 0, n_all
@@ -457,7 +457,7 @@ class Judge(ABC):
         return 1
 
     def place(self, candidate: Any) -> Any:
-        """Return what tells a candidate from its neighbours."""
+        """Return the key of a candidate."""
         return candidate
 
     def tried(self, jobs: Iterable[Job]) -> list[Trial]:
@@ -508,7 +508,7 @@ class Judge(ABC):
 
 
 class RowJudge(Judge):
-    """A judge that has the loss of each row, and a table of what was tried.
+    """Judge with the loss of each row and a table of all trials.
 
     ``work`` returns the losses of the judging rows for each C, (r, c).
     """
@@ -533,7 +533,7 @@ class RowJudge(Judge):
         return Trial(candidate, float(Cs[c]), float(means[c]), found[:, c], rows)
 
     def decided(self, best: Trial, **known) -> list[dict[str, Any]]:
-        """Return the table, with what is known of the choice in its line."""
+        """Return the table with the choice marked."""
         for row in best.rows:
             if row["C"] == best.C:
                 row.update(known, chosen=True)
@@ -665,7 +665,7 @@ class Family(NamedTuple):
         return resolve_gamma(self.gamma, some, None, self.name)
 
     def steps(self, factors: Iterable[float]) -> list[float]:
-        """Return factors of gamma by those for squared distances; 1 if it is given."""
+        """Return factors of gamma from factors for squared distances; 1 if given."""
         return [float(f**self.power) for f in factors] if self.widens else [1.0]
 
 
@@ -707,7 +707,7 @@ class Fold:
         return new.with_columns(n_columns)
 
     def with_columns(self, n_columns: int) -> "Fold":
-        """Return the fold with so many columns, but of few rows only a part of them."""
+        """Return the fold with ``n_columns`` columns, at most a part of its rows."""
         n = self.rows.shape[0]
         most = max(n // 4, min(n // 2, _FEW_COLUMNS), 1)
         return replace(self, n_columns=min(n_columns, most))
@@ -724,11 +724,11 @@ class Fold:
 
     @property
     def columns(self) -> Array:
-        """Rows whose kernel columns are fitted, (m, r): the first of them."""
+        """Rows of the kernel columns, (m, r)."""
         return self.rows[: min(self.n_columns, self.rows.shape[0]), :]
 
     def kernel(self, family: Family, factor: float) -> Kernel:
-        """Return a kernel whose gamma is so many times that of the median distance."""
+        """Return a kernel with gamma in units of the median distance's gamma."""
         if family.name not in self.units:
             self.units[family.name] = family.unit(self.rows)
         return family.at(self.units[family.name], factor)
@@ -835,7 +835,7 @@ _MOST_THREADS, COPIES = 8, 6
 
 @dataclass(frozen=True, eq=False)
 class MetricOptions:
-    """What there is to choose from."""
+    """Candidates of a metric search."""
 
     families: Sequence[Family]
     Cs: Sequence[float]
@@ -871,13 +871,13 @@ class Candidate:
 
     @property
     def branch(self) -> tuple[str, str, float]:
-        """What all steps of a path have in common."""
+        """Kernel, kind and power, common to the steps of a path."""
         return self.family.name, self.kind, self.power
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and what was tried."""
+    """The chosen candidate, and the table of trials."""
 
     kernel: Kernel
     """For mapped rows, where there is a map."""
@@ -1049,7 +1049,7 @@ class MetricSearch(RowJudge):
         return list(_first_of_each(firsts, lambda t: t.candidate.family.name))
 
     def _steps(self, lasts: Sequence[Trial], *, onwards: bool = False) -> list[Trial]:
-        """Return what one more step from each candidate gives.
+        """Return the trials of one more metric step from each candidate.
 
         With each kind and power of a metric or, ``onwards`` on a path, with its own.
         """
@@ -1078,7 +1078,7 @@ class MetricSearch(RowJudge):
         ]
 
     def _screened(self, start: Trial) -> list[Trial]:
-        """Return first steps that weigh each column by what it explains alone."""
+        """Return first steps with :func:`screening_product`."""
         enough = self.problem.rows.shape[1] >= _MANY_COLUMNS
         possible = "diagonal" in self.options.kinds and self.options.max_steps > 0
         if not (enough and possible):
@@ -1439,7 +1439,7 @@ class LeftOutColumns(RowJudge):
 
 
 def search_bytes(n: int, m: int, d: int, t: int) -> tuple[int, int]:
-    """Return what a search holds: for all threads together, and in each of them.
+    """Return the bytes of a search: shared by all threads, and of each thread.
 
     Rows and representatives in float64, and their distances; the matrices of one
     kernel, and the errors of one C.
@@ -1580,7 +1580,7 @@ def _beyond(judge: Judge, best: Trial, paths, Cs) -> Trial:
 def _finalists(
     paths: Sequence[Sequence[Kernel]], look: Callable[[Iterable[Kernel]], list[Trial]]
 ) -> list[Kernel]:
-    """Return the best kernels by ``look``, which judges them; the best first.
+    """Return the kernels of least loss by ``look``, the best first.
 
     The ends of a path are looked at only where it falls towards them.
     """
@@ -1635,7 +1635,7 @@ _MATRICES = 5
 
 @dataclass(frozen=True, eq=False)
 class LOOSearch:
-    """What was tried, and the best of it."""
+    """Scores of all pairs, and the best model."""
 
     scores: np.ndarray
     """The larger the better, (n_kernels, n_Cs)."""

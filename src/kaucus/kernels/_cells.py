@@ -156,7 +156,7 @@ def check_width(X: Array, n_features: int | None) -> None:
 
 
 def checked_covariances(covariances: np.ndarray, what: str) -> np.ndarray:
-    """Return covariances that can be factored, regularised where they must be."""
+    """Return covariances regularised until they are positive definite."""
     shape = covariances.shape
     square = covariances.ndim < 3 or shape[1] == shape[2]
     if covariances.ndim not in (1, 2, 3) or 0 in shape or not square:
@@ -346,7 +346,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NearestCenter:
-    """The cells of k-means: a row belongs to the centre nearest to it.
+    """The cells of k-means: rows belong to their nearest centre.
 
     Works on arrays of every library, on their device.
 
@@ -441,7 +441,7 @@ def cell_numbers(partition: Partition, X: Array, n_cells: int) -> np.ndarray:
 
 
 class CellRows(NamedTuple):
-    """Rows ready for :class:`ClusterRBF`; slicing gives a block of them."""
+    """Rows prepared for :class:`ClusterRBF`; slicing returns a block."""
 
     values: Array
     """The rows as they were given, (n, d)."""
@@ -617,7 +617,7 @@ class ClusterRBF(FactoredOnce, Kernel):
         return nx.as_like(own.copy(), like, dtype=nx.dtype_name(like))
 
     def factors_in(self, like: Array, n_features: int) -> np.ndarray:
-        """Return n for each pair of cells, (k, k), if the precision can hold it."""
+        """Return n for each pair of cells, (k, k), if representable."""
         logs = self.log_normalizers(n_features)
         largest = math.log(float(np.finfo(nx.dtype_name(like)).max))
         if logs.max() >= largest:
@@ -665,7 +665,7 @@ def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array
 
 
 def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:
-    """Return the cells that have rows, with the numbers of those (None: all)."""
+    """Return the non-empty cells with the numbers of their rows (None: all)."""
     counts = np.bincount(rows.cells, minlength=n_cells)
     if counts.max() == len(rows.cells):
         return [(int(counts.argmax()), None)]

@@ -179,7 +179,7 @@ RowPairs = PreparedPairs | StreamedPairs
 def fill_tiles(
     pairs: RowPairs, out: Array, tile: tuple[int, int], compute=None, *, symmetric=False
 ) -> None:
-    """Write the tiles of a matrix: those of the kernel, or as computed otherwise."""
+    """Write the tiles of a matrix, by the kernel or by a given function."""
     blocks = tiles_of(pairs.shape, tile, symmetric)
     write, items, workers = pairs.writing(out, blocks, symmetric, compute)
     for _ in map_blocks(write, items, workers=workers):
@@ -187,7 +187,7 @@ def fill_tiles(
 
 
 def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
-    """Return True if tiles are written where they belong, without a copy.
+    """Return True if tiles are written in place, without a copy.
 
     Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
     bound by the bytes that it moves.
@@ -201,7 +201,7 @@ def _taken(rows: Any, numbers: np.ndarray) -> Any:
 
 
 def copied_bytes(rows: Any) -> int:
-    """Return the bytes of a shifted copy of rows, 0 where they were not copied."""
+    """Return the bytes of the shifted copy of rows, 0 without one."""
     values = rows.values
     if getattr(rows, "given", None) is None:
         return 0
@@ -221,7 +221,7 @@ def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
 
 
 def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:
-    """Return the tiles of a matrix; of a symmetric one, those that are computed."""
+    """Return the tiles of a matrix; of a symmetric one, its lower part."""
     return symmetric_tiles(shape[0], tile) if symmetric else tiles(shape, tile)
 
 
@@ -286,7 +286,7 @@ _DENSE_ENOUGH = 0.02
 
 
 class Rows(NamedTuple):
-    """Rows made ready for a kernel; slicing gives a block of them."""
+    """Rows prepared for a kernel; slicing returns a block."""
 
     values: Array
     """The rows, shifted or scaled as the kernel needs them, (n, d)."""
@@ -386,7 +386,7 @@ def _dense_enough(X: Array) -> bool:
 
 
 def dense(X: Array) -> Array:
-    """Return a CSR block as a dense one; others as they are."""
+    """Return a CSR block as a dense array, other blocks unchanged."""
     return X.toarray() if scipy.sparse.issparse(X) else X
 
 
@@ -413,7 +413,7 @@ def squared_distances(X: Rows, Y: Rows) -> Array:
 
 
 def _fast_form(X: Array, Y: Array, x_norms: Array, y_norms: Array) -> Array:
-    """Return ‖x‖² + ‖y‖² − 2⟨x, y⟩ as it comes out, in memory of its own.
+    """Return ‖x‖² + ‖y‖² − 2⟨x, y⟩ in a new array, without repair.
 
     With few features as one product, [x, ‖x‖², 1] [−2y, 1, ‖y‖²]ᵀ: passes over the
     result would take longer than the product itself.
@@ -592,7 +592,7 @@ class Kernel(ABC):
         return None
 
     def prepare(self, X: Array, shift: Array | None) -> Any:
-        """Make rows ready for :meth:`tile`; they are as they were, unless told."""
+        """Precompute what :meth:`tile` needs (default: nothing)."""
         return Rows(X, None)
 
     @abstractmethod
@@ -685,7 +685,7 @@ class DistanceKernel(UnitDiagonalKernel):
         """Turn squared distances into the kernel; may overwrite ``D``."""
 
     def slope_of_squared_distances(self, D: Array) -> Array:
-        """Return the derivative of the kernel by ‖x − y‖², 0 where it has none.
+        """Return the derivative by ‖x − y‖²; 0 where undefined.
 
         May overwrite ``D``.
         """
@@ -1034,7 +1034,7 @@ class _EntrySums:
         self.totals = np.asarray([n_entries, sums, squares])
 
     def merge(self, other: "_EntrySums") -> None:
-        """Add those of other rows."""
+        """Add the sums of other rows."""
         self.totals = self.totals + other.totals
 
 

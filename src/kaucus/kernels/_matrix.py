@@ -44,7 +44,7 @@ WriteRows = Callable[[Array, np.ndarray], object]
 
 
 class KeptRows:
-    """Some rows of a matrix of n rows, in the order in which they were added.
+    """Cache of some rows of a matrix of n rows.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ class KeptRows:
             return self._slots[rows]
 
     def snapshot(self) -> tuple[np.ndarray, Array]:
-        """Return the numbers of the rows that are kept, (k,), and the rows, (k, m)."""
+        """Return the numbers of the cached rows, (k,), and the rows, (k, m)."""
         with self._lock:
             k = self._n_filled
             return self._numbers[:k].copy(), self.values[:k, :]
 
     def add(self, rows: np.ndarray, write: WriteRows) -> None:
-        """Keep those of the rows that are not kept yet, while memory is left.
+        """Add rows that are not cached yet, while memory is left.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class KeptTiles:
 
     @property
     def share(self) -> float:
-        """Share of the tiles that are kept between products."""
+        """Share of the tiles that are cached between products."""
         n_tiles = sum(len(panel) for panel in self._panels)
         return len(self._kept) / max(n_tiles, 1)
 
@@ -228,7 +228,7 @@ class KeptTiles:
         return out
 
     def _tiles(self, panel: list[Tile]) -> Iterator[tuple[Tile, Array]]:
-        """Yield the tiles of a panel: kept ones, and others as they are computed."""
+        """Yield the tiles of a panel, cached or computed."""
         missing = [block for block in panel if self._kept.get(_key(block)) is None]
         pairs = self._pairs.iterate(missing)
         for block in panel:
@@ -249,7 +249,7 @@ class KeptTiles:
         return [(rows, values)]
 
     def _mirrored_product(self, panel: list[Tile], V: Array) -> Parts:
-        """Return the product of a panel, and that of its mirror image below it."""
+        """Return the products of a panel and of its mirror image."""
         rows = panel[0][0]
         start, height = rows.start, rows.stop - rows.start
         values = zeros_like_product(height, V)
@@ -416,7 +416,7 @@ class KernelOperator:
 
     @property
     def stored_share(self) -> float:
-        """Share of the matrix, in tiles or rows, that is kept once it is computed."""
+        """Share of the matrix that is cached once computed."""
         return (self._kept_tiles or self._kept_rows).share
 
     # ---- entries ---------------------------------------------------------------------
@@ -577,7 +577,7 @@ class KernelOperator:
         return map_blocks(apply, panels, workers=self.kernel.n_workers(self.X))
 
     def _matmul_by_rows(self, V: Array, dtype: str) -> Array:
-        """Return K @ V in float64, from as many kept rows as there is memory for."""
+        """Return K @ V in float64, with as many cached rows as memory allows."""
         kept = self._kept_rows
         if self._keep == "gram":
             return stored_product(kept.values, V, dtype)
@@ -594,7 +594,7 @@ class KernelOperator:
         )
 
     def _working_dtype(self, V: Array) -> str:
-        """Return the precision of products: the wider one, unless told otherwise."""
+        """Return the dtype of products (default: the wider one)."""
         wide = self._widen and nx.dtype_name(V) == "float64"
         return "float64" if wide else self.dtype
 
@@ -625,7 +625,7 @@ class KernelOperator:
 
     @functools.cached_property
     def _given(self) -> Array | None:
-        """The matrix behind a precomputed kernel, where it is asked for as a whole."""
+        """The matrix of a precomputed kernel, if all of it is asked for."""
         if not (isinstance(self.kernel, Precomputed) and self.symmetric):
             return None
         return self.kernel.matrix if self.kernel.has_rows(self.X) else None

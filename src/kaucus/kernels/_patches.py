@@ -424,7 +424,7 @@ class KeptFeatures:
         """Most pictures in a block of X for which the budget had room."""
 
     def are_with(self, X: Array) -> bool:
-        """Return True if features are kept in the library and on the device of X."""
+        """Return True if the cached features are on the device of X."""
         if self.parts is None:
             return False
         one = self.parts[0][0][2]
@@ -432,7 +432,7 @@ class KeptFeatures:
         return same and nx.device_of(one) == nx.device_of(X)
 
     def n_bytes(self) -> int:
-        """Return the bytes of the kept features."""
+        """Return the bytes of the cached features."""
         blocks = itertools.chain.from_iterable(self.parts or [])
         return sum(phi.shape[0] * phi.shape[1] * nx.itemsize(phi) for *_, phi in blocks)
 

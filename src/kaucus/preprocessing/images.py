@@ -58,7 +58,7 @@ KNOWN_SHAPES = {784: (28, 28), 1024: (32, 32), 3072: (3, 32, 32)}
 def resolve_image_shape(
     image_shape: Sequence[int] | None, n_features: int
 ) -> tuple[int, ...]:
-    """Return the shape as a tuple; it must have ``n_features`` values.
+    """Return the image shape as a tuple, checked against ``n_features``.
 
     >>> resolve_image_shape([28, 28], 784)
     (28, 28)
@@ -238,7 +238,7 @@ class ImagePatches(ImageTransformer):
         return _side_by_side(X, self.image_shape_, self._patch_size())
 
     def get_feature_names_out(self, input_features=None):
-        """Name the output: ``patch`` with its corner, ``pixel`` with its place in it.
+        """Return names such as ``patch0_0_pixel1_2``: corner and pixel of each output.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ def _side_by_side(X: Array, image_shape, patch_size) -> Array:
 def resolve_patch_size(
     patch_size: PatchSize, image_shape: tuple[int, ...], given: str = "patch_size="
 ) -> tuple[int, ...]:
-    """Return the patch's length on each spatial axis, or raise when it does not fit.
+    """Return the patch size of each spatial axis, checked to fit.
 
     ``given`` is how the error names the size.
 

@@ -184,7 +184,7 @@ def plan_ls_svm(
 
 
 def _shown(budget: int, X: Array) -> str:
-    """Write a budget for people, with what is taken off for copies of rows."""
+    """Return a budget as text, less the bytes of copied rows."""
     away = copy_buffer_bytes(X)
     beside = f" and {format_bytes(away)} for copies of rows" if away else ""
     return f"{format_bytes(budget)}{beside}"
@@ -260,7 +260,7 @@ def _compare(n: int, cg: float, blocks: float) -> str:
 
 
 def matrices_held(X: Array, dtype: str) -> int:
-    """Return the number of n × n matrices that a factorisation holds at least."""
+    """Return the least number of n × n matrices that a factorisation takes."""
     if nx.on_gpu(X) and nx.is_torch(
         X
     ):  # in place; of float32 the copy that is factored
@@ -304,7 +304,7 @@ _HELD_OUT_SHARE = 0.05
 
 
 class FitResult(NamedTuple):
-    """A solution, and the rows whose unseen decision values it holds."""
+    """A solution with the numbers of its held-out rows."""
 
     solution: LSSVMSolution
     loo_rows: np.ndarray
@@ -510,7 +510,7 @@ def _fit_cholesky(
 def _fit_cg(
     kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, free: int, rng, limits
 ) -> LSSVMSolution:
-    """Solve by conjugate gradients, with as much of K kept as there is memory for."""
+    """Solve by conjugate gradients, caching as much of K as memory allows."""
     operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
     return solve_ls_svm_cg(
         operator.matmul,
@@ -525,7 +525,7 @@ def _fit_cg(
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):
-    """Return K and a low-rank factor of it, together within the budget."""
+    """Return K and a low-rank factor, together within the budget."""
     n = X.shape[0]
     bytes_per_column = np.dtype(nx.dtype_name(X)).itemsize * n
     rank = min(preconditioner_rank(n), max(budget, 0) // 4 // bytes_per_column)

@@ -75,7 +75,7 @@ _LINE = 16
 
 
 class Block(NamedTuple):
-    """Some rows of Θ, the first of them that of the intercept."""
+    """A block of rows of Θ, the intercept's first."""
 
     rows: Array
     """Their numbers in W and Z, (j + 1,)."""
@@ -90,7 +90,7 @@ def bordered(targets: ScaledTargets) -> Array:
 
 
 def draw_block(operator: KernelOperator, rows: np.ndarray) -> tuple[Array, np.ndarray]:
-    """Return an array (j + 1, n + 1) with K[rows, :] in it, and the order of the rows.
+    """Return a buffer (j + 1, n + 1) with K[rows, :], and the order of the rows.
 
     The first row and the first column are left for the border of Θ.
     """
@@ -104,7 +104,7 @@ def draw_block(operator: KernelOperator, rows: np.ndarray) -> tuple[Array, np.nd
 def theta_block(
     E: Array, rows: np.ndarray, targets: ScaledTargets, C: float, *, overwrite: bool
 ) -> Block:
-    """Turn what :func:`draw_block` gives into rows of Θ."""
+    """Return rows of Θ from the buffer of :func:`draw_block`."""
     xp = nx.array_namespace(E)
     index = nx.as_like(rows, E)
     u = nx.astype(targets.u[:, 0], nx.dtype_name(E))  # (n,)
@@ -519,7 +519,7 @@ _PIECES, _PIECES_OF_THREAD = 96 * 2**20, 32 * 2**20
 
 
 class BlockMemory(NamedTuple):
-    """Size of the blocks, and what they leave of the memory."""
+    """Size of the blocks and the remaining memory."""
 
     block_size: int
     operator: int
@@ -536,7 +536,7 @@ def plan_blocks(
     budget: int,
     n_parallel: int = 1,
 ) -> BlockMemory:
-    """Choose J where it is not given, and check that it fits.
+    """Return the block size J and the memory plan, checked to fit.
 
     Parameters
     ----------
@@ -592,7 +592,7 @@ def plan_blocks(
 
 
 def _planned(budget: int) -> int:
-    """Return the bytes to be planned with: an eighth is for what is not counted.
+    """Return the bytes to plan with: seven eighths of the budget.
 
     That is tiles of the kernel in several threads, the buffers of BLAS, gaps between
     freed blocks.
@@ -889,7 +889,7 @@ def draw_blocks(
 
 
 class _Run:
-    """One run: its systems, where they stand, and when it ends."""
+    """State of one run: its systems and stopping rules."""
 
     def __init__(
         self,
@@ -910,7 +910,7 @@ class _Run:
         self.n_fallbacks, self.reason = 0, ""
 
     def to_the_end(self) -> None:
-        """Take steps until a rule says stop."""
+        """Take steps until a stopping rule holds."""
         rng = self.systems[0].setting.rng
         blocks = draw_blocks(self.n, self.per_pass, rng)
         while not self.reason and not self.stop.is_set():
@@ -987,7 +987,7 @@ def _change(old: Array, new: Array) -> float:
 def _average(
     runs: list[_Run], operator: KernelOperator, solver: str, held_out, step: int
 ) -> RandomizedResult:
-    """Average the weights of the runs (eq. 68); decide on held-out rows with them."""
+    """Return the mean coefficients of the runs (eq. 68) and their held-out values."""
     every = [run.models() for run in runs]
     models = [_mean(list(found)) for found in zip(*every, strict=True)]
     unseen = None

@@ -77,7 +77,7 @@ _STRIP_BYTES = 2**20
 
 
 def bytes_per_row(m: int, Z: Array) -> int:
-    """Return what a row of a block takes: kernel columns, tiles of these, its copies.
+    """Return the bytes of a row in a block: kernel columns, tiles, copies.
 
     A kernel of distances shifts the rows; those of the host are on a device twice.
     """
@@ -241,7 +241,7 @@ class NormalEquations:
 
 
 class Columns(NamedTuple):
-    """The kernel columns of representatives, and the equations of rows on them."""
+    """Kernel columns of representatives with the normal equations of rows."""
 
     Z: Array
     K_mm: Array
@@ -334,7 +334,7 @@ def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Ar
 def leave_one_out(
     X, Y, weight, *, columns, factor, coef, target_mean, total: float
 ) -> Array:
-    """Return the decision values of rows by models fitted without them, (r, t)."""
+    """Return leave-one-out decision values, (r, t)."""
     xp, parts = nx.array_namespace(Y), []
     # No more rows than columns: matrices of m × m have room in the budget.
     m = coef.shape[0]
@@ -417,7 +417,7 @@ def sum_columns(
     earlier: Sequence[list[Array]] = (),
     keeps: bool = False,
 ) -> tuple[ColumnSums, list[list[Array]]]:
-    """Return the sums of all rows on the columns of ``Z``, and columns to be kept.
+    """Return the normal equations on the columns of ``Z``, and cached columns.
 
     ``shift`` is their k₀; ``old`` are the old representatives and their k₀. ``height``
     is the number of rows of a block; ``tell(n_rows_done, n)`` is called after each.
@@ -625,7 +625,7 @@ class RunningSums(NamedTuple):
     equations: NormalEquations
 
     def on_host(self) -> "RunningSums":
-        """Return them as NumPy arrays."""
+        """Return the equations as NumPy arrays."""
         return RunningSums(nx.to_numpy(self.shift), self.equations.on_host())
 
     def copied(self, like: Array) -> "RunningSums":
@@ -712,14 +712,14 @@ def solve_running(
 
 
 class BlockPlan(NamedTuple):
-    """Rows of a block, and whether the columns of all blocks are kept."""
+    """Rows of a block, and whether all columns are cached."""
 
     height: int
     keep: bool
 
 
 class GrownColumns(NamedTuple):
-    """Columns, and what was kept of them."""
+    """Columns with their cache."""
 
     columns: Columns
     kept: list[list[Array]]
@@ -773,7 +773,7 @@ def first_columns(data: RowData, Z: Array, plan: BlockPlan, tell) -> GrownColumn
 def more_columns(
     data: RowData, old: GrownColumns, Z: Array, plan: BlockPlan, tell
 ) -> GrownColumns:
-    """Return the old columns and those of Z; the old ones stay as they are."""
+    """Return the old columns followed by the columns of Z."""
     before = old.columns
     K_mm, shift = _bordered(data.kernel, before, Z)
     sums, kept = sum_columns(
@@ -849,7 +849,7 @@ Hardness = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Rows held out, by which it is decided what is added and when to stop.
+    """Validation rows: they decide about additions and about the end.
 
     In the end they join the others.
     """
@@ -1094,7 +1094,7 @@ def _gains(scores: list[float], least: float) -> bool:
 
 
 def _progress(numbers: Sequence[int], callback):
-    """Return, for a round, what tells rows done; each by the work of its round."""
+    """Return a progress callback for each round, weighted by its share of the work."""
     before = np.concatenate([[0], np.cumsum(numbers)[:-1]])
     work = np.asarray(numbers) * (before + np.asarray(numbers) / 2)
     share = np.concatenate([[0.0], np.cumsum(work) / work.sum()])
@@ -1110,7 +1110,7 @@ def _progress(numbers: Sequence[int], callback):
 
 
 def _repeats(kernel: Kernel, points: Array, Z: Array) -> np.ndarray:
-    """Tell which points repeat a point before them, or a representative."""
+    """Return a mask of points equal to an earlier point or representative."""
     norms, others = (nx.to_numpy(kernel.diag(rows))[:, None] for rows in (points, Z))
     among, beside = nx.to_numpy(kernel(points)), nx.to_numpy(kernel(points, Z))
     repeats = np.tril(_near(among, norms, norms), k=-1).any(axis=1)
@@ -1123,7 +1123,7 @@ def _as_points(X: Array, rows: np.ndarray, Z: Array) -> Array:
 
 
 def _near(K: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Tell for which pairs 2 k(x, y) is all but k(x, x) + k(y, y)."""
+    """Return a mask of pairs with 2 k(x, y) ≈ k(x, x) + k(y, y)."""
     return (1 - _REPEATS) * (norms + others.T) <= 2 * K
 
 
@@ -1151,7 +1151,7 @@ _NEAR = 3
 
 
 class NearBoundary(NamedTuple):
-    """Rows to fit on, and the fit by which they were found."""
+    """Rows near the boundary, with the fit that found them."""
 
     rows: np.ndarray
     """Their numbers, ascending."""
@@ -1258,7 +1258,7 @@ def undecided(values: np.ndarray) -> np.ndarray:
 
 
 class Compressed(NamedTuple):
-    """Which representatives are kept, and their coefficients."""
+    """Numbers of the remaining representatives, with coefficients."""
 
     kept: np.ndarray
     """(r,), ascending."""

@@ -71,7 +71,7 @@ _BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class _Factored:
-    """H with its factor: what is needed to solve, and to judge the solution."""
+    """H with its factor and norm."""
 
     L: Array
     matvec: Callable[[Array], Array] | None
@@ -211,7 +211,7 @@ def _factor_float64(H: Array, C: float) -> _Factored:
 def _factor_mixed(
     H: Array, C: float, on_diagonal: Array, norm: float, jitter: float
 ) -> _Factored | None:
-    """Factor H + (1/C + jitter) I in float32, or return None, and H as it was."""
+    """Return the float32 factor of H + (1/C + jitter) I; None, H unchanged, if none."""
     ridge = 1 / C + jitter
     if nx.is_numpy(H) and nx.dtype_name(H) == "float32":
         # One float32 matrix for both: the factor goes into the lower triangle, H
@@ -367,7 +367,7 @@ class ColumnModels(NamedTuple):
 def solve_columns(
     K: Array, Y: Array, Cs: Sequence[float], sample_weight: Array | None = None
 ) -> ColumnModels:
-    """Fit rows by the columns (n, m) of the first m of them, for each C; in float64.
+    """Return least-squares models on m kernel columns, (n, m), for each C; float64.
 
     n m² / 2 multiplications, and m³ / 6 for each C.
     """
@@ -468,7 +468,7 @@ def decompose_low_rank(
 
 
 def leave_one_out_errors(spectrum: LowRankSpectrum, Cs: Sequence[float]) -> Array:
-    """Return by how much models fitted without a row miss it, (n, c, t), for each C.
+    """Return leave-one-out errors for each C, (n, c, t).
 
     Rows of weight zero, which no model was fitted without, have numbers of no meaning.
     """

@@ -1,4 +1,4 @@
-"""Leave-one-out models of every row, and conformal intervals and sets from them."""
+"""Leave-one-out models, with conformal intervals and sets."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -464,7 +464,7 @@ def check_enough_rows(total: int, levels: Sequence[float]) -> None:
 
 
 def conformal_quantiles(values: Array, levels: Sequence[float]) -> list[Array]:
-    """Return for each level the smallest value with enough others below it, (b,) each.
+    """Return the conformal quantile of each level, (b,) each.
 
     Parameters
     ----------
@@ -631,7 +631,7 @@ def left_out_sets(
 
 
 def split_sets(scores: Array, own: Array, levels: Sequence[float]) -> Array:
-    """Return the classes whose score is as low as that of rows held out.
+    """Return the sets of classes whose score is within that of held-out rows.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from kaucus._array.namespace import Array
 
 
 class SolveInfo(NamedTuple):
-    """How a system was solved; an estimator shows it, and warns where it must."""
+    """Result of a solver: name, precision, steps, residual."""
 
     solver: str
     """Solver that ran: ``"cholesky"``, ``"cg"``, ``"eigh"``, ``"normal_equations"``
@@ -241,7 +241,7 @@ def scale_targets(Y: Array, sample_weight: Array | None) -> ScaledTargets:
 def scale_problems(
     Y: Array, sample_weight: Array | None, held_out: Array | None
 ) -> list[ScaledTargets]:
-    """Return the targets of the model, and those of a model without held-out rows.
+    """Return the targets of the model and of a model without held-out rows.
 
     The second has the weight 0 for these rows; there is none for ``held_out=None``.
     """
@@ -257,7 +257,7 @@ def scale_problems(
 
 
 def scale_matrix(K: Array, root: Array | None, *, overwrite: bool = False) -> Array:
-    """Return S^½ K S^½ in memory of its own, or in that of ``K`` on request."""
+    """Return S^½ K S^½ in a new array, or in place on request."""
     xp = nx.array_namespace(K)
     if root is None:
         return K if overwrite else xp.asarray(K, copy=True)
@@ -448,7 +448,7 @@ class _Likelihood(NamedTuple):
 
 
 def _newton(theta: np.ndarray, *problem: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (β, c) of the largest log-likelihood, and this; it is concave."""
+    """Return (β, c) of the largest log-likelihood and its value (Newton's method)."""
     now = _log_likelihood(theta, *problem)
     for _ in range(_MAX_NEWTON):
         # A constant may be added to all of c: one eigenvalue is zero.
@@ -524,7 +524,7 @@ _TEMPERATURES = (0.5, 0.25)
 
 
 class Score(NamedTuple):
-    """A score, and what decides between equal ones."""
+    """A score with a tie-breaker."""
 
     value: float
     tie_break: float
