@@ -708,7 +708,7 @@ def budget_without_buffers(X: Array, memory_budget: int | str | None) -> int:
 
 
 class Look(NamedTuple):
-    """Summary of one partition: shape, finiteness, largest entry."""
+    """Summary of a partition: size, extreme rows, first entry that is not finite."""
 
     n_rows: int
     extreme: Any

@@ -481,7 +481,7 @@ def arithmetic_of(model, dtype: str) -> str:
 
 
 def _decision_values(model, rows: np.ndarray, arithmetic: str) -> np.ndarray:
-    """Return the node of the decision values, (n, t)."""
+    """Return decision values computed by the graph, (n, t)."""
     evaluator = require("onnx.reference", "onnx").ReferenceEvaluator
     proto = _export(model, "float32", arithmetic)
     name = "decision" if hasattr(model, "classes_") else "prediction"

@@ -617,7 +617,7 @@ class ClusterRBF(FactoredOnce, Kernel):
         return nx.as_like(own.copy(), like, dtype=nx.dtype_name(like))
 
     def factors_in(self, like: Array, n_features: int) -> np.ndarray:
-        """Return n for each pair of cells, (k, k), if representable."""
+        """Return n for each pair of cells, (k, k); raise ValueError on overflow."""
         logs = self.log_normalizers(n_features)
         largest = math.log(float(np.finfo(nx.dtype_name(like)).max))
         if logs.max() >= largest:
