@@ -15,7 +15,6 @@ One whose library is missing, or whose process dies, leaves ``skipped`` and the 
 """
 
 import importlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -33,6 +32,7 @@ from papers import (
     Split,
     describe_machine,
     load_split,
+    one_line_each,
     peak_memory,
     replace_file,
     timed,
@@ -174,7 +174,7 @@ def write_files(benchmark: ModuleType, content: Content, folder: Path) -> None:
     """Write the records as JSON and the tables as Markdown."""
     about = getattr(benchmark, "about", None)
     content["about"] = benchmark.ABOUT if about is None else about(content)
-    replace_file(folder / "bench.json", json.dumps(content, indent=1))
+    replace_file(folder / "bench.json", one_line_each(content))
     parts = [f"# {benchmark.TITLE}", content["about"]]
     for table in benchmark.tables(content):
         parts += [f"## {table.title}", markdown_table(table.headers, table.rows)]

@@ -15,7 +15,7 @@ from papers._spec import (
     list_papers,
     load_paper,
 )
-from papers._store import StoreError, replace_file
+from papers._store import StoreError, one_line_each, replace_file
 
 __all__ = [
     "MissingPackageError",
@@ -30,6 +30,7 @@ __all__ = [
     "list_papers",
     "load_paper",
     "load_split",
+    "one_line_each",
     "peak_memory",
     "replace_file",
     "run_paper",

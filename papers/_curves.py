@@ -40,7 +40,7 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
         One that has a ``history_``, or a pipeline that ends with one.
     split : Split
     keep_predictions : bool
-        Whether the classes of the test rows and the confusion matrix are kept.
+        Whether to keep the predicted classes, digits, and the confusion matrix.
     """
     before, model = _parts(estimator)
     X_train, X_test = split.X_train, split.X_test
@@ -63,7 +63,7 @@ def fit_curve(estimator: Any, split: Split, *, keep_predictions: bool) -> dict:
     record["errors"] = [round(100 * e, 6) for e in history["validation_error"]]
     record["solver_seconds"] = history["seconds"][-1]
     if keep_predictions:
-        record["predictions"] = np.asarray(predicted).tolist()
+        record["predictions"] = "".join(map(str, np.asarray(predicted)))
         record["confusion"] = confusion_percent(split.y_test, predicted)
     return record
 

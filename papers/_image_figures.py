@@ -35,7 +35,7 @@ def draw_misread(
     if row is None:
         return None
     split = load_split(row.cell.dataset, data_home=data_home, dtype="float32")
-    predicted = np.asarray(row.records[0]["predictions"])
+    predicted = np.array(list(row.records[0]["predictions"]), dtype=int)
     wrong = np.flatnonzero(predicted != split.y_test)
     n_down = -(-len(wrong) // _ACROSS)
     size = (0.55 * _ACROSS, 0.66 * n_down + 0.4)

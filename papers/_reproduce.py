@@ -55,7 +55,7 @@ def reproduce_paper(
     *,
     stream: TextIO | None = None,
 ) -> Reproduction:
-    """Run a paper's cells and write ``results.json``, ``report.md`` and figures.
+    """Run a paper's cells and write ``results.json.gz``, ``report.md`` and figures.
 
     ``name`` is one of :func:`list_papers`, ``output`` the folder for the files; the
     rest is as in :func:`run_paper`. The ``exit_code`` is 0 if every cell ran and is

@@ -34,7 +34,7 @@ from papers._registry import (
 from papers._spec import Cell, Paper
 from papers._store import ResultStore
 
-RESULTS_FILE = "results.json"
+RESULTS_FILE = "results.json.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def run_paper(
     paper : Paper
         What to run.
     output : path
-        Folder for ``results.json``; results in it are not computed again.
+        Folder for ``results.json.gz``; results in it are not computed again.
     settings : Settings, default=None
         Device, data folder, seeds, ...; None takes the defaults.
     methods : mapping, default=METHODS

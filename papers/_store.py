@@ -4,12 +4,15 @@ The file is replaced as a whole (written beside it, flushed, renamed), so that a
 reader or the next run never meets half of one.
 """
 
+import gzip
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+# 2: machines once, not in every record; 1 had them there, and as many digits as floats.
+FORMAT = 2
+_DIGITS = 7
 
 
 class StoreError(ValueError):
@@ -17,7 +20,7 @@ class StoreError(ValueError):
 
 
 class ResultStore:
-    """Records of runs by key in one JSON file.
+    """Records of runs by key in one JSON file, compressed by gzip.
 
     ``results`` has those of finished runs, ``problems`` those of runs that were skipped
     or failed. The file need not exist; its folder is made at the first write.
@@ -31,7 +34,7 @@ class ResultStore:
 
     def add(self, key: str, record: dict[str, Any]) -> None:
         """Keep a finished result, on disk when this returns."""
-        self.results[key] = record
+        self.results[key] = _rounded(record)
         self.problems.pop(key, None)
         self.write()
 
@@ -49,20 +52,24 @@ class ResultStore:
 
     def write(self) -> None:
         """Replace the file by what is held now."""
+        machines: dict[str, dict] = {}
+        results = {k: _at_machine(r, machines) for k, r in self.results.items()}
         parts = [
             f'"format": {FORMAT}',
-            f'"results": {_one_line_each(self.results)}',
-            f'"problems": {_one_line_each(self.problems)}',
+            f'"machines": {one_line_each(machines)}',
+            f'"results": {one_line_each(results)}',
+            f'"problems": {one_line_each(self.problems)}',
         ]
-        replace_file(self.path, "{" + ",\n".join(parts) + "}\n")
+        text = "{" + ",\n".join(parts) + "}\n"
+        replace_file(self.path, gzip.compress(text.encode(), mtime=0))
 
     def _read(self) -> dict[str, Any]:
         """Read the file, or an empty content if there is none."""
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = json.loads(gzip.decompress(self.path.read_bytes()))
         except FileNotFoundError:
             return {}
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, EOFError) as error:
             raise StoreError(
                 f"{self.path} cannot be read as results ({error}); move it away, or "
                 "choose another output folder."
@@ -72,24 +79,47 @@ class ResultStore:
                 f"{self.path} is not a results file of format {FORMAT}; move it away, "
                 "or choose another output folder."
             )
+        for record in content["results"].values():
+            if "machine" in record:
+                record["machine"] = content["machines"][record["machine"]]
         return content
 
 
-def _one_line_each(records: dict[str, dict]) -> str:
-    """Write records as JSON, one a line."""
+def _at_machine(record: dict, machines: dict[str, dict]) -> dict:
+    """Return a record with its machine's key; add the machine to ``machines``."""
+    if "machine" not in record:
+        return record
+    known = {json.dumps(machine): name for name, machine in machines.items()}
+    name = known.get(json.dumps(record["machine"]), str(len(machines)))
+    machines[name] = record["machine"]
+    return {**record, "machine": name}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a value of JSON with floats of seven digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(v) for key, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def one_line_each(records: dict[str, Any]) -> str:
+    """Return records as JSON, one in a line, with floats of seven digits."""
     lines = [
-        f"{json.dumps(key)}: {json.dumps(record, ensure_ascii=False)}"
+        f"{json.dumps(key)}: "
+        + json.dumps(_rounded(record), ensure_ascii=False, separators=(",", ":"))
         for key, record in records.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a text file so that it is there as a whole or not at all."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as stream:
-        stream.write(text.encode())
+        stream.write(content.encode() if isinstance(content, str) else content)
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(path)

@@ -70,7 +70,7 @@ def test_a_run_writes_into_its_folder_and_says_so(paper, capsys, tmp_path):
     text = capsys.readouterr().out
     assert "digits, stand-in" in text
     folder = tmp_path / "kaucus-results" / "tiny"
-    assert {file.name for file in folder.iterdir()} == {"results.json", "report.md"}
+    assert {file.name for file in folder.iterdir()} == {"results.json.gz", "report.md"}
     assert f"wrote {os.path.join('kaucus-results', 'tiny', 'report.md')}" in text
 
 
@@ -127,7 +127,7 @@ def test_ctrl_c_says_how_to_continue(paper, capsys, monkeypatch):
 
 
 def test_a_strange_results_file_is_one_line(paper, capsys, tmp_path):
-    (tmp_path / "results.json").write_text("{")
+    (tmp_path / "results.json.gz").write_text("{")
     assert main(["tiny", "--output", str(tmp_path)]) == 2
     assert "move it away" in one_line(capsys)
 

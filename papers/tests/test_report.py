@@ -32,7 +32,7 @@ MACHINE = {
 def outcome_of(tmp_path, cells, values):
     """Make an outcome in which the jobs have these values, None for not done."""
     jobs = plan_jobs(cells, Settings())
-    store = ResultStore(tmp_path / "results.json")
+    store = ResultStore(tmp_path / "results.json.gz")
     for job, value in zip(jobs, values, strict=True):
         if value is not None:
             store.results[job.key] = {

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 
 import pytest
 from sklearn.naive_bayes import GaussianNB
@@ -86,7 +85,7 @@ def test_the_key_does_not_depend_on_the_order_of_parameters():
 
 def test_a_record_says_what_ran_where_and_what_came_of_it(tmp_path):
     outcome, lines = run(make_paper(make_cell(n_train=500)), tmp_path)
-    [record] = json.loads((tmp_path / "results.json").read_text())["results"].values()
+    [record] = ResultStore(tmp_path / "results.json.gz").results.values()
     assert record == next(iter(outcome.results.values()))
     assert 0 < record["value"] < 50
     assert (record["n_train"], record["n_test"], record["seed"]) == (500, 899, 0)
@@ -139,7 +138,7 @@ def test_a_skipped_cell_runs_when_its_data_are_there(tmp_path, monkeypatch):
     outcome, _ = run(paper, tmp_path)
     assert not outcome.problems("skipped")
     assert len(outcome.results) == 1
-    assert ResultStore(tmp_path / "results.json").problems == {}
+    assert ResultStore(tmp_path / "results.json.gz").problems == {}
 
 
 def test_a_cell_that_raises_is_recorded_and_the_others_run(tmp_path):
@@ -164,7 +163,7 @@ def test_an_unknown_method_is_an_error_before_anything_runs(tmp_path):
         ValueError, match=r"'magic' is not known; use one of .*stand-in"
     ):
         run(paper, tmp_path)
-    assert not (tmp_path / "results.json").exists()
+    assert not (tmp_path / "results.json.gz").exists()
 
 
 def test_a_report_runs_nothing_and_forgets_nothing(tmp_path):

@@ -1,5 +1,6 @@
 """A killed run goes on where it was: nothing twice, nothing lost."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_a_killed_run_continues_without_running_a_cell_twice(tmp_path, log):
         process.wait()
     killed = log.read_text().splitlines()
     assert killed == ["1 0", "1 1", "8 0"]
-    assert len(ResultStore(output / "results.json").results) == 2
+    assert len(ResultStore(output / "results.json.gz").results) == 2
 
     resumed = run(output)
     assert log.read_text().splitlines() == [*killed, "8 0", "8 1"]
@@ -83,7 +84,7 @@ def test_fresh_runs_all_again_but_keeps_other_results(tmp_path, log):
     run(tmp_path)
     run(tmp_path, fresh=True)
     assert len(log.read_text().splitlines()) == 2 + 4 + 4
-    assert len(ResultStore(tmp_path / "results.json").results) == 2 + 4
+    assert len(ResultStore(tmp_path / "results.json.gz").results) == 2 + 4
 
 
 def test_fresh_forgets_before_it_runs(tmp_path, log, monkeypatch):
@@ -95,7 +96,7 @@ def test_fresh_forgets_before_it_runs(tmp_path, log, monkeypatch):
 
     monkeypatch.setattr(Constant, "fit", interrupt)
     run(tmp_path, fresh=True)
-    assert ResultStore(tmp_path / "results.json").results == {}
+    assert ResultStore(tmp_path / "results.json.gz").results == {}
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path, log, monkeypatch):
@@ -109,7 +110,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, log, monkeypatch):
     monkeypatch.setattr(Constant, "fit", interrupted_fit)
     stopped = run(tmp_path)
     assert stopped.interrupted
-    assert len(ResultStore(tmp_path / "results.json").results) == 2
+    assert len(ResultStore(tmp_path / "results.json.gz").results) == 2
     monkeypatch.undo()
     Constant.log = log
     resumed = run(tmp_path)
@@ -119,7 +120,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, log, monkeypatch):
 
 def test_a_half_written_file_is_never_the_results_file(tmp_path, monkeypatch):
     """Death between writing and renaming leaves the old content."""
-    store = ResultStore(tmp_path / "results.json")
+    store = ResultStore(tmp_path / "results.json.gz")
     store.add("a", {"value": 1})
 
     def die(*args):
@@ -128,13 +129,28 @@ def test_a_half_written_file_is_never_the_results_file(tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", die)
     with pytest.raises(KeyboardInterrupt):
         store.add("b", {"value": 2})
-    assert list(ResultStore(tmp_path / "results.json").results) == ["a"]
+    assert list(ResultStore(tmp_path / "results.json.gz").results) == ["a"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"format": 99})])
-def test_a_strange_results_file_is_not_overwritten(tmp_path, text):
-    path = tmp_path / "results.json"
-    path.write_text(text)
-    with pytest.raises(StoreError, match=r"results\.json.*move it away"):
+_OF_LATER = json.dumps({"format": 99}).encode()
+
+
+@pytest.mark.parametrize("content", [b"{", *map(gzip.compress, (b"[]", _OF_LATER))])
+def test_a_strange_results_file_is_not_overwritten(tmp_path, content):
+    path = tmp_path / "results.json.gz"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"results\.json\.gz.*move it away"):
         ResultStore(path)
-    assert path.read_text() == text
+    assert path.read_bytes() == content
+
+
+def test_records_come_back_with_their_machines_and_seven_digits(tmp_path):
+    store = ResultStore(tmp_path / "results.json.gz")
+    one, two = {"cpu": "one"}, {"cpu": "two"}
+    for key, machine in (("a", one), ("b", two), ("c", one)):
+        store.add(key, {"machine": machine, "value": 1 / 3, "curve": [2e-9 / 3]})
+    again = ResultStore(store.path).results
+    assert [record["machine"] for record in again.values()] == [one, two, one]
+    assert again == store.results
+    assert again["a"]["value"] == pytest.approx(1 / 3, rel=1e-6)
+    assert again["a"]["curve"] == pytest.approx([2e-9 / 3], rel=1e-6)
