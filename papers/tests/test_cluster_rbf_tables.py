@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from papers import _cluster_rbf_table_1 as clusters
 from papers import _cluster_rbf_tables as tables
 from papers import _cluster_rbf_values as values
 from papers import _svm_grid as svm_grid
+from papers._account import FIT, Reading
 from papers._registry import MEASUREMENTS, look_up
 from papers._reproduce import DERIVATIONS, _derive
 from papers._spec import parse_paper
@@ -293,3 +295,21 @@ def test_table_1_tells_how_the_data_was_scaled(data_home):
         A = np.cov(X.T, ddof=0)
         assert (clusters.relative_distance(A, np.eye(8)) < 0.9) == comes_out
     assert printed[3] < 0.9
+
+
+def test_a_number_of_one_draw_is_told_before_what_is_fitted():
+    paper = SimpleNamespace(printed={"table_4": {"uci/one": [0.5, 0.5, 0.5]}})
+    ours = {"RBF": [0.5, 0.6, 0.6], "mRBF": [0.6, 0.6], "C2": [0.49, 0.51]}
+    table = values._table(
+        paper,
+        "Table 4",
+        ("RBF", "mRBF", "C2"),
+        0.02,
+        lambda d, x: [Reading("", ours[x]), Reading("a fit", [0.5], FIT)],
+    )
+    found = [entry.explanation for entry in table.entries[:2]]
+    assert [reading.reason for reading in found] == [
+        values._ONE_DRAW,
+        "a fit",
+    ]
+    assert [entry.mark for entry in table.entries] == ["explained"] * 2 + ["within"]
