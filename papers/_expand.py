@@ -10,6 +10,7 @@ A whole table of a paper, data sets down and methods across, as one ``[[grid]]``
     methods = [{ method = "kernel-kmeans", params = { kernel = "rbf" } }, ...]
     published = { "clustering/iris" = [0.893, ...] }    # by method, "" for no number
     notes = { "clustering/iris" = "a text" }
+    full = ["clustering/iris"]    # or true: of all
 
 is the same as one ``[[cell]]`` for each number. Further keys of a cell (seeds, dtype,
 ...) hold for all of them; a method's table may have any key of a cell.
@@ -47,7 +48,9 @@ def _grid_cells(table: dict[str, Any], where: str) -> Cells:
     common = dict(table)
     datasets, methods = common.pop("datasets"), common.pop("methods")
     published, notes = common.pop("published", {}), common.pop("notes", {})
-    for key, given in (("published", published), ("notes", notes)):
+    full = common.pop("full", [])
+    long = datasets if full is True else full or []
+    for key, given in (("published", published), ("notes", notes), ("full", long)):
         if unknown := sorted(set(given) - set(datasets)):
             raise SpecError(f"{where}: {key} of {unknown}, which are not in datasets.")
     for dataset, numbers in published.items():
@@ -60,6 +63,8 @@ def _grid_cells(table: dict[str, Any], where: str) -> Cells:
         numbers = published.get(dataset, [""] * len(methods))
         for j, method in enumerate(methods):
             cell = {**common, **method, "dataset": dataset}
+            if dataset in long:
+                cell.setdefault("full", True)
             if dataset in notes and j == 0:
                 cell["note"] = notes[dataset]
             place = f"{where}, cell {i * len(methods) + j + 1}"

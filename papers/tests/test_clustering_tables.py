@@ -43,12 +43,22 @@ def test_a_grid_is_its_cells():
 
 
 @pytest.mark.parametrize(
+    ("full", "long"), [("true", "aabb"), ("false", ""), ('["b"]', "bb")]
+)
+def test_a_grid_or_some_of_its_data_sets_take_long(full, long):
+    text = HEAD + GRID + f"full = {full}\n"
+    cells = parse_paper(text, name="x", file="x.toml").cells
+    assert "".join(c.dataset for c in cells if c.full) == long
+
+
+@pytest.mark.parametrize(
     ("old", "new", "match"),
     [
         ("[0.1, 0.2]", "[0.1]", "grid 1: 'a' has 1 published numbers; expected 2"),
         ("{ a =", "{ d =", r"published of \['d'\], which are not in datasets"),
         ('["a", "b"]', "[]", "datasets must be a list"),
         ("{ b =", "{ c =", r"notes of \['c'\]"),
+        ("tolerance", 'full = ["c"]\ntolerance', r"full of \['c'\]"),
         ("tolerance = 0.01", "tolerant = 0.01", "grid 1, cell 1: unknown key"),
     ],
 )
