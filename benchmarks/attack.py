@@ -10,9 +10,11 @@ import copy
 import functools
 import io
 import itertools
+import logging
 import os
 import pickle
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -1156,6 +1158,145 @@ def command_line() -> Iterator[Case]:
         yield f"output is an input: {name}", output_is_input
 
 
+# ----------------------------------------------------------------------------------
+# Areas of the machine: places of files, full disks, killed workers.
+# ----------------------------------------------------------------------------------
+
+_FULL = """
+import resource, signal, sys
+import numpy as np
+import kaucus
+from kaucus.datasets import make_rings
+from kaucus.persistence import save
+{preparation}
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))
+try:
+    {write}
+except OSError as error:
+    sys.exit(0)
+sys.exit(9)
+"""
+
+
+def places() -> Iterator[Case]:
+    """Yield: what is no file stays, and a full disk costs neither old nor new files."""
+    import kaucus as k
+    from kaucus.persistence import save
+
+    @functools.cache
+    def fitted():
+        X, y = classes(60)
+        return k.LSSVMClassifier(**RBF).fit(X, y), X, y
+
+    writers = {
+        "save": lambda path: save(fitted()[0], path),
+        "write_html": lambda path: k.report(*fitted()).write_html(path),
+    }
+    null = os.makedev(1, 3)  # a node of our own
+    kinds = {
+        "a FIFO": os.mkfifo,
+        "a device": lambda path: os.mknod(path, 0o600 | stat.S_IFCHR, null),
+        "a socket": lambda path: os.mknod(path, 0o600 | stat.S_IFSOCK),
+        "a folder": os.mkdir,
+    }
+    for (writer, write), (kind, make), linked in itertools.product(
+        writers.items(), kinds.items(), (False, True)
+    ):
+
+        def stays(write=write, make=make, linked=linked):
+            path = Path(tempfile.mkdtemp()) / "place"
+            try:
+                make(path)
+            except PermissionError:
+                raise SkipTest("this system lets us make none") from None
+            before = path.stat().st_mode
+            target = path.with_name("link") if linked else path
+            if linked:
+                target.symlink_to(path)
+            require_refused(lambda: write(target), OSError)
+            require(path.stat().st_mode == before, "it was replaced")
+            require(len(os.listdir(path.parent)) == 1 + linked, "a part was left")
+
+        yield f"{writer} to {kind}{', by a link' if linked else ''}", stays
+    for (writer, write), mode in itertools.product(
+        writers.items(), (0o444, 0o600, 0o640)
+    ):
+
+        def rights(write=write, mode=mode):
+            path = Path(tempfile.mkdtemp()) / "old"
+            path.write_text("old")
+            path.chmod(mode)
+            if mode == 0o444:
+                require_refused(lambda: write(path), OSError)
+                require(path.read_text() == "old", "a read-only file was replaced")
+            else:
+                write(path)
+            require(stat.S_IMODE(path.stat().st_mode) == mode, "other rights")
+
+        yield f"{writer} over a file of mode {mode:o}", rights
+    model = "model = kaucus.LSSVMClassifier().fit(*make_rings(60))"
+    calls = {
+        "save": (model, "save(model, sys.argv[1])"),
+        "write_html": (
+            f"{model}\nX, y = make_rings(60)\npage = kaucus.report(model, X, y)",
+            "page.write_html(sys.argv[1])",
+        ),
+    }
+    for (writer, (preparation, write)), room, old in itertools.product(
+        calls.items(), (0, 100, 2000), (False, True)
+    ):
+
+        def full(preparation=preparation, write=write, room=room, old=old):
+            path = Path(tempfile.mkdtemp()) / "file"
+            if old:
+                path.write_text("old")
+            program = _FULL.format(preparation=preparation, write=write, room=room)
+            ended = subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", program, str(path)],
+                capture_output=True,
+                text=True,
+            )
+            require(ended.returncode == 0, f"exit {ended.returncode}: {ended.stderr}")
+            left = sorted(os.listdir(path.parent))
+            require(left == ["file"] * old, f"left: {left}")
+            require(not old or path.read_text() == "old", "the old file is lost")
+
+        kept = "an old file" if old else "no file"
+        yield f"{writer}, a disk with room for {room} bytes, {kept}", full
+
+
+def lost_workers() -> Iterator[Case]:
+    """Yield: a fit that loses a worker gives the model of a fit without Dask."""
+    import dask.array as da
+
+    import distributed
+    from kaucus import KMeansKernelClassifier
+
+    X, y = classes(6000)
+    options = {"n_representatives": 40, **RBF, "learn_metric": False, **SEED}
+    expected = KMeansKernelClassifier(**options).fit(X, y).decision_function(X)
+    for moment in np.linspace(0.02, 0.8, 10):
+
+        def case(moment=moment):
+            cluster = distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+            with cluster, distributed.Client(cluster) as client:
+                rows = da.from_array(X, chunks=(500, -1)).persist()
+                pid = next(iter(client.run(os.getpid).values()))
+                timer = threading.Timer(moment, os.kill, (pid, signal.SIGKILL))
+                timer.start()
+                model = KMeansKernelClassifier(**options).fit(rows, y)
+                timer.cancel()
+            require_near(model.decision_function(X), expected, 1e-7)
+
+        yield f"a worker killed after {moment:.2f} s", case
+
+
 AREAS: dict[str, Callable[[], Iterator[Case]]] = {
     "float32 as float64": precisions,
     "equal inputs": equal_inputs,
@@ -1176,6 +1317,8 @@ AREAS: dict[str, Callable[[], Iterator[Case]]] = {
     "scikit-learn's checks": scikit_learns_checks,
     "budgets": budgets,
     "command line": command_line,
+    "places of files, full disks": places,
+    "killed workers": lost_workers,
 }
 
 
