@@ -112,6 +112,7 @@ html_copy_source = False
 html_last_updated_fmt = None
 published = os.environ.get("KAUCUS_DOCS_VERSION", "")
 html_baseurl = f"{SITE}/{published or 'dev'}/"
+html_extra_path = ["llms.txt"]
 html_favicon = "_static/favicon.svg"
 html_context = {
     "default_mode": "auto",

@@ -114,7 +114,7 @@ def _in_utc(value: Any) -> np.datetime64:
 
 
 def _where_given(values: np.ndarray, gaps: np.ndarray, read: Callable) -> np.ndarray:
-    dates = np.full(len(values), np.datetime64("NaT"), dtype=_DATES)
+    dates = np.full(len(values), np.datetime64("NaT", "us"), dtype=_DATES)
     dates[~gaps] = [read(v) for v in values[~gaps]]
     return dates
 
@@ -235,7 +235,7 @@ class NumberColumn(Column):
 class DateColumn(Column):
     """Dates: as time, and their parts that differ among the rows of fit."""
 
-    kind, dtype, gap, expected = "M", _DATES, np.datetime64("NaT"), "dates"
+    kind, dtype, gap, expected = "M", _DATES, np.datetime64("NaT", "us"), "dates"
     parse = staticmethod(_iso_date)
 
     def learn(self, values: np.ndarray) -> None:
