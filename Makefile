@@ -23,7 +23,7 @@ $(VENV)/.installed-%: pyproject.toml papers/requirements.txt | $(BIN)/python
 		$(if $(filter test bench,$*),--requirement papers/requirements.txt)
 	@touch $@
 
-demo: $(VENV)/.installed-demo ## fit a model, compare it with SVC, draw a picture
+demo: $(VENV)/.installed-demo ## a table, digits and clusters beside scikit-learn, and a picture
 	$(BIN)/kaucus demo
 
 test: $(VENV)/.installed-test ## run the test suite, two and a half minutes on two quiet cores
