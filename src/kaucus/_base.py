@@ -662,7 +662,11 @@ def fit_batches(self, batches):
 # ----------------------------------------------------------------------------------
 
 # What scikit-learn says of columns that are not numbers, or have gaps.
-_FRAME_ERRORS = ("Input X contains NaN", "could not convert string to float")
+_FRAME_ERRORS = (
+    "Input X contains NaN",
+    "could not convert string to float",
+    "could not be promoted",
+)
 
 
 def on_host(values: Any) -> Any:
@@ -739,13 +743,14 @@ def _line_for_frames(name: str) -> Iterator[None]:
     """Context manager: errors of gaps and text name the class that takes them."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         if not any(text in str(error) for text in _FRAME_ERRORS):
             raise
+        first = str(error).splitlines()[0].split(". ")[0]
         raise ValueError(
-            f"{error}\n{name} takes numbers without gaps. For gaps, text and dates in "
-            "columns: TableClassifier or TableRegressor, or a ColumnTransformer with "
-            "SimpleImputer and OneHotEncoder before it."
+            f"{name} takes numbers without gaps. TableClassifier and TableRegressor "
+            "take gaps, texts and dates as they are; or put a ColumnTransformer with "
+            f"SimpleImputer and OneHotEncoder before it. Seen in X: {first}"
         ) from error
 
 

@@ -680,7 +680,18 @@ class KernelInputMixin:
         if not self._precomputed:
             rows = checked[0] if isinstance(checked, tuple) else checked
             check_magnitude(rows, fitted=reset)
+            if reset and self.precision == "tf32":
+                self._tell_of_float32(rows)
         return checked
+
+    def _tell_of_float32(self, rows) -> None:
+        device = self.device or (nx.device_of(rows) if nx.is_tensor(rows) else "cpu")
+        if "cuda" not in str(device):
+            nx.warn_user(
+                "precision='tf32' is for a GPU; here X is computed with on the host, "
+                "in float32. Pass device='cuda', or precision='float32'.",
+                UserWarning,
+            )
 
     def _check_width(self, K) -> None:
         shape = tuple(getattr(K, "shape", None) or np.shape(K))

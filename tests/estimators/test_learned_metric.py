@@ -269,14 +269,21 @@ def test_a_column_of_nearly_all_variance_is_named():
         model.fit(X, y)
 
 
-@pytest.mark.parametrize("hole", [None, "red"])
-def test_gaps_and_text_show_the_line_that_takes_them(hole):
+@pytest.mark.parametrize(
+    ("hole", "seen"),
+    [(None, "NaN"), ("red", "'red'"), ("a date", "could not be promoted")],
+)
+def test_gaps_texts_and_dates_name_the_class_that_takes_them(hole, seen):
     pd = pytest.importorskip("pandas")
     X, y = some_numbers(60)
-    frame = pd.DataFrame(X).astype(object if hole else float)
-    frame.iloc[3, 2] = hole
+    frame = pd.DataFrame(X).astype(object if hole == "red" else float)
+    if hole == "a date":
+        frame[2] = pd.date_range("2024-01-01", periods=60)
+    else:
+        frame.iloc[3, 2] = hole
     model = KMeansKernelRegressor(random_state=0)
-    with pytest.raises(ValueError, match="TableClassifier or TableRegressor"):
+    told = f"TableClassifier and TableRegressor take gaps.* Seen in X: .*{seen}"
+    with pytest.raises(ValueError, match=told):
         model.fit(frame, y)
 
 

@@ -15,6 +15,8 @@ from tests.discovery import estimators, having, name_of
 
 PRECISE = having(estimators(), "precision")
 each_estimator = pytest.mark.parametrize("estimator", PRECISE, ids=name_of)
+# That tf32 is float32 on the host is told by a warning, of which one test is.
+pytestmark = pytest.mark.filterwarnings("ignore:precision='tf32' is for a GPU")
 each_precision = pytest.mark.parametrize("precision", ["float64", "float32", "tf32"])
 WORK = {"float64": "float64", "float32": "float32", "tf32": "float32"}
 
@@ -131,3 +133,9 @@ def test_another_number_of_threads_is_a_matter_of_rounding(model, rng):
             found.append(clone(model).fit(X, y).decision_function(X))
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-5)
+
+
+def test_on_the_host_tf32_is_told_to_be_float32(iris):
+    model = KMeansKernelClassifier(5, precision="tf32", random_state=0)
+    with pytest.warns(UserWarning, match="in float32. Pass device='cuda', or"):
+        model.fit(*iris)

@@ -81,7 +81,10 @@ def test_objects_stay_and_functions_are_wrapped():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("rbff", "rbf"), ("ploy", "poly"), ("Cauchy", "cauchy"), ("lin", "linear")],
+    [
+        *(("rbff", "rbf"), ("ploy", "poly"), ("Cauchy", "cauchy"), ("lin", "linear")),
+        *(("gaussian", "rbf"), ("Polynomial", "poly"), ("tanh", "sigmoid")),
+    ],
 )
 def test_an_unknown_name_gets_a_hint(name, hint):
     message = rf"kernel='{name}' is not known; expected one of .*Did you mean '{hint}'"

@@ -893,6 +893,17 @@ def parameters(cls: type[Kernel]) -> set[str]:
     return {field.name for field in fields(cls)}  # type: ignore[arg-type]
 
 
+# What other libraries call kernels, for the hint of an error.
+_OTHER_NAMES = {
+    "gaussian": "rbf",
+    "squared_exponential": "rbf",
+    "polynomial": "poly",
+    "tanh": "sigmoid",
+    "matern": "matern52",
+    "laplace": "laplacian",
+}
+
+
 def kernel_class(name: str, *, also: Sequence[str] = ()) -> type[Kernel]:
     """Return the class of the kernel of that name.
 
@@ -910,7 +921,8 @@ def kernel_class(name: str, *, also: Sequence[str] = ()) -> type[Kernel]:
     if name in _KERNELS:
         return _KERNELS[name]
     known = [*kernel_names(), *also]
-    near = difflib.get_close_matches(name, known, n=1)
+    meant = _OTHER_NAMES.get(name.lower())
+    near = [meant] if meant else difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(
         f"kernel={name!r} is not known; expected one of {known}, a kernel object or a "
