@@ -1,4 +1,4 @@
-"""Fixtures: every array library."""
+"""Fixtures: every array library, and committees of few trees."""
 
 import importlib.util
 
@@ -20,3 +20,12 @@ def namespace(name):
 def xp(request):
     """Each array library that the core must work with."""
     return namespace(request.param)
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """Boost fewer and larger steps: laws of columns, rows and votes need no more."""
+    tables = pytest.importorskip("kaucus.estimators.tables")
+    for effort in tables.EFFORTS:
+        few = {"learning_rate": 0.3, "max_iter": 25}
+        monkeypatch.setitem(tables.EFFORTS, effort, few)

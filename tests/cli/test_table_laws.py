@@ -18,7 +18,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs")
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, few_rounds):
     monkeypatch.chdir(tmp_path)
 
 

@@ -305,6 +305,7 @@ def fed(proto, frame, dtype):
         *(("fast", ["trees"]), ("balanced", ["kernel"])),
     ],
 )
+@pytest.mark.usefixtures("few_rounds")
 @pytest.mark.filterwarnings("ignore:Columns without any value")
 def test_tables_with_categories_and_gaps(frame, effort, members):
     options = {"effort": effort, "members": members, "random_state": 0}
