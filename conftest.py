@@ -79,6 +79,19 @@ def _ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Of failures that are expected, tell the plain traceback: pytest's takes 0.7 s."""
+    option = item.config.option
+    style = option.tbstyle
+    if item.get_closest_marker("xfail"):
+        option.tbstyle = "native"
+    try:
+        return (yield)
+    finally:
+        option.tbstyle = style
+
+
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request):
     """Return the name of each precision."""
