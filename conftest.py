@@ -36,7 +36,7 @@ if importlib.util.find_spec("torch") is None:
 if importlib.util.find_spec("typer") is None:
     collect_ignore += modules_that_import("typer")
 if importlib.util.find_spec("dask") is None:
-    collect_ignore += ["src/kaucus/distributed"]
+    collect_ignore += ["src/kaucus/distributed.py"]
 
 # One profile for everybody: no deadline, because machines differ, and the same
 # examples in every run, because a red build must be reproducible.

@@ -139,7 +139,7 @@ def test_order_and_names_of_columns_are_held_to(kind):
 
 @each_class
 def test_a_word_in_a_column_of_numbers_is_named(kind):
-    X, y, labels, model = default(kind)
+    X, *_, model = default(kind)
     odd = X.astype({"size": object})
     odd.loc[7, "size"] = "large"
     with pytest.raises(ValueError, match="'size' of X has 'large' in row 7"):
@@ -167,7 +167,7 @@ def test_columns_that_tell_nothing_give_the_mean(kind):
 
 @each_class
 def test_a_row_is_predicted_by_itself(kind):
-    X, y, labels, model = default(kind)
+    X, *_, model = default(kind)
     expected = output(model, X)
     order = np.random.default_rng(1).permutation(len(X))
     assert_allclose(output(model, X.iloc[order]), expected[order], rtol=1e-9)
@@ -226,7 +226,7 @@ def test_offset_and_scale_of_the_target_are_those_of_predictions():
 
 @each_class
 def test_the_committee_is_the_mean_of_its_members_by_votes(kind):
-    X, y, labels, model = default(kind)
+    X, *_, model = default(kind)
     if min(model.weights_.values()) == 0:
         pytest.skip("one member has all votes")
     alone = {}
