@@ -34,4 +34,4 @@ def test_fields_of_named_tuples_are_counted():
     import ast
 
     tree = ast.parse("class A(NamedTuple):\n    x: int\n    y: int = 0\n")
-    assert named_tuples(tree) == [2]
+    assert named_tuples(list(ast.walk(tree))) == [2]
