@@ -268,7 +268,7 @@ def test_skl2onnx_itself_takes_our_estimators(rows):
 @pytest.fixture(scope="module")
 def frame():
     pandas = pytest.importorskip("pandas")
-    rng, n = np.random.default_rng(0), 300
+    rng, n = np.random.default_rng(0), 200
     return pandas.DataFrame(
         {
             "number": np.where(np.arange(n) % 7, rng.normal(size=n), np.nan),
