@@ -400,7 +400,8 @@ def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> lis
         try:  # all in one call, which needs no lock of Python
             systems = S + K_mm / np.asarray(Cs, dtype=float)[:, None, None]
             factors = np.linalg.cholesky(systems)
-            solve = scipy.linalg.lapack.dpotrs  # small systems, in thousands
+            # Without SciPy's checks: small systems, in thousands.
+            (solve,) = scipy.linalg.get_lapack_funcs(("potrs",), (factors,))
             return [solve(L.T, right)[0] for L in factors]
         except np.linalg.LinAlgError:
             pass
