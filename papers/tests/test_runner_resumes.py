@@ -135,11 +135,9 @@ def test_a_half_written_file_is_never_the_results_file(tmp_path, monkeypatch):
 _OF_LATER = json.dumps({"format": 99}).encode()
 
 
-# Without the hour, which would make a name that processes do not share.
-PACKED = [gzip.compress(content, mtime=0) for content in (b"[]", _OF_LATER)]
-
-
-@pytest.mark.parametrize("content", [b"{", *PACKED])
+@pytest.mark.parametrize(
+    "content", [b"{", *(gzip.compress(text, mtime=0) for text in (b"[]", _OF_LATER))]
+)
 def test_a_strange_results_file_is_not_overwritten(tmp_path, content):
     path = tmp_path / "results.json.gz"
     path.write_bytes(content)

@@ -401,7 +401,7 @@ def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> lis
             systems = S + K_mm / np.asarray(Cs, dtype=float)[:, None, None]
             factors = np.linalg.cholesky(systems)
             # Without SciPy's checks: small systems, in thousands.
-            (solve,) = scipy.linalg.get_lapack_funcs(("potrs",), (factors,))
+            (solve,) = scipy.linalg.get_lapack_funcs(("potrs",), (S,))
             return [solve(L.T, right)[0] for L in factors]
         except np.linalg.LinAlgError:
             pass
