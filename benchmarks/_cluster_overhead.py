@@ -85,9 +85,9 @@ def _fit(client: Any, options: dict, rows, labels):
 
 def _wait_in_tasks() -> None:
     """Let the tasks of this worker take as long as larger partitions would."""
-    from kaucus.distributed import rows as _rows
+    from kaucus import distributed
 
-    work_on_partition = _rows._on_partition
+    work_on_partition = distributed._on_partition
 
     def _on_partition(work, *arguments):
         start = time.perf_counter()
@@ -96,7 +96,7 @@ def _wait_in_tasks() -> None:
         time.sleep(max(start + wanted - time.perf_counter(), 0.0))
         return found
 
-    _rows._on_partition = _on_partition
+    distributed._on_partition = _on_partition
 
 
 def overhead_table(records: list[dict]) -> Table:

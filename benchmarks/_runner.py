@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks._isolated import run_isolated
 from kaucus._array.blocks import format_bytes
 from kaucus._parameters import StepProgress
-from kaucus.evaluation.clustering import format_seconds, markdown_table
+from kaucus.evaluation.clustering import format_seconds
 from papers import (
     MissingPackageError,
     Split,
@@ -37,6 +37,7 @@ from papers import (
     replace_file,
     timed,
 )
+from papers._markdown import markdown_table
 
 NAMES = (
     "lssvm",

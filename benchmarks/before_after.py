@@ -143,8 +143,8 @@ def row(name: str, before: np.ndarray, after: np.ndarray) -> list[str]:
 
 def main() -> None:
     """Run the cases, and print or write the table."""
-    from kaucus.evaluation.clustering import markdown_table
     from papers import describe_machine
+    from papers._markdown import markdown_table
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("old", type=Path)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.tables import REGRESSION
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
-from kaucus.evaluation.clustering import markdown_table
+from papers._markdown import markdown_table
 
 N_TRAIN, N_TEST = 800, 500
 

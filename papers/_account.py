@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from kaucus.evaluation.clustering import markdown_table
+from papers._markdown import markdown_table
 
 WITHIN, EXPLAINED, NOT_EXPLAINED, MISPRINT = MARKS = (
     "within",

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kaucus.evaluation.clustering import markdown_table
 from papers import _cluster_rbf_values
 from papers._account import FIT, NO_RUN, RUN, Entry, Reading, Table
 from papers._confusion import CIFAR10, is_printed, kept_confusions
 from papers._ends import ALGORITHM_1
+from papers._markdown import markdown_table
 from papers._report import Row, summarise
 from papers._runner import Outcome
 from papers._spec import Paper

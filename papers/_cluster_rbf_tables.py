@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation.clustering import markdown_table
 from papers._account import sum_up, table_markdown, totals_markdown
 from papers._cluster_rbf_figures import draw_figures
 from papers._cluster_rbf_table_1 import NOTE, count_line
@@ -27,6 +26,7 @@ from papers._cluster_rbf_values import (
     gather,
     grids_of,
 )
+from papers._markdown import markdown_table
 from papers._runner import Outcome
 from papers._spec import Paper
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kaucus.evaluation.clustering import markdown_table
+from papers._markdown import markdown_table
 
 # Table 1 of Andrecut (2016) numbers the classes; the order is that of the data set.
 CIFAR10 = (

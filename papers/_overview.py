@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kaucus.evaluation.clustering import markdown_table
 from papers._account import (
     Table,
     strict_line,
@@ -20,6 +19,7 @@ from papers._account import (
 )
 from papers._accounts import ACCOUNTS
 from papers._confusion import is_printed
+from papers._markdown import markdown_table
 from papers._registry import METRICS
 from papers._report import Row, summarise
 from papers._runner import Outcome, stored_outcome

@@ -7,8 +7,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from kaucus._array.blocks import format_bytes
-from kaucus.evaluation.clustering import format_seconds, markdown_table
+from kaucus.evaluation.clustering import format_seconds
 from papers._confusion import confusion_sections
+from papers._markdown import markdown_table
 from papers._registry import METRICS
 from papers._runner import Outcome
 from papers._spec import Cell, Paper

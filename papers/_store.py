@@ -40,7 +40,7 @@ class ResultStore:
 
     def add_problem(self, key: str, record: dict[str, Any]) -> None:
         """Keep why a run has no result, on disk when this returns."""
-        self.problems[key] = record
+        self.problems[key] = _rounded(record)
         self.write()
 
     def discard(self, keys: list[str]) -> None:
@@ -56,9 +56,9 @@ class ResultStore:
         results = {k: _at_machine(r, machines) for k, r in self.results.items()}
         parts = [
             f'"format": {FORMAT}',
-            f'"machines": {one_line_each(machines)}',
-            f'"results": {one_line_each(results)}',
-            f'"problems": {one_line_each(self.problems)}',
+            f'"machines": {_lines(machines)}',
+            f'"results": {_lines(results)}',
+            f'"problems": {_lines(self.problems)}',
         ]
         text = "{" + ",\n".join(parts) + "}\n"
         replace_file(self.path, gzip.compress(text.encode(), mtime=0))
@@ -106,9 +106,14 @@ def _rounded(value: Any) -> Any:
 
 def one_line_each(records: dict[str, Any]) -> str:
     """Return records as JSON, one in a line, with floats of seven digits."""
+    return _lines(_rounded(records))
+
+
+def _lines(records: dict[str, Any]) -> str:
+    """Return records, rounded by now, as JSON, one in a line."""
     lines = [
         f"{json.dumps(key)}: "
-        + json.dumps(_rounded(record), ensure_ascii=False, separators=(",", ":"))
+        + json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         for key, record in records.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}"

@@ -66,34 +66,34 @@ def sources():
     return [path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def import_lines(tree):
+def import_lines(nodes):
     """Return the number of lines of import statements."""
     return sum(
         node.end_lineno - node.lineno + 1
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, (ast.Import, ast.ImportFrom))
     )
 
 
-def named_tuples(tree):
+def named_tuples(nodes):
     """Return the number of fields of each named tuple."""
     return [
         sum(isinstance(line, ast.AnnAssign) for line in node.body)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ClassDef)
         and any("NamedTuple" in ast.unparse(base) for base in node.bases)
     ]
 
 
-def asks_for_kinds_of_rows(tree):
+def asks_for_kinds_of_rows(nodes):
     """Return the number of calls that ask for a kind of rows, `isinstance` or not."""
     asked = sum(
-        isinstance(node, ast.Call) and ast.unparse(node.func) == "are_rows"
-        for node in ast.walk(tree)
+        isinstance(node, ast.Call) and getattr(node.func, "id", "") == "are_rows"
+        for node in nodes
     )
     calls = (
         {word.id for word in ast.walk(node.args[1]) if isinstance(word, ast.Name)}
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "isinstance"
@@ -160,28 +160,33 @@ def walks():
     return json.loads(done.stdout)
 
 
-def measure():
-    """Return every number of the house under its name in ``house.toml``."""
+def sizes():
+    """Return the numbers that are read from the source."""
     texts = sources()
-    trees = [ast.parse(text) for text in texts]
-    tuples = [fields for tree in trees for fields in named_tuples(tree)]
-    found = {
+    modules = [list(ast.walk(ast.parse(text))) for text in texts]
+    tuples = [fields for nodes in modules for fields in named_tuples(nodes)]
+    return {
         "code lines": sum(map(code_lines, texts)),
         "modules": len(texts),
-        "import lines": sum(map(import_lines, trees)),
+        "import lines": sum(map(import_lines, modules)),
         "named tuples": len(tuples),
         "fields of named tuples": sum(tuples),
-        "isinstance on rows": sum(map(asks_for_kinds_of_rows, trees)),
+        "isinstance on rows": sum(map(asks_for_kinds_of_rows, modules)),
         "own classes in an MRO": longest_mro(),
     }
-    for name, numbers in walks().items():
-        for what, number in zip(("modules", "frames", "calls"), numbers, strict=True):
-            found[f"{name}: {what}"] = number
-    return found
+
+
+def lengths():
+    """Return the lengths of the walks, from a process of its own."""
+    return {
+        f"{name}: {what}": number
+        for name, numbers in walks().items()
+        for what, number in zip(("modules", "frames", "calls"), numbers, strict=True)
+    }
 
 
 if __name__ == "__main__":
-    for name, number in measure().items():
+    for name, number in (sizes() | lengths()).items():
         ceiling = CEILINGS[name]
         mark = "" if number <= ceiling["at_most"] else "   <- above its ceiling"
         print(f"{name:26}{number:8,}{ceiling['at_most']:8,}{mark}")

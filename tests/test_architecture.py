@@ -66,9 +66,19 @@ def layer_of(path):
     return name if name in LAYERS else None
 
 
-def imports_in(tree):
-    """Yield (line, full module name) of every import, wherever it stands."""
-    for node in ast.walk(tree):
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(tree_of(path)))
+
+
+@functools.cache
+def imports_in(path):
+    """Return (line, full module name) of every import, wherever it stands."""
+    return list(_imports(nodes_of(path)))
+
+
+def _imports(nodes):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -79,7 +89,7 @@ def imports_in(tree):
 
 
 def importers_of(library, path):
-    names = imports_in(tree_of(path))
+    names = imports_in(path)
     return [line for line, name in names if name.split(".")[0] == library]
 
 
@@ -98,7 +108,7 @@ def test_a_layer_imports_only_from_layers_above_it(path):
     layer = layer_of(path)
     if layer is None:
         return
-    for line, name in imports_in(tree_of(path)):
+    for line, name in imports_in(path):
         parts = name.split(".")
         if parts[0] == "kaucus" and len(parts) > 1 and parts[1] in LAYERS:
             assert LAYERS.index(parts[1]) <= LAYERS.index(layer), (
@@ -127,7 +137,7 @@ def test_the_core_knows_no_scikit_learn(path):
 
 @each_module
 def test_no_private_scikit_learn_module_is_imported(path):
-    for line, name in imports_in(tree_of(path)):
+    for line, name in imports_in(path):
         parts = name.split(".")
         private = parts[0] == "sklearn" and any(p.startswith("_") for p in parts[1:])
         assert not private, f"line {line}: {name}"
@@ -147,7 +157,7 @@ def body_lines(function):
 @each_module
 def test_functions_are_short(path):
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, functions):
             length = body_lines(node)
             assert length <= MAX_BODY_LINES, f"{node.name} has {length} lines"
@@ -170,7 +180,7 @@ def test_no_bare_todo(path):
 def test_no_global_generator_is_seeded_or_drawn_from(path):
     """`np.random.default_rng` and the classes of `np.random` are all that is used."""
     allowed = {"default_rng", "Generator", "RandomState", "SeedSequence"}
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if not isinstance(node, ast.Attribute):
             continue
         text = ast.unparse(node)

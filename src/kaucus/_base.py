@@ -152,7 +152,7 @@ def gathered(values: Any) -> Any:
     """Return labels, targets or weights of a Dask collection as a NumPy array."""
     if not is_dask(values):
         return values
-    from kaucus.distributed.rows import values_of
+    from kaucus.distributed import values_of
 
     return values_of(values)
 
@@ -178,7 +178,7 @@ def validate_partitions(
     elif how == "columns":
         rows = np.zeros((1, X.shape[1]), X.dtype if hasattr(X, "chunks") else types[0])
     else:
-        from kaucus.distributed.rows import rows_of
+        from kaucus.distributed import rows_of
 
         rows = rows_of(
             X,
@@ -482,7 +482,7 @@ def rowwise(method: Any) -> Any:
     @functools.wraps(method)
     def wrapped(self, X, **options):
         if is_dask(X):
-            from kaucus.distributed.rows import lazy_method
+            from kaucus.distributed import lazy_method
 
             check_is_fitted(self)
             return lazy_method(self, method.__name__, X, options)
@@ -823,7 +823,7 @@ def score(self, X, y, sample_weight=None):
     """
     of_numbers = is_regressor(self)
     if is_dask(X):
-        from kaucus.distributed.rows import score_accuracy, score_r2
+        from kaucus.distributed import score_accuracy, score_r2
 
         return (score_r2 if of_numbers else score_accuracy)(self, X, y, sample_weight)
     from sklearn.metrics import accuracy_score, r2_score  # not before: imports rich

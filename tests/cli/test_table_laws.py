@@ -18,7 +18,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs")
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, few_rounds):
     monkeypatch.chdir(tmp_path)
 
 
@@ -511,7 +511,7 @@ def test_dates_in_another_format_are_the_same_dates(form, fitted, capsys):
 
 
 @pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M"])
-@pytest.mark.parametrize("chunk", [1, 1000])
+@pytest.mark.parametrize("chunk", [7, 1000])
 def test_dates_that_may_be_two_days_are_gaps_and_counted(form, chunk, capsys):
     write(dated("%Y-%m-%d"))
     fit(capsys)

@@ -14,7 +14,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from kaucus import KernelKMeans, KMeansKernelClassifier, SphericalKMeans
-from kaucus.distributed.rows import DaskRows, rows_of
+from kaucus.distributed import DaskRows, rows_of
 from tests.arrays import assert_to_rounding
 from tests.distributed.test_fits import assert_same_model, chunked
 

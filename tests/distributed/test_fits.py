@@ -240,7 +240,7 @@ def test_too_little_memory_is_told_before_the_work(data):
 
 
 def test_ctrl_c_is_raised_and_leaves_the_model_as_it_was(data, monkeypatch):
-    from kaucus.distributed.rows import DaskRows
+    from kaucus.distributed import DaskRows
 
     X, y = data
     calls, reduce = [], DaskRows.reduce

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("dask")
 
-from kaucus.distributed.rows import even_homes
+from kaucus.distributed import even_homes
 
 WORKERS = ["a", "b", "c", "d"]
 placed = st.lists(st.sampled_from(WORKERS), min_size=1, max_size=60)

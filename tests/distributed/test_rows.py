@@ -15,7 +15,7 @@ import pandas as pd
 from dask.delayed import delayed
 
 from kaucus._array.namespace import take_rows
-from kaucus.distributed.rows import (
+from kaucus.distributed import (
     DaskRows,
     Workforce,
     reduce_tree,
@@ -99,7 +99,7 @@ def test_each_partition_is_computed_on_the_device_of_its_worker(X, monkeypatch):
         assert isinstance(block.rows, torch.Tensor)
         return Total(factor * block.rows.sum(axis=0).numpy(), "")
 
-    monkeypatch.setattr("kaucus.distributed.rows.to_device", to_device)
+    monkeypatch.setattr("kaucus.distributed.to_device", to_device)
     rows = rows_from(da.from_array(X, chunks=(10, 3)), device="cuda")
     with dask.config.set(scheduler="synchronous"):
         total = rows.reduce(sum_on_device, 2.0, label="sum")

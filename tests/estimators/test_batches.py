@@ -200,7 +200,7 @@ def test_the_model_of_a_memory_map_is_that_of_memory(large, tmp_path):
     ids=["random centres", "landmarks"],
 )
 def test_a_map_gives_the_model_of_the_array(model, tmp_path, rng):
-    X = rng.normal(size=(3500, 20)) + 3 * np.eye(20)[rng.integers(4, size=3500)]
+    X = rng.normal(size=(1500, 20)) + 3 * np.eye(20)[rng.integers(4, size=1500)]
     np.save(tmp_path / "rows.npy", X)
     read = np.load(tmp_path / "rows.npy", mmap_mode="r")
     expected = clone(model).fit(X)

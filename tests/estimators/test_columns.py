@@ -63,7 +63,7 @@ def test_a_learned_metric_is_centred(rng):
         return model.fit(X[:400], y[:400]).score(X[400:], y[400:])
 
     expected = score(X)
-    for offset in (10.0, 1000.0, -1e6):
+    for offset in (10.0, -1e6):
         assert score(X + offset) == pytest.approx(expected, abs=0.01)
 
 

@@ -56,7 +56,7 @@ def test_the_table_holds_the_choice(model, rows):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("n", [120, 700])
+@pytest.mark.parametrize("n", [120, 400])
 def test_one_row_of_the_table_is_that_of_the_model(model, n):
     """It has the kernel, gamma and C of the model, and explain() states its loss."""
     rng = np.random.default_rng(1)

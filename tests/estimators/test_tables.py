@@ -1,6 +1,7 @@
 """Tables as they come: scikit-learn's contract, and laws of columns, rows and votes."""
 
 import copy
+import functools
 import pickle
 import signal
 
@@ -16,6 +17,7 @@ from kaucus import TableClassifier, TableRegressor
 from kaucus.estimators import tables
 
 pandas = pytest.importorskip("pandas")
+pytestmark = pytest.mark.usefixtures("few_rounds")
 FAST = {"effort": "fast", "random_state": 0}
 CLASSES = TableClassifier, TableRegressor
 each_class = pytest.mark.parametrize("kind", CLASSES)
@@ -58,6 +60,13 @@ def fitted(kind, X, y, labels, **options):
     return kind(**FAST | options).fit(X, labels if kind is TableClassifier else y)
 
 
+@functools.cache
+def default(kind):
+    """Return the default frame, its two targets, and a model of its own of them."""
+    X, y, labels = frame()
+    return X, y, labels, fitted(kind, X, y, labels)
+
+
 def output(model, X):
     return getattr(model, "predict_proba", model.predict)(X)
 
@@ -80,8 +89,7 @@ def test_gaps_categories_and_dates_are_learned(kind):
 @each_class
 def test_a_polars_frame_is_the_same_frame(kind):
     polars = pytest.importorskip("polars")
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, y, labels, model = default(kind)
     other = fitted(kind, polars.from_pandas(X), y, labels)
     assert list(other.feature_names_in_) == list(X.columns)
     assert_allclose(output(other, polars.from_pandas(X)), output(model, X), rtol=1e-7)
@@ -109,8 +117,8 @@ def test_what_is_no_table_is_refused(kind, change):
 
 @each_class
 def test_constant_and_empty_columns_change_nothing(kind):
-    X, y, labels = frame()
-    expected = output(fitted(kind, X, y, labels), X)
+    X, y, labels, model = default(kind)
+    expected = output(model, X)
     more = X.assign(one=1e6, none=None)
     with pytest.warns(UserWarning, match="'none'"):
         model = fitted(kind, more, y, labels)
@@ -119,8 +127,7 @@ def test_constant_and_empty_columns_change_nothing(kind):
 
 @each_class
 def test_order_and_names_of_columns_are_held_to(kind):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, y, labels, model = default(kind)
     with pytest.raises(ValueError, match="same order"):
         model.predict(X[X.columns[::-1]])
     with pytest.raises(ValueError, match="feature names"):
@@ -132,8 +139,7 @@ def test_order_and_names_of_columns_are_held_to(kind):
 
 @each_class
 def test_a_word_in_a_column_of_numbers_is_named(kind):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, *_, model = default(kind)
     odd = X.astype({"size": object})
     odd.loc[7, "size"] = "large"
     with pytest.raises(ValueError, match="'size' of X has 'large' in row 7"):
@@ -161,8 +167,7 @@ def test_columns_that_tell_nothing_give_the_mean(kind):
 
 @each_class
 def test_a_row_is_predicted_by_itself(kind):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, *_, model = default(kind)
     expected = output(model, X)
     order = np.random.default_rng(1).permutation(len(X))
     assert_allclose(output(model, X.iloc[order]), expected[order], rtol=1e-9)
@@ -208,8 +213,7 @@ def test_a_row_without_weight_is_no_row(kind):
 
 
 def test_offset_and_scale_of_the_target_are_those_of_predictions():
-    X, y, _ = frame()
-    model = TableRegressor(**FAST).fit(X, y)
+    X, y, _, model = default(TableRegressor)
     for a, b in ((1e-3, 0.0), (1e3, 1e6)):
         other = TableRegressor(**FAST).fit(X, a * y + b)
         # Trees bin gradients of float32: equal splits may be chosen otherwise.
@@ -222,8 +226,7 @@ def test_offset_and_scale_of_the_target_are_those_of_predictions():
 
 @each_class
 def test_the_committee_is_the_mean_of_its_members_by_votes(kind):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, *_, model = default(kind)
     if min(model.weights_.values()) == 0:
         pytest.skip("one member has all votes")
     alone = {}
@@ -237,7 +240,7 @@ def test_the_committee_is_the_mean_of_its_members_by_votes(kind):
 
 @each_class
 def test_the_committee_is_no_worse_than_its_members_on_held_out_rows(kind):
-    model = fitted(kind, *frame())
+    *_, model = default(kind)
     scores = dict(model.scores_)
     assert scores.pop("committee") <= min(scores.values()) * (1 + 1e-12)
     told = model.explain()
@@ -378,18 +381,19 @@ def rare(n, seed):
 
 
 def test_a_threshold_is_moved_by_rows_not_seen_without_another_fit():
-    X, y = rare(2000, 0)
-    plain = TableClassifier(**FAST).fit(X, y)
-    moved = TableClassifier(threshold="f1", **FAST).fit(X, y)
+    X, y = rare(3000, 0)
+    trees = {"members": ["trees"], **FAST}  # sooner than a kernel machine
+    plain = TableClassifier(**trees).fit(X, y)
+    moved = TableClassifier(threshold="f1", **trees).fit(X, y)
     new, truth = rare(4000, 1)
     assert plain.threshold_ is None
     assert 0.05 < moved.threshold_ < 0.5
     assert_allclose(moved.predict_proba(new), plain.predict_proba(new), rtol=1e-7)
     scores = [f1_score(truth, model.predict(new)) for model in (plain, moved)]
     assert scores[1] > scores[0] + 0.02
-    given = TableClassifier(threshold=f1_score, **FAST).fit(X, y)
+    given = TableClassifier(threshold=f1_score, **trees).fit(X, y)
     assert given.threshold_ == pytest.approx(moved.threshold_)
-    half = TableClassifier(threshold=0.25, **FAST).fit(X, y)
+    half = TableClassifier(threshold=0.25, **trees).fit(X, y)
     expected = half.predict_proba(new)[:, 1] >= 0.25
     assert (half.predict(new) == expected).all()
 
@@ -463,8 +467,7 @@ def test_a_fitted_model_owns_its_arrays(kind):
 
 @each_class
 def test_pickle_clone_and_a_second_fit(kind):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, y, labels, model = default(kind)
     expected = output(model, X)
     assert_allclose(output(pickle.loads(pickle.dumps(model)), X), expected, rtol=1e-9)
     assert clone(model).get_params() == kind(**FAST).get_params()
@@ -475,8 +478,7 @@ def test_pickle_clone_and_a_second_fit(kind):
 
 @each_class
 def test_ctrl_c_leaves_the_model_as_it_was(kind, monkeypatch):
-    X, y, labels = frame()
-    model = fitted(kind, X, y, labels)
+    X, y, labels, model = copy.deepcopy(default(kind))
     before, expected = dict(vars(model)), output(model, X)
 
     def stop(*_, **__):

@@ -59,7 +59,7 @@ def name_of(value):
 
 each_model = pytest.mark.parametrize(("model", "wide", "narrow"), MODELS, ids=name_of)
 # a, and b in spreads of a y.
-UNITS = [(1.0, 1e8), (1e-6, 0.0), (1e6, -1e8)]
+UNITS = [(1e-6, 1e8), (1e6, -1e8)]
 
 
 def data(seed=0):
@@ -135,7 +135,7 @@ def test_every_output_has_its_own(model, wide):
 
 @each_model
 @pytest.mark.parametrize(
-    ("value", "weighted"), [(0.0, False), (0.1, True), (-3.0, False), (1e12, True)]
+    ("value", "weighted"), [(0.0, False), (0.1, True), (-1e12, True)]
 )
 def test_equal_targets_are_the_prediction_and_nothing_is_uncertain(
     model, wide, narrow, value, weighted

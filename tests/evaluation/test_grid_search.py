@@ -68,7 +68,7 @@ def test_equals_refitting_with_the_same_cells(data, model, normalization):
     if "normalization" in model.get_params():
         model.set_params(normalization=normalization)
     ours = search(model, X, y)
-    for c, g in [(0, 1), (1, 0), (1, 1), (2, 2), (3, 1)]:
+    for c, g in [(0, 1), (1, 0), (3, 2)]:
         model.set_params(C=CS[c], gamma=GAMMAS[g], max_iter=10**7)
         expected = [
             model.fit(X[train], y[train], X_unlabeled=X[test]).score(X[test], y[test])

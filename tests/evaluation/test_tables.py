@@ -7,9 +7,9 @@ import pytest
 from kaucus.evaluation.clustering import (
     format_seconds,
     format_table,
-    markdown_table,
     print_table,
 )
+from papers._markdown import markdown_table
 
 HEADERS = ["cell", "ours", "within"]
 ROWS = [["mnist", 1.17, True], ["digits | small", None, ""]]

@@ -268,7 +268,7 @@ def test_skl2onnx_itself_takes_our_estimators(rows):
 @pytest.fixture(scope="module")
 def frame():
     pandas = pytest.importorskip("pandas")
-    rng, n = np.random.default_rng(0), 300
+    rng, n = np.random.default_rng(0), 200
     return pandas.DataFrame(
         {
             "number": np.where(np.arange(n) % 7, rng.normal(size=n), np.nan),
@@ -305,6 +305,7 @@ def fed(proto, frame, dtype):
         *(("fast", ["trees"]), ("balanced", ["kernel"])),
     ],
 )
+@pytest.mark.usefixtures("few_rounds")
 @pytest.mark.filterwarnings("ignore:Columns without any value")
 def test_tables_with_categories_and_gaps(frame, effort, members):
     options = {"effort": effort, "members": members, "random_state": 0}

@@ -136,6 +136,26 @@ def test_a_regressor_has_its_own_sections():
     assert re.search(r"R²</td><td class=\"number\">0\.\d+", found.to_html())
 
 
+def test_several_outputs_have_no_figure_of_the_truth():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = LSSVMRegressor(gamma=1.0).fit(X, np.sin(X))
+    found = kaucus.report(model, X, np.sin(X))
+    assert "truth" not in [section.name for section in found.sections]
+    assert repr(found).startswith("Report('")
+    assert "model, error" in repr(found)
+
+
+def test_what_was_added_to_the_diagonal_is_told():
+    X = np.arange(20.0)[:, None]
+    model = LSSVMRegressor(gamma=1.0).fit(X, np.sin(X[:, 0]))
+    label = "added to the diagonal"
+    assert label not in kaucus.report(model, X, np.sin(X[:, 0])).to_html()
+    model.solve_info_ = model.solve_info_._replace(jitter=2.5e-9)
+    found = kaucus.report(model, X, np.sin(X[:, 0])).to_html()
+    assert f"{label}</td><td>2.5e-09" in found
+
+
 def test_intervals_of_a_regressor():
     X, y = np.arange(80.0)[:, None] / 10, np.sin(np.arange(80.0) / 10)
     model = LSSVMRegressor(gamma=1.0).fit(X[:40], y[:40])

@@ -149,7 +149,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         float
         """
         if is_dask(X):
-            from kaucus.distributed.rows import score_sum
+            from kaucus.distributed import score_sum
 
             return score_sum(self, X, sample_weight)
         scores = self._row_scores(X)

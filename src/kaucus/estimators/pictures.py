@@ -661,9 +661,9 @@ class PatchVotingClassifier(
     >>> from kaucus import PatchVotingClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = PatchVotingClassifier(patch_size=7, image_shape=(8, 8))
-    >>> model.fit(X[:600], y[:600]).n_patches_
+    >>> model.fit(X[:400], y[:400]).n_patches_
     4
-    >>> model.score(X[600:900], y[600:900]) > 0.9
+    >>> model.score(X[400:600], y[400:600]) > 0.9
     True
     """
 

@@ -167,7 +167,7 @@ def _status_bytes(key: str) -> int | None:
 
 
 # ----------------------------------------------------------------------------------
-# Tables as plain text, as Markdown, or drawn on a terminal.
+# Tables as plain text, or drawn on a terminal.
 # ----------------------------------------------------------------------------------
 
 _DASH = "–"
@@ -182,29 +182,10 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     ours    0.5
     theirs   12
     """
-    cells, right, widths = _cells(headers, rows)
-    lines = [_pad(headers, widths, right), "  ".join("-" * w for w in widths)]
-    lines += [_pad(row, widths, right) for row in cells]
+    cells, right, widths = cells_of(headers, rows)
+    lines = [padded(headers, widths, right), "  ".join("-" * w for w in widths)]
+    lines += [padded(row, widths, right) for row in cells]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a table as Markdown, numbers to the right.
-
-    >>> print(markdown_table(["method", "s"], [["ours", 0.5]]))
-    | method |   s |
-    |:-------|----:|
-    | ours   | 0.5 |
-    """
-    rows = [[_text(value).replace("|", "\\|") for value in row] for row in rows]
-    cells, right, widths = _cells(headers, rows)
-    widths = [max(3, width) for width in widths]
-    rules = [
-        "-" * (width + 1) + ":" if is_right else ":" + "-" * (width + 1)
-        for width, is_right in zip(widths, right, strict=True)
-    ]
-    body = [f"| {_pad(row, widths, right, ' | ')} |" for row in [headers, *cells]]
-    return "\n".join([body[0], f"|{'|'.join(rules)}|", *body[1:]])
 
 
 def print_table(
@@ -247,7 +228,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    cells, right, _ = _cells(headers, rows)
+    cells, right, _ = cells_of(headers, rows)
     table = Table(title=title or None, title_justify="left")
     for header, is_right in zip(headers, right, strict=True):
         table.add_column(header, justify="right" if is_right else "left")
@@ -256,7 +237,7 @@ def _print_rich(headers, rows, title: str, file: TextIO) -> None:
     Console(file=file).print(table)
 
 
-def _cells(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
+def cells_of(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
     """Return cells as text, whether columns are numeric, and column widths."""
     for row in rows:
         if len(row) != len(headers):
@@ -264,14 +245,14 @@ def _cells(headers, rows) -> tuple[list[list[str]], list[bool], list[int]]:
                 f"A row has {len(row)} values but the table {len(headers)} columns "
                 f"({', '.join(headers)}); give one value per column: {list(row)!r}."
             )
-    cells = [[_text(value) for value in row] for row in rows]
+    cells = [[cell_text(value) for value in row] for row in rows]
     columns = zip(*cells, strict=True) if cells else [()] * len(headers)
     right = [any(column) and all(map(_is_number, column)) for column in columns]
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     return cells, right, widths
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """Write one value."""
     if value is None:
         return _DASH
@@ -285,7 +266,7 @@ def _is_number(text: str) -> bool:
     return text in ("", _DASH) or text.lstrip("+-−<>≈ ")[:1].isdigit()
 
 
-def _pad(row, widths, right, gap: str = "  ") -> str:
+def padded(row, widths, right, gap: str = "  ") -> str:
     """Join one row's values, each filled up to its column's width."""
     parts = zip(row, widths, right, strict=True)
     return gap.join(t.rjust(w) if is_right else t.ljust(w) for t, w, is_right in parts)

@@ -400,8 +400,9 @@ def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> lis
         try:  # all in one call, which needs no lock of Python
             systems = S + K_mm / np.asarray(Cs, dtype=float)[:, None, None]
             factors = np.linalg.cholesky(systems)
-            solve = scipy.linalg.cho_solve
-            return [solve((L.T, False), right, check_finite=False) for L in factors]
+            # Without SciPy's checks: small systems, in thousands.
+            (solve,) = scipy.linalg.get_lapack_funcs(("potrs",), (S,))
+            return [solve(L.T, right)[0] for L in factors]
         except np.linalg.LinAlgError:
             pass
     systems = (S + K_mm / float(C) for C in Cs)

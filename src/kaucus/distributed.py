@@ -1,4 +1,8 @@
-"""Dask partitions as rows: tasks, reductions, lazy results."""
+"""Dask partitions as rows: tasks, reductions, lazy results.
+
+The only module that imports dask. Tasks go to the current client if there is one, else
+to Dask's local scheduler; no cluster is started here.
+"""
 
 import contextlib
 import copy
