@@ -117,7 +117,8 @@ def test_c_of_many_rows_is_chosen_by_some_of_them(monkeypatch):
 def test_every_row_may_be_left_out_of_a_fit_of_all_rows(moves_intercept):
     problem = class_problem(n=60)
     kernel, options = Gaussian(gamma=5e-4), {"moves_intercept": moves_intercept}
-    plan = Plan([[kernel]], [10.0], [60] * 10, OPTIONS, leaves_out_all=True, **options)
+    options |= {"calibrates": True, "n_unseen": 60}
+    plan = Plan([[kernel]], [10.0], [60] * 10, OPTIONS, **options)
     model = fit_represented(problem, plan, np.random.default_rng(0))
     unseen = model.unseen
     assert sorted(unseen.numbers) == list(range(60))
