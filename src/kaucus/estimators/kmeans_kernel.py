@@ -42,7 +42,6 @@ from kaucus.clustering._kmeans import KMeansOptions, Representatives
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.estimators.ls_svm import LSSVMBase, indefinite_kernel
 from kaucus.fitting._problem import (
-    UNSEEN_ROWS,
     ClassTargets,
     Model,
     NumberTargets,
@@ -174,7 +173,7 @@ class RepresentativesBase(LSSVMBase):
     _kernel_words = ("auto",)
     _dask_fit = "rows"
     _moves_intercept = _calibrates = _keeps_unseen = False
-    _n_unseen = UNSEEN_ROWS
+    _n_unseen = Plan.n_unseen
     _unseen: Unseen | None = None
     """Where they are kept: decision values of rows by models without each."""
     _parameters: ClassVar = {

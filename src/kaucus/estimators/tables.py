@@ -73,8 +73,8 @@ EFFORTS: dict[str, dict] = {
 # Rows whose leave-one-out predictions choose votes: n of them cost n³ / 3.
 _JUDGES = 3000
 N_FOLDS = {"fast": 3, "balanced": 5, "best": 10}
-# With so many rows a balanced fit has more folds: each model learns from 7/8 of them, and
-# boosting that learns from all is what it is compared with.
+# With so many rows a balanced fit has more folds: each model learns from 7/8 of them,
+# where boosting by itself learns from all.
 _MANY_ROWS, _MANY_FOLDS = 10_000, 8
 
 
