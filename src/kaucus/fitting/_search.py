@@ -829,7 +829,7 @@ _WIDTH_STEP, _REFINE_C_STEP = 1.6, 10**0.5
 _MOST_MOVES, _REFINE_LEAST_FALL = 4, 0.002
 _MOST_C = 1e6
 # Up to twice so many rows, so many rows that learn are all columns; of more, so many
-# columns of at most so many rows. With 3,000 such rows, and a third more candidates, a fit
+# columns of at most so many rows. With 3,000 such rows, and more candidates, a fit
 # took half as long again, and the mean loss on 17 tables was the same.
 _REFINE_ROWS, _EXACT_ROWS, _MORE_COLUMNS, _MOST_ROWS = 4500, 2400, 1200, 5000
 # Fits beside each other, and arrays as large as its kernel columns that a fit has.
