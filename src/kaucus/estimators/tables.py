@@ -238,6 +238,8 @@ class TableModel(FollowsX, BaseEstimator):
             self.kernel_._left_out = None  # n m numbers
             numbers = slice(None) if rows.numbers is None else to_numpy(rows.numbers)
             return self._unseen_predictions(to_numpy(rows.values), numbers, len(y))
+        # Of a model whose representatives were chosen among the rows leave-one-out says
+        # too much: on all of houses 8 % less error than trees, which have 1 % less.
         predictions, k = [], self._n_classes
         folds = folds or make_folds(
             y, classes=self._n_classes is not None, n_folds=4, cv=None, groups=None,

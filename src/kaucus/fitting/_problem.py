@@ -393,7 +393,7 @@ class Unseen(NamedTuple):
     labels: np.ndarray
     weight: np.ndarray | None
     numbers: np.ndarray = NO_ROWS
-    """Numbers of the rows, (r,); empty where they are not known."""
+    """Numbers of the rows, (r,); empty where nobody asks for them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -525,8 +525,7 @@ class _Fit(NamedTuple):
             unseen = joined_unseen(
                 unseen, values_of(model, problem, outside, self.plan)
             )
-        numbers = np.concatenate([inside if part is None else part[inside], outside])
-        return replace(model, unseen=unseen._replace(numbers=numbers))
+        return replace(model, unseen=unseen)
 
     def rows_to_leave_out(self, held: np.ndarray) -> np.ndarray:
         """Draw the rows whose leave-one-out values are wanted."""
