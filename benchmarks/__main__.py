@@ -21,6 +21,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--workers", type=int, nargs="+", metavar="W", help="workers of cluster")
     add("--data-home", metavar="DIR", help="folder with the data (else KAUCUS_DATA)")
     add("--jobs", type=int, default=1, help="steps at a time, for errors without times")
+    add("--tables", nargs="+", metavar="T", help="of tables: these alone")
+    add("--contenders", nargs="+", metavar="C", help="of tables: these alone")
+    add("--splits", type=int, metavar="N", help="of tables: so many splits of each")
+    add("--rows", nargs="+", metavar="N", help="of tables: training rows, or all")
+    add("--resume", action="store_true", help="go on with the run in the folder")
     add("--output", metavar="DIR", help="default: kaucus-results/bench-NAME")
     return parser
 

@@ -15,6 +15,7 @@ One whose library is missing, or whose process dies, leaves ``skipped`` and the 
 """
 
 import importlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -71,7 +72,14 @@ class Settings(NamedTuple):
     workers: Sequence[int] | None = None
     data_home: str | Path | None = None
     jobs: int = 1
-    """Steps at a time; for errors, not for times."""
+    """Steps at a time; for errors and processor seconds, not for times."""
+    tables: Sequence[str] | None = None
+    contenders: Sequence[str] | None = None
+    splits: int | None = None
+    rows: Sequence[str] | None = None
+    """Numbers of training rows of tables, as texts, and ``"all"``."""
+    resume: bool = False
+    """Whether steps that the folder has a record of are left out."""
 
 
 class Step(NamedTuple):
@@ -122,7 +130,8 @@ def run_benchmark(
 ) -> tuple[Content, list[Path]]:
     """Run every step; write ``bench.json``, ``bench.md`` and the figures.
 
-    The files are written after every step: a stop loses the rest, not what is done.
+    The files are written after every step: a stop loses the rest, not what is done,
+    and a run that is resumed begins with what is left.
     """
     if hasattr(benchmark, "prepare"):
         benchmark.prepare(settings)
@@ -131,12 +140,32 @@ def run_benchmark(
     content: Content = {"about": "", "machine": describe_machine(gpu=gpu)}
     content |= {step.section: [] for step in steps}
     files = [folder / "bench.json", folder / "bench.md"]
+    if settings.resume and files[0].exists():
+        steps = _resumed(steps, content, json.loads(files[0].read_text()))
     with StepProgress(len(steps), stream) as progress:
         for step, records in _results(steps, content, progress, settings.jobs):
             content[step.section] += records
             write_files(benchmark, content, folder)
             progress.advance(f"{step.label}{_summary(records)}")
     return content, files + _draw(benchmark, content, folder)
+
+
+def _resumed(steps: Sequence[Step], content: Content, before: Content) -> list[Step]:
+    """Take over the records of a run before; return the steps that it has not done.
+
+    Skipped ones are tried again.
+    """
+    left = []
+    for step in steps:
+        known = [
+            record
+            for record in before.get(step.section, ())
+            if "skipped" not in record and step.head.items() <= record.items()
+        ]
+        content[step.section] += known
+        if not known:
+            left.append(step)
+    return left
 
 
 def _results(

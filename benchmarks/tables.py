@@ -6,6 +6,11 @@ nothing was, and of ``frames``, with dates and gaps. Contenders that take catego
 gaps get them as they are; for the others columns of text are one-hot, gaps are filled
 with the median, and columns are standardised, by the training rows. The part ``sets``
 has 13 sets of its own and an SVC tuned on each split: :mod:`benchmarks._sets`.
+
+``--rows`` has numbers of training rows and ``all``: all rows of the tables that have
+more than 10,000, for contenders that take frames. With ``--jobs N`` every step is a
+process of one thread, N at a time: times are processor seconds, which that leaves about
+as they are.
 """
 
 import os
@@ -26,14 +31,12 @@ REGRESSION = (
     *("kin8nm", "bank32nh", "elevators", "bike", "protein", "mv", "ailerons"),
     *("ames", "diamonds", "taxis", "videogames"),
 )
-LARGE = {
-    **dict.fromkeys(("adult", "magic", "houses", "house_8l", "pol"), "develop"),
-    **dict.fromkeys(
-        ("electricity", "bank_marketing", "bike", "protein", "mv"), "judge"
-    ),
-}
-PARTS = ("develop", "judge", "frames", "large", _sets.SECTION)
-N_SPLITS, N_TRAIN, N_TEST, N_LARGE = 5, 10_000, 10_000, 100_000
+LARGE = (
+    *("adult", "magic", "houses", "house_8l", "pol"),
+    *("electricity", "bank_marketing", "bike", "protein", "mv"),
+)
+PARTS = ("develop", "judge", "frames", _sets.SECTION)
+N_SPLITS, N_TRAIN, N_TEST, N_LARGE = 5, 5000, 10_000, 100_000
 # A grid of 25 in three folds takes hours on more.
 TUNED_ROWS = 5000
 ABOUT_TABLES = (
@@ -54,7 +57,7 @@ ABOUT_TABLES = (
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to judge, as numbers."""
+    """Rows to learn from and rows to judge; classes are numbered from zero."""
 
     X: np.ndarray
     y: np.ndarray
@@ -86,7 +89,7 @@ def _sklearn(module: str, stem: str) -> Callable:
 def _svm(regression: bool, seed: int):
     from sklearn.svm import SVC, SVR
 
-    return SVR(C=10) if regression else SVC(C=10)
+    return SVR(C=10) if regression else SVC(C=10, probability=True, random_state=seed)
 
 
 def _tuned_svm(regression: bool, seed: int):
@@ -288,6 +291,11 @@ CONTENDERS: dict[str, Callable] = {
     "tuned LightGBM": lambda r, s: _Tuned(_LightGBM, r, s),
     "tuned CatBoost": lambda r, s: _Tuned(_CatBoost, r, s),
 }
+# Those that run unless others are asked for.
+DEFAULTS = (
+    *("kaucus Table", "kaucus", "CatBoost", "LightGBM", "HistGradientBoosting"),
+    *("RandomForest", "xRFM", "SVC, C=10"),
+)
 # They take hours: on the first split alone.
 TUNED = ("tuned SVC", "tuned LightGBM", "tuned CatBoost")
 TAKE_FRAMES = {
@@ -303,54 +311,67 @@ def _threads() -> int:
 # ---- measuring -----------------------------------------------------------------------
 
 
+def prepare(settings: Settings) -> None:
+    """Give every process one thread, where there are several at a time."""
+    if settings.jobs > 1:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[name] = "1"
+
+
 def steps(settings: Settings) -> list[Step]:
     """List every split of every table with every contender; ``--parts`` are groups."""
     groups = settings.parts or PARTS
-    if unknown := sorted(set(groups) - set(PARTS)):
-        raise FileNotFoundError(f"--parts {unknown}: there are {list(PARTS)}")
+    _check_known("--parts", groups, PARTS)
+    _check_known("--contenders", settings.contenders or (), CONTENDERS)
+    _check_known("--rows", settings.rows or (), ("all", *map(str, range(1, N_LARGE))))
     sets = _sets.steps(settings) if _sets.SECTION in groups else []
     return sets + _table_steps(settings, [g for g in groups if g != _sets.SECTION])
 
 
+def _check_known(option: str, given: Sequence[str], known: Any) -> None:
+    if unknown := sorted(set(given) - set(known)):
+        raise FileNotFoundError(f"{option} {unknown}: there are {list(known)[:20]}")
+
+
 def _table_steps(settings: Settings, groups: Sequence[str]) -> list[Step]:
-    names = [
-        (group, name)
-        for group in groups
-        for name in table_names(settings.data_home, group)
-    ]
-    n_train = settings.sizes[0] if settings.sizes else N_TRAIN
-    n_splits, n_large = 1 if settings.quick else N_SPLITS, N_LARGE
+    """List the steps split by split, of which those of all rows come first.
+
+    They take longest; those of tuned contenders, which a stop shall lose alone, last.
+    """
+    names = [(g, name) for g in groups for name in table_names(settings.data_home, g)]
+    if settings.tables:
+        _check_known("--tables", settings.tables, [name for _, name in names])
+        names = [pair for pair in names if pair[1] in settings.tables]
+    sizes = settings.rows or [str(n) for n in settings.sizes or (N_TRAIN,)]
+    n_splits = settings.splits or N_SPLITS
     if settings.quick:
-        names, n_train, n_large = names[:2], min(n_train, 1000), 1000
-    found = [
-        Step(
-            "records",
-            f"{contender} on {name}, split {split}",
-            measure,
-            (
-                contender,
-                LARGE[name] if group == "large" else group,
-                name,
-                split,
-                n_large if group == "large" else n_train,
-                settings.data_home,
-            ),
-            {"contender": contender, "group": group, "table": name, "split": split},
-        )
-        for split in range(n_splits)
-        for group, name in names
-        for contender in CONTENDERS
-        if contender not in TUNED or split == 0
-        if group not in ("frames", "large") or contender in TAKE_FRAMES
-    ]
-    # The longest last: a stop loses them alone.
+        names, sizes, n_splits = names[:2], ["1000"], 1
+    found = []
+    for split in range(n_splits):
+        for size in sorted(sizes, key="all".__ne__):
+            for contender in settings.contenders or DEFAULTS:
+                for group, name in names:
+                    if _takes_part(contender, group, name, size, split):
+                        n = N_LARGE if size == "all" else int(size)
+                        head = {"contender": contender, "group": group, "table": name}
+                        head |= {"split": split, "size": size}
+                        args = contender, group, name, split, n, settings.data_home
+                        told = f"{contender} on {name}, {size} rows, split {split}"
+                        found.append(Step("records", told, measure, args, head))
     return sorted(found, key=lambda step: step.head["contender"] in TUNED)
+
+
+def _takes_part(contender: str, group: str, name: str, size: str, split: int) -> bool:
+    """Return whether a contender runs on a split of a table."""
+    if contender in TUNED and split > 0:
+        return False
+    if size == "all" and group != "frames" and name not in LARGE:
+        return False
+    return contender in TAKE_FRAMES or (size != "all" and group != "frames")
 
 
 def table_names(data_home: Any, group: str) -> list[str]:
     """Return the names of the tables of a part."""
-    if group == "large":
-        return list(LARGE)
     files = sorted(_folder(data_home, group).glob("*.csv.gz"))
     if not files:
         raise FileNotFoundError(
@@ -376,14 +397,19 @@ def measure(
     data = load(data_home, group, name, split, n_train)
     if contender == "tuned SVC":
         data = data._replace(X=data.X[:TUNED_ROWS], y=data.y[:TUNED_ROWS])
+    classes, y = None, data.y
+    if not regression:  # some may have no row to learn from
+        classes, y = np.unique(data.y, return_inverse=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = CONTENDERS[contender](regression, split)
         times = [time.process_time()]
-        model.fit(data.X, data.y)
+        model.fit(data.X, y)
         times.append(time.process_time())
         predicted = predictions(model, data.X_test, regression)
         fit_seconds, predict_seconds = np.diff([*times, time.process_time()]).tolist()
+    if classes is not None:
+        predicted = _of_all_classes(predicted, classes, data)
     said = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
     return {
         "rows": len(data.y),
@@ -395,6 +421,15 @@ def measure(
         "fit_seconds": fit_seconds,
         "predict_seconds": predict_seconds,
     }
+
+
+def _of_all_classes(predicted: np.ndarray, classes: np.ndarray, data: Split):
+    """Return predictions of the classes that there were to learn, as of all classes."""
+    if predicted.ndim == 1:
+        return classes[predicted.astype(np.int64)]
+    found = np.zeros((len(predicted), 1 + max(data.y.max(), data.y_test.max())))
+    found[:, classes] = predicted
+    return found
 
 
 def predictions(model: Any, X: Any, regression: bool) -> np.ndarray:
@@ -486,14 +521,22 @@ def load_split(
 
 def tables(content: Content) -> list[Table]:
     """Return errors, ranks and wins for each group, and times."""
-    records = _done(content)
     found = _sets.tables(content)
-    for group in dict.fromkeys(r["group"] for r in records):
-        some = [r for r in records if r["group"] == group]
+    for group, some in _groups(content).items():
         found.append(_summary(group, some))
         for key, (title, form) in SHOWN.items():
             if means(some, key):
                 found.append(_by_table(f"{title}, {group}", some, key, form))
+    return found
+
+
+def _groups(content: Content) -> dict[str, list[dict]]:
+    """Return the records of each part and number of rows, by its name."""
+    found: dict[str, list[dict]] = {}
+    for record in content.get("records", ()):
+        if "skipped" not in record:
+            name = f"{record['group']}, {record.get('size', 'some')} rows"
+            found.setdefault(name, []).append(record)
     return found
 
 
@@ -508,11 +551,9 @@ SHOWN = {
     "error": ("Errors", ".2f"),
     "log_loss": ("Log-loss", ".3f"),
     "calibration": ("Calibration error, %", ".2f"),
+    "fit_seconds": ("Processor seconds of fit", ".2f"),
+    "predict_seconds": ("Processor seconds of predict", ".3f"),
 }
-
-
-def _done(content: Content) -> list[dict]:
-    return [r for r in content.get("records", ()) if "skipped" not in r]
 
 
 def means(records: Sequence[dict], key: str) -> dict[tuple[str, str], float]:
@@ -606,14 +647,13 @@ def _summary(group: str, records: Sequence[dict]) -> Table:
 
 def draw(content: Content, folder: Path) -> list[Path]:
     """Draw mean ranks with the critical difference of Nemenyi's test."""
-    if not _done(content):
+    groups, files = _groups(content), []
+    if not groups:
         return []
     from matplotlib import pyplot as plt
     from scipy.stats import studentized_range
 
-    done, files = _done(content), []
-    for group in dict.fromkeys(r["group"] for r in done):
-        records = [r for r in done if r["group"] == group]
+    for group, records in groups.items():
         ranks = mean_ranks(means(records, "loss"))
         if len(ranks) < 2:
             continue
@@ -630,7 +670,7 @@ def draw(content: Content, folder: Path) -> list[Path]:
             f"mean rank over {n} tables (shaded: critical difference, Nemenyi, 5 %)"
         )
         figure.tight_layout()
-        files.append(folder / f"ranks-{group}.png")
+        files.append(folder / f"ranks-{group.replace(', ', '-').split()[0]}.png")
         figure.savefig(files[-1], dpi=150)
         plt.close(figure)
     return files

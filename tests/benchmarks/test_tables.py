@@ -66,6 +66,64 @@ def test_a_part_that_is_not_known_is_an_error():
         tables.steps(Settings(parts=["set"]))
 
 
+@pytest.fixture
+def small_tables(tmp_path):
+    """Return a folder with two tables of a part, one of them among the large ones."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "tables" / "develop"
+    folder.mkdir(parents=True)
+    for name in ("magic", "segmentation"):
+        X = rng.normal(size=(120, 2))
+        rows = np.column_stack([X, X[:, 0] > 0])
+        path = folder / f"{name}.csv.gz"
+        np.savetxt(path, rows, delimiter=",", header="a,b,target", comments="")
+    return tmp_path
+
+
+def test_every_row_is_for_large_tables_and_contenders_of_frames(small_tables):
+    settings = Settings(
+        parts=["develop"], data_home=small_tables, rows=["50", "all"], splits=2
+    )
+    heads = [step.head for step in tables.steps(settings)]
+    of_all = [head for head in heads if head["size"] == "all"]
+    assert {head["table"] for head in of_all} == {"magic"}
+    assert {head["contender"] for head in of_all} == (
+        set(tables.DEFAULTS) & tables.TAKE_FRAMES
+    )
+    assert len(heads) - len(of_all) == 2 * 2 * len(tables.DEFAULTS)
+    assert [head["split"] for head in heads] == sorted(h["split"] for h in heads)
+    for wrong in ({"tables": ["magi"]}, {"contenders": ["SVM"]}, {"rows": ["none"]}):
+        with pytest.raises(FileNotFoundError, match="there are"):
+            tables.steps(settings._replace(**wrong))
+
+
+def test_a_run_that_is_resumed_does_what_is_left(small_tables, tmp_path):
+    settings = Settings(
+        parts=["develop"], data_home=small_tables, rows=["50"], splits=1, jobs=2
+    )
+    settings = settings._replace(contenders=["HistGradientBoosting"])
+    first, _ = run_benchmark(tables, tmp_path, settings._replace(tables=["magic"]))
+    assert len(first["records"]) == 1
+    marked = {**first["records"][0], "loss": 12.5}
+    (tmp_path / "bench.json").write_text(
+        json.dumps({**first, "records": [marked, {**marked, "skipped": "crashed"}]})
+    )
+    both, _ = run_benchmark(tables, tmp_path, settings._replace(resume=True))
+    found = {record["table"]: record["loss"] for record in both["records"]}
+    assert len(both["records"]) == 2
+    assert found["magic"] == 12.5
+    assert found["segmentation"] < 20
+
+
+def test_classes_without_rows_to_learn_have_no_probability():
+    data = tables.Split(None, np.array([0, 2, 2]), None, np.array([1, 3]))
+    P = np.array([[0.25, 0.75], [1.0, 0.0]])
+    found = tables._of_all_classes(P, np.array([0, 2]), data)
+    np.testing.assert_allclose(found, [[0.25, 0, 0.75, 0], [1, 0, 0, 0]])
+    said = tables._of_all_classes(np.array([1.0, 0.0]), np.array([0, 2]), data)
+    np.testing.assert_allclose(said, [2, 0])
+
+
 def test_parts_that_were_not_run_have_no_table_and_no_text(tmp_path):
     content = {"sets": [*RECORDS, {"skipped": "crashed"}]}
     titles = [table.title for table in tables.tables(content)]

@@ -494,3 +494,24 @@ def test_ctrl_c_leaves_the_model_as_it_was(kind, monkeypatch):
 def test_cross_validation_takes_frames():
     X, _, labels = frame()
     assert cross_val_score(TableClassifier(**FAST), X, labels, cv=3).mean() > 0.7
+
+
+@pytest.mark.parametrize("threshold", [None, "f1"])
+def test_some_rows_choose_votes_and_all_of_them_a_threshold(monkeypatch, threshold):
+    monkeypatch.setattr(tables, "_JUDGES", 60)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=150) > 0
+    model = TableClassifier(random_state=0, threshold=threshold).fit(X, y)
+    seen, labels = model._own
+    assert len(seen) == len(labels) == (60 if threshold is None else 150)
+    assert np.mean((seen[:, 1] > 0.5) == labels) > 0.8
+
+
+def test_each_fold_draws_other_columns_for_its_trees():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 6)), rng.normal(size=120)
+    same = [(np.arange(100), np.arange(100, 120))] * 2
+    model = TableRegressor(random_state=0, members=["trees"], cv=same).fit(X, y)
+    first, second = (trees.nodes["feature_idx"] for trees in model.trees_)
+    assert first[:50].tolist() != second[:50].tolist()

@@ -246,7 +246,7 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
     trials = {}
     for some in (kinds, *zip(kinds)):
         search.options = replace(options(), kinds=some, powers=(1.0,))
-        for trial in search._step(first, onwards=False):
+        for trial in search._step(first, (1.0,)):
             trials.setdefault(trial.candidate.kind, []).append(trial.candidate)
     for both, alone in trials.values():
         for found, expected in zip(both.folds, alone.folds, strict=True):

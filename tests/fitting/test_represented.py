@@ -117,7 +117,8 @@ def test_c_of_many_rows_is_chosen_by_some_of_them(monkeypatch):
 def test_every_row_may_be_left_out_of_a_fit_of_all_rows(moves_intercept):
     problem = class_problem(n=60)
     kernel, options = Gaussian(gamma=5e-4), {"moves_intercept": moves_intercept}
-    plan = Plan([[kernel]], [10.0], [60] * 10, OPTIONS, leaves_out_all=True, **options)
+    options |= {"calibrates": True, "n_unseen": 60}
+    plan = Plan([[kernel]], [10.0], [60] * 10, OPTIONS, **options)
     model = fit_represented(problem, plan, np.random.default_rng(0))
     unseen = model.unseen
     assert sorted(unseen.numbers) == list(range(60))
@@ -125,3 +126,13 @@ def test_every_row_may_be_left_out_of_a_fit_of_all_rows(moves_intercept):
     left_out = leave_one_out(kernel(problem.rows), problem.targets.columns(), 10.0)
     moved = unseen.values - left_out[unseen.numbers]
     assert np.ptp(moved, axis=0) == pytest.approx(np.zeros(10), abs=1e-9)
+
+
+def test_a_fast_model_is_chosen_by_half_of_the_columns(rng):
+    X = rng.normal(size=(1200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=1200)
+    columns = {}
+    for size in ("fast", "balanced"):
+        model = KMeansKernelRegressor(size, learn_metric=False, random_state=0)
+        columns[size] = model.fit(X, y).search_results_["n_columns"].min()
+    assert columns["balanced"] == 2 * columns["fast"]

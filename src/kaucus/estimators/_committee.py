@@ -155,10 +155,14 @@ _PRIOR = 10.0
 # frames, nested splits: the means of both, against splits by sets of levels alone,
 # lessen the loss on adult by 3 %, on credit_g by 4 %, on others by less than 1 %. With
 # all columns at each split, or 20 rows in each leaf, the loss is .3 and .4 % larger.
+# More leaves with more rows: on magic, houses, house_8l and pol 48 are 2 % better with
+# all rows, on tables of 5,000 rows as often worse. A learning rate of 0.1 takes two
+# thirds of the time of 0.06 at .6 % less loss.
 _SHAPES: dict[bool, dict] = {
-    False: {"max_leaf_nodes": 24, "min_samples_leaf": 5},
-    True: {"max_leaf_nodes": 12, "min_samples_leaf": 20},
+    False: {"max_leaf_nodes": (24, 48), "min_samples_leaf": 5},
+    True: {"max_leaf_nodes": (12, 24), "min_samples_leaf": 20},
 }
+_ROWS_OF_LEAF = 200
 
 
 @functools.cache
@@ -338,7 +342,8 @@ def fit_trees(
         X, n_categories = _renumbered(X, tables), 0
     else:
         tables = [level_numbers(*pair) for pair in pairs]
-    stops = len(judge) >= _LEAST_TO_STOP
+    stops, shape = len(judge) >= _LEAST_TO_STOP, _SHAPES[ordered]
+    n_leaves = np.clip(len(learn) // _ROWS_OF_LEAF, *shape["max_leaf_nodes"])
     model = kind(
         learning_rate=learning_rate,
         max_iter=max_iter if stops else min(max_iter, _ROUNDS),
@@ -347,7 +352,7 @@ def fit_trees(
         early_stopping=stops,
         categorical_features=np.arange(n_categories) if n_categories else None,
         random_state=seed,
-        **_SHAPES[ordered],
+        **(shape | {"max_leaf_nodes": int(n_leaves)}),
     )
     held_out = {"X_val": X[judge], "y_val": y[judge], "sample_weight_val": judge_weight}
     model.fit(X[learn], y[learn], sample_weight=w, **(held_out if stops else {}))

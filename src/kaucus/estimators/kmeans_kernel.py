@@ -172,9 +172,10 @@ class RepresentativesBase(LSSVMBase):
     """The ``sample_weight`` that is a weight of 1 in the fit."""
     _kernel_words = ("auto",)
     _dask_fit = "rows"
-    _moves_intercept = _calibrates = _leaves_out_all = False
+    _moves_intercept = _calibrates = _keeps_unseen = False
+    _n_unseen = Plan.n_unseen
     _unseen: Unseen | None = None
-    """Where all rows shall be left out: decision values by models without each."""
+    """Where they are kept: decision values of rows by models without each."""
     _parameters: ClassVar = {
         "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
         "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
@@ -226,7 +227,7 @@ class RepresentativesBase(LSSVMBase):
         """Store the model and the data for intervals."""
         self._store_model(X, _in_unit(model, problem.targets.unit))
         self._remember_represented(X, problem, model)
-        if self._leaves_out_all and model.unseen and len(model.unseen.numbers):
+        if self._keeps_unseen and model.unseen and len(model.unseen.numbers):
             values = problem.targets.unit.values(model.unseen.values)
             self._unseen = model.unseen._replace(values=values)
         return self
@@ -308,8 +309,8 @@ class RepresentativesBase(LSSVMBase):
             refine=self.refine,
             fit_on=getattr(self, "fit_on", "all"),
             moves_intercept=self._moves_intercept,
-            calibrates=self._calibrates,
-            leaves_out_all=self._leaves_out_all,
+            calibrates=self._calibrates or self._keeps_unseen,
+            n_unseen=self._n_unseen,
             precision=self.precision,
             memory_budget=self.memory_budget,
             progress=lambda stage: share_reporter(self.verbose, stage),

@@ -375,8 +375,8 @@ class Plan:
     moves_intercept: bool = False
     calibrates: bool = False
     """Whether ``model.unseen`` is wanted."""
-    leaves_out_all: bool = False
-    """Whether it shall have every row, where each is a representative."""
+    n_unseen: int = UNSEEN_ROWS
+    """How many rows it shall have, where every row is a representative."""
     precision: str | None = None
     memory_budget: int | str | None = None
     progress: Callable[[str], Callable[[int, int], object] | None] = lambda stage: None

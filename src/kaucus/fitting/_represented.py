@@ -629,9 +629,8 @@ def fit_representatives(
     problem, plan, tuning = fit.problem, fit.plan, fit.tuning
     n, weight = chosen.points.shape[0], targets.fit_weights(None)
     speak_for_others = problem.n >= 2 * n
-    wants_all = plan.leaves_out_all and order is not None
     wants = (plan.calibrates or plan.moves_intercept) and not speak_for_others
-    n_left_out = n if wants_all else UNSEEN_ROWS if wants else 0
+    n_left_out = min(plan.n_unseen, n) if wants else 0
 
     def solved(C: float, n_left_out: int, rng, points, own: Targets) -> FitResult:
         return fit_ls_svm(
@@ -673,7 +672,7 @@ def fit_representatives(
     values = nx.to_numpy(fitted.solution.loo_decision)
     some = fitted.loo_rows
     weight = None if weight is None else weight[some]
-    numbers = order[some] if wants_all else NO_ROWS
+    numbers = NO_ROWS if order is None else order[some]
     return replace(model, unseen=Unseen(values, targets.values[some], weight, numbers))
 
 

@@ -373,11 +373,13 @@ def solve_columns(
     """
     xp, m = nx.array_namespace(K), K.shape[1]
     K, Y, weight = _wide(K, Y, sample_weight)
-    roots, total = xp.sqrt(weight)[:, None], float(xp.sum(weight))
+    total = float(xp.sum(weight))
     # Less the means of K_mm, or the Gram matrix of a wide kernel has no digits left.
     K_mm, shift = K[:m, :], xp.mean(K[:m, :], axis=0)
-    K, Y = (K - shift[None, :]) * roots, Y * roots
-    mean, centre = (K.T @ roots)[:, 0] / total, (Y.T @ roots)[:, 0] / total
+    K = K - shift[None, :]
+    mean, centre = (weight @ K) / total, (weight @ Y) / total
+    if sample_weight is not None:
+        K, Y = K * xp.sqrt(weight)[:, None], Y * xp.sqrt(weight)[:, None]
     right = K.T @ Y - total * mean[:, None] * centre[None, :]
     S = K.T @ K - total * mean[:, None] * mean[None, :]
     S = add_to_diagonal(S, _RIDGE * float(xp.mean(diagonal(S))))
@@ -397,9 +399,8 @@ def _wide(K: Array, Y: Array, sample_weight: Array | None) -> tuple:
 def _solve_each(S: Array, K_mm: Array, right: Array, Cs: Sequence[float]) -> list:
     """Return (S + K_mm / C)⁻¹ right for each C."""
     if nx.is_numpy(S):
-        try:  # all in one call, which needs no lock of Python
-            systems = S + K_mm / np.asarray(Cs, dtype=float)[:, None, None]
-            factors = np.linalg.cholesky(systems)
+        try:  # NumPy's, which needs no lock of Python
+            factors = [np.linalg.cholesky(S + K_mm / float(C)) for C in Cs]
             # Without SciPy's checks: small systems, in thousands.
             (solve,) = scipy.linalg.get_lapack_funcs(("potrs",), (S,))
             return [solve(L.T, right)[0] for L in factors]
