@@ -54,6 +54,7 @@ NAMES = (
     "onnx",
     "attack",
     "features",
+    "outliers",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

@@ -223,7 +223,7 @@ def refusal(
     else:
         others = (
             "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans, "
-            "LearnedMetric, RepresentativeFeatures and "
+            "KernelOutlierDetector, LearnedMetric, RepresentativeFeatures and "
             "KernelKMeans(approximation='nystrom') fit rows of Dask collections."
         )
         remedy = (
