@@ -55,6 +55,8 @@ NAMES = (
     "attack",
     "features",
     "outliers",
+    "quantiles",
+    "gaussian-process",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""
