@@ -58,6 +58,7 @@ def test_targets_are_in_the_units_of_the_user():
     model = LSSVMRegressor(**ITERATIVE, solver="block_descent", block_size=50)
     model.set_callbacks(recorder).fit(X[:, 1:], y)
     assert recorder.scores[-1] == pytest.approx(model.score(X[:, 1:], y))
+    assert recorder.scores[-2] == pytest.approx(recorder.scores[-1], abs=0.01)
     assert len(recorder.scores) > 2
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from sklearn.metrics import d2_pinball_score
 
-from kaucus import KMeansKernelRegressor
+from kaucus import KMeansKernelRegressor, report
 from tests.arrays import array, assert_close
 
 LEVELS = [0.9, 0.1, 0.5]
@@ -109,6 +109,12 @@ def test_words_for_a_size():
     options = GIVEN | {"loss": "quantile"}
     model = KMeansKernelRegressor("fast", **options).fit(X, X[:, 0])
     assert len(model.representatives_) == 300
+
+
+def test_a_report_is_on_one_quantile(waves):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match="the model has 3 quantiles"):
+        report(fitted(*waves), *waves)
 
 
 @pytest.mark.parametrize(
