@@ -56,6 +56,9 @@ NAMES = (
     "onnx",
     "attack",
     "features",
+    "outliers",
+    "quantiles",
+    "gaussian-process",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

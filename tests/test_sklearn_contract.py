@@ -73,7 +73,8 @@ WHOLE_ROWS = (
 )
 NO_ARRAYS = "no array is fitted, so that rows of every library can be transformed"
 SEEDED_FROM_ROWS = {
-    *("ClusterRBFSVC", "KernelKMeans", "LearnedMetric", "LocalSVC", "SphericalKMeans"),
+    *("ClusterRBFSVC", "KernelKMeans", "KernelOutlierDetector", "LearnedMetric"),
+    *("LocalSVC", "SphericalKMeans"),
 }
 LEAVING_OUT_ROWS = {
     *("KMeansKernelClassifier", "KMeansKernelRegressor"),

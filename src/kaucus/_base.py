@@ -22,6 +22,18 @@ from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.namespace import Array
 from kaucus._array.rows import BatchRows, RowSource, as_matrix, look_at, summary_of
 
+try:  # scikit-learn's callbacks, since 1.9
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Without ``set_callbacks``, as there are none."""
+
+    def with_callbacks(method):
+        """Return the method."""
+        return method
+
+
 # ----------------------------------------------------------------------------------
 # Packages that only some users need, ONNX among them: imported late, or missed.
 # ----------------------------------------------------------------------------------
@@ -223,7 +235,7 @@ def refusal(
     else:
         others = (
             "KMeansKernelClassifier, KMeansKernelRegressor, SphericalKMeans, "
-            "LearnedMetric, RepresentativeFeatures and "
+            "KernelOutlierDetector, LearnedMetric, RepresentativeFeatures and "
             "KernelKMeans(approximation='nystrom') fit rows of Dask collections."
         )
         remedy = (

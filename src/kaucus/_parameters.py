@@ -813,7 +813,7 @@ def learns_metric(learn_metric: object, kernel: object, gamma: object) -> bool:
     return bool(learn_metric)
 
 
-def _is_of_distances(kernel: object) -> bool:
+def is_of_distances(kernel: object) -> bool:
     """Return True if a kernel or a kernel's name depends on distances."""
     if is_auto(kernel):
         return True
@@ -829,7 +829,7 @@ def warn_of_one_column(X: Array, kernel: object, names=None) -> None:
     X = longest_rows(X)  # of rows in parts two, which tell nothing
     if nx.is_sparse(X) or X.shape[0] <= 2 or X.shape[1] < 2:
         return
-    if not _is_of_distances(kernel):
+    if not is_of_distances(kernel):
         return
     some = X[:: max(X.shape[0] // _VARIANCE_ROWS, 1), :]
     variances = np.var(nx.to_numpy(some).astype(np.float64), axis=0)

@@ -64,6 +64,13 @@ MODELS = [
     LSSVMRegressor("auto"),
     KMeansKernelClassifier(3, learn_metric=False, random_state=0),
     KMeansKernelRegressor(6, learn_metric=False, random_state=0),
+    KMeansKernelRegressor(
+        6,
+        learn_metric=False,
+        loss="quantile",
+        quantile=[0.9, 0.1, 0.45, 0.5, 0.55],
+        random_state=0,
+    ),
     ClusterRBFSVC(**CELLS),
     ClusterRBFSVC(partition="gmm", covariance="radial", **CELLS),
     ClusterRBFSVC(partition="tree", covariance="diag", **CELLS),

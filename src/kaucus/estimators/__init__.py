@@ -9,6 +9,7 @@ from kaucus.estimators.kmeans_kernel import (
 )
 from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators.metric import LearnedMetric
+from kaucus.estimators.outliers import KernelOutlierDetector
 from kaucus.estimators.pictures import (
     PatchKernelClassifier,
     PatchKernelRegressor,
@@ -21,6 +22,7 @@ __all__ = [
     "KMeansKernelClassifier",
     "KMeansKernelRegressor",
     "KernelKMeans",
+    "KernelOutlierDetector",
     "LSSVMClassifier",
     "LSSVMRegressor",
     "LearnedMetric",

@@ -20,6 +20,7 @@ from kaucus._parameters import (
     check_known_labels,
     check_one_label_type,
     check_results,
+    count,
     encode_labels,
     generator_from,
     map_rows,
@@ -138,7 +139,9 @@ class KnowsLeftOut:
     def _remember_represented(self, X, problem: Problem, model: Model) -> None:
         """Keep the problem of a model on representatives, where all rows count."""
         targets, weight = problem.targets, problem.fit_weight
-        if model.fit_rows is not None:
+        if model.solution.info.solver == "quantiles":
+            self._remember(None, "loss='quantile' is no least squares")
+        elif model.fit_rows is not None:
             self._remember(None, "fit_on='boundary' fits rows that are not like others")
         elif (n_bytes := resident_bytes(X)) > _MOST_KEPT:
             self._remember(
@@ -299,11 +302,11 @@ def checked_predictions(predictions) -> np.ndarray:
     return given
 
 
-def refuse_dask(X) -> None:
+def refuse_dask(X, method: str = "conformalize") -> None:
     """Raise where rows to compare with are a Dask collection."""
     if is_dask(X):
         raise TypeError(
-            "conformalize needs its rows in one place, and X is a Dask collection. A "
+            f"{method} needs its rows in one place, and X is a Dask collection. A "
             "few thousand rows are enough: X[:5000].compute()."
         )
 
@@ -357,7 +360,17 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
 
 
 class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
-    """Mixin: predictions with standard deviations and intervals."""
+    """Mixin: predictions with standard deviations and intervals.
+
+    Attributes
+    ----------
+    log_marginal_likelihood_ : float or ndarray of shape (n_outputs,)
+        Evidence: log N(y | b, s² (K + I/C)), the logarithm of the likelihood of the
+        training targets under the Gaussian process of ``predict(return_std=True)``,
+        whose intercept b and scale s² are those of the largest. On representatives K is
+        K_nm K_mm⁻¹ K_mn. Computed when asked for; absent where there are no
+        leave-one-out models, as with iterative solvers.
+    """
 
     def predict(self, X, return_std=False):
         """Return f(x), and its standard deviation if asked.
@@ -382,6 +395,65 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             return super().predict(X)
         model = self._for_rows(X, "std")
         return super().predict(X), model._standard_deviations(X)
+
+    @property
+    def log_marginal_likelihood_(self):
+        """Evidence of the training targets."""
+        try:
+            models = self._left_out_models()
+            log_determinant = models.log_determinant()
+        except ValueError as error:  # as of any attribute that is not there
+            raise AttributeError(f"log_marginal_likelihood_: {error}") from error
+        n, scale = models.left_out.residuals.shape[0], nx.to_numpy(models.scale)
+        with np.errstate(divide="ignore"):  # of equal targets it is infinite
+            logs = np.log(2 * np.pi * np.maximum(scale, 0.0))
+        found = -0.5 * (n + n * logs + log_determinant)
+        return float(found[0]) if self._single_output else found
+
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draw functions from the Gaussian process, at some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+        n_samples : int, default=1
+            How many functions.
+        random_state : int, RandomState or Generator, default=0
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+            Values of f, not of y: without its noise, as in scikit-learn's
+            ``GaussianProcessRegressor``. Their mean is ``predict(X)``, their standard
+            deviation that of ``return_std=True``.
+
+        Notes
+        -----
+        The covariances of all rows are held, and their root is found: n_rows³ products.
+        """
+        count().check("n_samples", n_samples)
+        self._check_has_diagonal("sample_y")
+        refuse_dask(X, "sample_y")
+        X = self._validate(X, reset=False)
+        rows = on_device(X, self.device)
+        models = move_left_out(self._left_out_models(), rows)
+        b, budget = X.shape[0], resolve_budget(self.memory_budget, rows)
+        if 4 * 8 * b * b > budget:
+            raise MemoryError(
+                f"The covariances of {b} rows and their root take "
+                f"{format_bytes(4 * 8 * b * b)}, memory_budget allows "
+                f"{format_bytes(budget)}; pass fewer rows at a time."
+            )
+        f, models, rows, K = self._columns_of(rows, models)
+        covariance = nx.to_numpy(models.covariance(rows, K))
+        eigenvalues, V = np.linalg.eigh((covariance + covariance.T) / 2)
+        root = V * np.sqrt(np.maximum(eigenvalues, 0))
+        scale = np.sqrt(np.maximum(nx.to_numpy(models.scale), 0))
+        rng = generator_from(random_state)
+        draws = rng.standard_normal((len(scale), b, int(n_samples)))
+        found = np.moveaxis(root @ draws * scale[:, None, None], 0, 1)
+        found = nx.as_like(nx.to_numpy(f)[:, :, None] + found, X)
+        return found[:, 0, :] if self._single_output else found
 
     def predict_interval(self, X, confidence_level=0.9, method="plus"):
         """Return intervals that hold the targets of new rows with a probability.
@@ -485,14 +557,17 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
 
         return self._over_left_out(X, ends)
 
+    def _check_has_diagonal(self, what: str) -> None:
+        if self._precomputed:
+            raise ValueError(
+                f"{what} needs k(x, x) of each row, which kernel='precomputed' does "
+                "not give; pass rows and a kernel."
+            )
+
     @rowwise
     def _standard_deviations(self, X):
         """Return the standard deviation of f(x), (n,) or (n, t)."""
-        if self._precomputed:
-            raise ValueError(
-                "return_std=True needs k(x, x) of each row, which kernel='precomputed' "
-                "does not give; pass rows and a kernel."
-            )
+        self._check_has_diagonal("return_std=True")
 
         def deviations(f, models, x, K):
             xp = nx.array_namespace(K)

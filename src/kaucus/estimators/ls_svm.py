@@ -16,7 +16,15 @@ from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.rows import budget_without_buffers
-from kaucus._base import FollowsX, on_host, rowwise, stored, to_onnx
+from kaucus._base import (
+    CallbackSupportMixin,
+    FollowsX,
+    on_host,
+    rowwise,
+    stored,
+    to_onnx,
+    with_callbacks,
+)
 from kaucus._parameters import (
     BOOLEAN,
     LEARN_METRIC,
@@ -311,7 +319,60 @@ _FACTORED = ("auto", "cholesky")
 _NOTHING_TRIED = search_table([], [], np.empty(0))
 
 
-class LSSVMOfAllRows(LSSVMBase):
+class _Monitor:
+    """The fit of a model and each of its steps, told to scikit-learn's callbacks."""
+
+    def __init__(self, model, X, problem: Problem):
+        unit, values, weight = (
+            problem.targets.unit,
+            problem.targets.values,
+            problem.weight,
+        )
+        if isinstance(problem.targets, ClassTargets):
+            y = model.classes_[values]
+        else:
+            y = unit.values(values)
+            y = y[:, 0] if model._single_output else y
+        metadata = None if weight is None else {"sample_weight": weight}
+        self._given = {"estimator": model, "X": X, "y": y, "metadata": metadata}
+        self._context = model._init_callback_context(max_subtasks=None)
+        self._context.call_on_fit_task_begin(**self._given)
+        self._task = None
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._task = self._context.subcontext(task_name="step")
+        self._task.call_on_fit_task_begin(**self._given)
+
+    def end_step(self, state, kernel) -> bool:
+        """End a step and begin the next; whether a callback asks for the end."""
+        X, made = self._given["X"], self._given["estimator"]
+        known = {"kernel_": kernel, "temperature_": 1.0}
+        if not made._precomputed:
+            known["X_fit_"] = X
+
+        def fitted() -> dict:
+            parts = {"dual_coef_": state.dual_coef, "intercept_": state.intercept}
+            return known | {name: nx.as_like(part, X) for name, part in parts.items()}
+
+        stop = self._task.call_on_fit_task_end(
+            **self._given, reconstruction_attributes=fitted
+        )
+        self.begin()
+        return stop
+
+    def end(self) -> None:
+        """End the fit."""
+        attributes = vars(self._given["estimator"])
+        fitted = {k: v for k, v in attributes.items() if k.endswith("_")}
+        if self._task is not None:
+            self._task.call_on_fit_task_end(**self._given)
+        self._context.call_on_fit_task_end(
+            **self._given, reconstruction_attributes=fitted
+        )
+
+
+class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
     """Parameters, search and fit that classifier and regressor share.
 
     Subclasses give ``_loo_score`` and ``_losses``, by which choices are judged.
@@ -370,7 +431,9 @@ class LSSVMOfAllRows(LSSVMBase):
     callback : callable
         ``callback(step, state)`` after each step of an iterative solver; ``state`` has
         ``residual``, ``change``, ``seconds``, ``validation_error``, ``dual_coef`` and
-        ``intercept``. A true result ends the fit, and what was learned is kept.
+        ``intercept``. A true result ends the fit, and what was learned is kept. From
+        scikit-learn 1.9 on ``set_callbacks(...)`` takes its callbacks too, such as
+        ``ProgressBar`` and ``ScoringMonitor``.
     memory_budget : int or str
         Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
@@ -600,7 +663,23 @@ class LSSVMOfAllRows(LSSVMBase):
         weight = check_weights(sample_weight, X)
         return relative_weights(weight) if self._chooses_C else weight
 
-    def _learn(self, X, problem: Problem, unseen: Validation | None) -> FitResult:
+    @property
+    def _learner(self):
+        """The method that fits: one that tells scikit-learn's callbacks, if any."""
+        of_callbacks = ("_skl_callbacks", "_parent_callback_ctx")
+        told = any(name in vars(self) for name in of_callbacks)
+        return self._learn_told if told else self._learn
+
+    @with_callbacks
+    def _learn_told(self, X, problem: Problem, unseen) -> FitResult:
+        monitor = _Monitor(self, X, problem)
+        fitted = self._learn(X, problem, unseen, monitor)
+        monitor.end()
+        return fitted
+
+    def _learn(
+        self, X, problem: Problem, unseen: Validation | None, monitor=None
+    ) -> FitResult:
         """Search the open parameters, fit all rows, store the model."""
         targets, unit = problem.targets, problem.targets.unit
         options = {"start": self._start(targets), "validation": unseen}
@@ -609,7 +688,7 @@ class LSSVMOfAllRows(LSSVMBase):
         if solution is None:
             wanted = self._calibrates or held_out
             options["leave_one_out"] = UNSEEN_ROWS if wanted else 0
-            fitted = self._solve(X, problem, kernel, C, options)
+            fitted = self._solve(X, problem, kernel, C, options, monitor)
         else:
             plan = Plan("eigh", "float64", "float64", _OF_THE_SEARCH)
             fitted = FitResult(solution, np.arange(problem.n), plan, {})
@@ -626,13 +705,19 @@ class LSSVMOfAllRows(LSSVMBase):
         self._remember_fit(X, targets.values, C, problem.fit_weight, unit)
         return fitted
 
-    def _solve(self, X, problem: Problem, kernel, C, options: dict) -> FitResult:
+    def _solve(self, X, problem: Problem, kernel, C, options, monitor) -> FitResult:
         """Solve on the device, and report; warm_start keeps the iterate at Ctrl-C."""
+        named, unit, callback = kernel, problem.targets.unit, self.callback
         kernel, rows = self._kernel_and_rows(kernel, X)
-        unit, callback = problem.targets.unit, self.callback
 
         def watch(step, state):  # coefficients are shown in the unit of y
-            return callback(step, unit.restored(state))
+            state = unit.restored(state)
+            stop = callback is not None and callback(step, state)
+            return (monitor is not None and monitor.end_step(state, named)) or stop
+
+        watched = callback is not None or monitor is not None
+        if monitor is not None:
+            monitor.begin()
 
         try:
             with nx.products_in(self.precision):
@@ -650,7 +735,7 @@ class LSSVMOfAllRows(LSSVMBase):
                     callback=step_reporter(self.verbose, self.tol, self.max_iter),
                     block_size=self.block_size,
                     n_runs=self.n_runs,
-                    watch=None if callback is None else watch,
+                    watch=watch if watched else None,
                     **options,
                 )
         except Interrupted as stop:
@@ -921,7 +1006,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         targets = ClassTargets(indices, len(classes), lambda w, labels: w)
         problem = Problem(X, targets, rows_weight, weight)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
-        fitted = self._learn(X, problem, unseen)
+        fitted = self._learner(X, problem, unseen)
         if self._calibrates:
             rows, values = fitted.loo_rows, fitted.solution.loo_decision
             self._calibrate(values, indices[rows], of_rows(weight, rows))
@@ -1088,7 +1173,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         targets = NumberTargets.of(Y, _BINS, weight)
         make_error = functools.partial(self._validation_error, unit=targets.unit)
         unseen = validation_pair(self, X_val, y_val, make_error)
-        self._learn(X, Problem(X, targets, weight, weight), unseen)
+        self._learner(X, Problem(X, targets, weight, weight), unseen)
         return self
 
     def _loo_score(self, problem: Problem, values, rows) -> Score:

@@ -210,7 +210,10 @@ def _sum_of_exponentials(model, graph: Graph, x: str) -> str:
 @outputs_of.register(KMeansKernelRegressor)
 def _(model, graph: Graph, x: str) -> Outputs:
     values = _values(model, graph, x)
-    single = model._single_output
+    single, levels = model._single_output, getattr(model, "quantiles_", None)
+    if levels is not None and not single:  # in the order of their levels
+        rank = np.argsort(np.argsort(to_numpy(levels), kind="stable"))
+        values = graph("Gather", graph.ascending(values, len(rank)), rank, axis=1)
     return {"prediction": graph.column(values) if single else values}
 
 

@@ -125,6 +125,14 @@ class Graph:
 
     # ---- common steps ----------------------------------------------------------------
 
+    def ascending(self, value: str, width: int) -> str:
+        """Return each row in the order of its values, (n, width)."""
+        output = self.name("TopK")
+        inputs, both = [value, self.constant([width])], [output, f"{output}_numbers"]
+        options = {"axis": 1, "largest": 0, "sorted": 1, "name": output}
+        self.nodes.append(self.helper.make_node("TopK", inputs, both, **options))
+        return output
+
     def sum(self, value: str) -> str:
         """Return the sum over each row, (n, 1)."""
         return self("ReduceSum", value, np.array([1]), keepdims=1)

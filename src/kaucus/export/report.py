@@ -672,6 +672,12 @@ def report(
         raise ValueError(
             f"{type(model).__name__} does not predict; pass a classifier or regressor."
         )
+    levels = getattr(last_step(model), "quantiles_", None)
+    if levels is not None and len(levels) > 1:
+        raise ValueError(
+            f"A report is on one prediction for each row, and the model has "
+            f"{len(levels)} quantiles; fit it with one, such as quantile=0.5."
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         subject = Subject(model, X, y, sample_weight, image_shape, dict(about or {}))

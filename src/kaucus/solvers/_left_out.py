@@ -20,6 +20,7 @@ from kaucus._array.linalg import (
     add_to_diagonal,
     cho_solve,
     cholesky_with_jitter,
+    diagonal,
     inverse_diagonal,
     solve_triangular,
 )
@@ -63,8 +64,12 @@ from kaucus.solvers._system import (
 #
 #     s² (k(x, x) − k(x)ᵀ S^½ q + (1 − uᵀq)² / uᵀη),    s² = yᵀ H⁻¹ (y − b) / n,
 #
-# the scale of the largest likelihood for n rows that have a weight. Everything is in
-# float64.
+# the scale of the largest likelihood for n rows that have a weight. Of that likelihood,
+# y ~ N(b, s² (K + S⁻¹/C)), the logarithm at these b and s² is
+#
+#     −½ (n + n log 2π s² + log |K + S⁻¹/C|).
+#
+# Everything is in float64.
 #
 # References: R. F. Barber et al., "Predictive inference with the jackknife+", Annals of
 # Statistics 49, 486 (2021); C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for
@@ -99,6 +104,7 @@ class ExactLeftOut:
     """H⁻¹ u, (n, 1)."""
     u: Array
     """√s, (n, 1)."""
+    C: float
     scale: Array
     """s², (t,)."""
     left_out: LeftOutRows
@@ -120,6 +126,22 @@ class ExactLeftOut:
         on_diagonal = nx.astype(self.kernel.diag(nx.astype(x, "float64")), "float64")
         explained = xp.sum(self.u * K.T * q, axis=0)
         return on_diagonal - explained + rest**2 * xp.sum(self.u * self.eta)
+
+    def covariance(self, x: Array, K: Array) -> Array:
+        """Return the covariances of f(x) over s², (b, b)."""
+        q, rest = self._solved(K)
+        among = nx.astype(self.kernel(nx.astype(x, "float64")), "float64")
+        total = nx.array_namespace(K).sum(self.u * self.eta)
+        return among - (self.u * K.T).T @ q + rest[:, None] * rest[None, :] * total
+
+    def log_determinant(self) -> float:
+        """Return log |K + S⁻¹/C| of the rows that have a weight."""
+        xp, u = nx.array_namespace(self.u), self.u[:, 0]
+        present = u > 0
+        logs = xp.where(present, xp.log(xp.where(present, u, xp.ones_like(u))), 0 * u)
+        absent = u.shape[0] - int(xp.count_nonzero(present))
+        of_factor = xp.sum(xp.log(diagonal(self.L)))
+        return float(2 * of_factor - 2 * xp.sum(logs)) + absent * math.log(self.C)
 
     def _solved(self, K: Array) -> tuple[Array, Array]:
         """Return q, (n, b), and (1 − uᵀq) / uᵀη, (b,)."""
@@ -180,7 +202,7 @@ def leave_out_rows(
     e, Y = (take_optional(part, numbers) for part in (e, nx.astype(Y, "float64")))
     scale = xp.sum(targets.Y * coef.scaled_coef, axis=0) / e.shape[0]
     rows = LeftOutRows(e, Y - e, numbers)
-    return ExactLeftOut(kernel, X, L, eta, targets.u, scale, rows)
+    return ExactLeftOut(kernel, X, L, eta, targets.u, C, scale, rows)
 
 
 def rows_with_weight(sample_weight: Array | None) -> np.ndarray | None:
@@ -217,6 +239,8 @@ _SOURCE_ROWS = 10_000
 _BLOCK_BYTES = 64 * 2**20
 # Centred columns, those times a factor, and its squares exist beside the columns.
 _BLOCK_COPIES = 4
+# Directions of K_mm of less than this share of the largest are left out.
+_SMALLEST = 1e-12
 # Of the spread of the targets: by so much the rows may seem to have changed.
 _SAME_ROWS = 2.0**-4
 
@@ -270,6 +294,39 @@ class RepresentedLeftOut:
         half = solve_triangular(self.L, (K - self.mean).T)
         known = (xp.sum(half**2, axis=0) + 1 / self.total) / self.C
         return xp.maximum(missed, xp.zeros_like(missed)) + known
+
+    def covariance(self, x: Array, K: Array) -> Array:
+        """Return the covariances of f(x) over s², (b, b)."""
+        among = nx.astype(self.kernel(nx.astype(x, "float64")), "float64")
+        seen = solve_triangular(self.L_mm, K.T)
+        half = solve_triangular(self.L, (K - self.mean).T)
+        known = (half.T @ half + 1 / self.total) / self.C
+        return among - seen.T @ seen + known
+
+    def log_determinant(self) -> float:
+        """Return log |K_nm K_mm⁻¹ K_mn + S⁻¹/C| of the rows that have a weight.
+
+        = log |I + C Φᵀ S Φ| − Σ log (C s) with Φ = K_nm K_mm^(−½), row by row: the
+        factors L and L_mm have no digits where K_mm is nearly singular.
+        """
+        xp, n = nx.array_namespace(self.L), self.left_out.residuals.shape[0]
+        s = xp.ones_like(self.left_out.residuals[:, 0])
+        s = s if self.weight is None else self.weight
+        if abs(float(xp.sum(s)) - self.total) > 1e-6 * self.total:
+            raise ValueError(
+                "the evidence is of all rows, and rows in parts are not kept; fit rows "
+                "in memory"
+            )
+        eigenvalues, V = xp.linalg.eigh(self.kernel(self.Z))
+        kept = int(xp.count_nonzero(eigenvalues > _SMALLEST * eigenvalues[-1]))
+        root = V[:, -kept:] / xp.sqrt(eigenvalues[-kept:])[None, :]
+        total = xp.eye(kept, dtype=xp.float64, device=nx.device_of(root))
+        slices = _row_slices(self.X, self.Z, self.block_bytes)
+        for rows, block in zip(slices, stream_blocks(self.X, slices), strict=True):
+            features = self.columns(block) @ root
+            total = total + self.C * (features.T @ (features * s[rows, None]))
+        of_rows = float(xp.sum(xp.log(s))) + n * math.log(self.C)
+        return float(xp.sum(xp.log(xp.linalg.eigvalsh(total)))) - of_rows
 
 
 LeftOutModels = ExactLeftOut | RepresentedLeftOut
