@@ -5,7 +5,7 @@ import numbers
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TextIO
 
@@ -29,6 +29,7 @@ from kaucus.kernels._kernel import (
     CallableKernel,
     DistanceKernel,
     Kernel,
+    KernelName,
     Laplacian,
     Precomputed,
     kernel_class,
@@ -52,6 +53,10 @@ from kaucus.kernels._metric import MappedKernel, RowMap
 # ...
 # ValueError: C=-1 must be a positive, finite number, or 'auto'.
 # ----------------------------------------------------------------------------------
+
+# Types of parameters, for type checkers.
+KernelLike = KernelName | Sequence[KernelName] | Kernel | Callable[..., Any]
+Seed = int | np.random.Generator | np.random.RandomState | None
 
 # The inverse of a smaller number overflows.
 SMALLEST = 1e-300

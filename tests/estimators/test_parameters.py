@@ -1,5 +1,8 @@
 """Tables of parameters: every parameter has a constraint, and none is for nothing."""
 
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
+
 import pytest
 
 from kaucus._base import FollowsX, constraints_of
@@ -10,6 +13,7 @@ from kaucus._parameters import (
     count,
     one_of,
 )
+from kaucus.kernels._kernel import KernelName, kernel_names
 from tests.discovery import estimators, name_of
 
 # Checked where they are used: by name or kind, against the data, or by other packages.
@@ -69,3 +73,34 @@ def test_constraints(constraint: Constraint, good, bad, words):
 def test_a_remedy_follows_and_long_values_are_cut():
     with pytest.raises(ValueError, match=r"x{39}\.\.\. \(102 characters\).*Try 1\.$"):
         POSITIVE.advise("Try 1.").check("C", "x" * 100)
+
+
+# ---- types for type checkers ---------------------------------------------------------
+
+
+def words_in(hint):
+    """Return the values of the literals of a type, of unions too."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    if get_origin(hint) not in (Union, UnionType):
+        return set()
+    return set().union(*map(words_in, get_args(hint)))
+
+
+@each_estimator
+def test_types_have_the_words_of_the_tables(estimator):
+    """A word that a type names is taken, and those of a table are all named."""
+    cls = type(estimator)
+    hints, table = get_type_hints(cls.__init__), constraints_of(cls)
+    names = set(estimator.get_params(deep=False)) - {"estimator"}
+    assert names <= set(hints)
+    for name in names & set(table):
+        words = words_in(hints[name])
+        assert all(table[name].admits(word) for word in words), name
+        told = {w for w in table[name].expected.split("'")[1::2] if w.isidentifier()}
+        taken = {word for word in told if table[name].admits(word)}
+        assert not words or taken <= words, name
+
+
+def test_types_name_every_kernel():
+    assert set(get_args(KernelName)) == {*kernel_names(), "auto", "precomputed"}

@@ -2,9 +2,10 @@
 
 import functools
 import warnings
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import threadpoolctl
@@ -28,6 +29,7 @@ from kaucus._parameters import (
     MEMORY_BUDGET,
     POSITIVE,
     RANDOM_STATE,
+    Seed,
     check_magnitude,
     check_one_label_type,
     check_results,
@@ -627,19 +629,19 @@ class ClusterRBFSVC(PartitionedSVC):
     @stored
     def __init__(
         self,
-        C=1.0,
+        C: float = 1.0,
         *,
-        gamma="scale",
-        n_clusters=2,
-        partition="kmeans",
-        covariance="full",
-        normalization="unit",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=1_000_000,
-        device=None,
-        memory_budget=None,
-        random_state=None,
+        gamma: float | Literal["scale", "auto"] = "scale",
+        n_clusters: int = 2,
+        partition: str | Callable[..., Any] = "kmeans",
+        covariance: Literal["full", "diag", "radial"] = "full",
+        normalization: Literal["unit", "determinant", "density"] = "unit",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        device: str | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
     ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
@@ -714,19 +716,19 @@ class LocalSVC(PartitionedSVC):
     @stored
     def __init__(
         self,
-        C=1.0,
+        C: float = 1.0,
         *,
-        gamma="scale",
-        n_clusters=2,
-        partition="kmeans",
-        covariance="full",
-        class_weight=None,
-        tol=1e-3,
-        max_iter=1_000_000,
-        device=None,
-        memory_budget=None,
-        n_jobs=None,
-        random_state=None,
+        gamma: float | Literal["scale", "auto"] = "scale",
+        n_clusters: int = 2,
+        partition: str | Callable[..., Any] = "kmeans",
+        covariance: Literal["full", "diag", "radial"] = "full",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        device: str | None = None,
+        memory_budget: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
     ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):

@@ -1,6 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import (
@@ -31,6 +31,8 @@ from kaucus._parameters import (
     PRECISION,
     RANDOM_STATE,
     KernelInputMixin,
+    KernelLike,
+    Seed,
     check_coefficients,
     check_magnitude,
     check_results,
@@ -280,24 +282,24 @@ default="k-means++"
     @stored
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        init="k-means++",
-        n_init="auto",
-        max_iter=300,
-        tol=0.0,
-        approximation=None,
-        n_landmarks=300,
-        landmarks="k-means",
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        kernel: KernelLike = "rbf",
+        gamma: float | Literal["scale", "auto", "median"] = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        init: Literal["k-means++", "random"] | np.ndarray = "k-means++",
+        n_init: int | Literal["auto"] = "auto",
+        max_iter: int = 300,
+        tol: float = 0.0,
+        approximation: Literal["nystrom"] | None = None,
+        n_landmarks: int = 300,
+        landmarks: Literal["k-means", "uniform", "rpcholesky"] = "k-means",
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y=None, sample_weight=None):
@@ -617,17 +619,17 @@ default="k-means++"
     @stored
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        init="k-means++",
-        n_init="auto",
-        max_iter=300,
-        tol=1e-6,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        init: Literal["k-means++", "random"] | np.ndarray = "k-means++",
+        n_init: int | Literal["auto"] = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y=None, sample_weight=None):

@@ -1,6 +1,6 @@
 """Kernel columns of a few representatives as features for any estimator."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import (
@@ -16,6 +16,8 @@ from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx
 from kaucus._parameters import (
     BOOLEAN,
     KernelInputMixin,
+    KernelLike,
+    Seed,
     check_one_label_type,
     count,
     generator_from,
@@ -128,19 +130,19 @@ class RepresentativeFeatures(
     @stored
     def __init__(
         self,
-        n_components=100,
+        n_components: int = 100,
         *,
-        landmarks="k-means",
-        kernel="rbf",
-        gamma="median",
-        degree=3,
-        coef0=0.0,
-        learn_metric=False,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        landmarks: Literal["k-means", "uniform", "rpcholesky"] | np.ndarray = "k-means",
+        kernel: KernelLike = "rbf",
+        gamma: float | Literal["scale", "auto", "median"] = "median",
+        degree: int = 3,
+        coef0: float = 0.0,
+        learn_metric: bool = False,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y=None):

@@ -3,9 +3,9 @@
 import contextlib
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -21,6 +21,8 @@ from kaucus._parameters import (
     NONE,
     POSITIVE,
     Constraint,
+    KernelLike,
+    Seed,
     check_coefficients,
     check_kernel_values,
     check_known_labels,
@@ -651,25 +653,27 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     @stored
     def __init__(
         self,
-        n_representatives="balanced",
+        n_representatives: int
+        | Literal["fast", "balanced", "best"]
+        | Mapping[Any, Any] = "balanced",
         *,
-        clustering="kmeans",
-        fit_on="all",
-        refine=None,
-        C="auto",
-        kernel="auto",
-        gamma="tune",
-        learn_metric="auto",
-        degree=3,
-        coef0=0.0,
-        class_weight=None,
-        probability="softmax",
-        kmeans_params=None,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        clustering: Literal["kmeans", "spherical"] = "kmeans",
+        fit_on: Literal["all", "boundary", "representatives"] = "all",
+        refine: int | Literal["auto"] | None = None,
+        C: float | Literal["auto"] = "auto",
+        kernel: KernelLike = "auto",
+        gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
+        learn_metric: bool | Literal["auto"] = "auto",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        probability: Literal["softmax", "sum_exp", False] = "softmax",
+        kmeans_params: Mapping[Any, Any] | None = None,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):
@@ -915,25 +919,25 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
     @stored
     def __init__(
         self,
-        n_representatives="balanced",
+        n_representatives: int | Literal["fast", "balanced", "best"] = "balanced",
         *,
-        n_bins=5,
-        clustering="kmeans",
-        refine=None,
-        loss="squared_error",
-        quantile=0.5,
-        C="auto",
-        kernel="auto",
-        gamma="tune",
-        learn_metric="auto",
-        degree=3,
-        coef0=0.0,
-        kmeans_params=None,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        n_bins: int = 5,
+        clustering: Literal["kmeans", "spherical"] = "kmeans",
+        refine: int | Literal["auto"] | None = None,
+        loss: Literal["squared_error", "quantile"] = "squared_error",
+        quantile: float | Sequence[float] = 0.5,
+        C: float | Literal["auto"] = "auto",
+        kernel: KernelLike = "auto",
+        gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
+        learn_metric: bool | Literal["auto"] = "auto",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kmeans_params: Mapping[Any, Any] | None = None,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):

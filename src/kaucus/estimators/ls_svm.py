@@ -3,8 +3,9 @@
 import functools
 import math
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -33,6 +34,8 @@ from kaucus._parameters import (
     SEQUENCE,
     Constraint,
     KernelInputMixin,
+    KernelLike,
+    Seed,
     check_coefficients,
     check_weights,
     count,
@@ -950,29 +953,42 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
     @stored
     def __init__(
         self,
-        C=1.0,
+        C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        learn_metric="auto",
-        class_weight=None,
-        scoring="accuracy",
-        max_samples=5000,
-        probability="softmax",
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        block_size=None,
-        n_runs=1,
-        warm_start=False,
-        callback=None,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        kernel: KernelLike = "rbf",
+        gamma: float
+        | Literal["scale", "auto", "median", "tune"]
+        | Sequence[Any] = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        learn_metric: bool | Literal["auto"] = "auto",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        scoring: Literal[
+            "accuracy", "neg_log_loss", "neg_mean_squared_error"
+        ] = "accuracy",
+        max_samples: int | None = 5000,
+        probability: Literal["softmax", "sum_exp", False] = "softmax",
+        solver: Literal[
+            "auto",
+            "cholesky",
+            "cg",
+            "nystrom",
+            "kaczmarz",
+            "matching_pursuit",
+            "kaczmarz_mp",
+            "block_descent",
+        ] = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        block_size: int | None = None,
+        n_runs: int = 1,
+        warm_start: bool = False,
+        callback: Callable[..., Any] | None = None,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
@@ -1121,27 +1137,40 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
     @stored
     def __init__(
         self,
-        C=1.0,
+        C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        learn_metric="auto",
-        scoring="neg_mean_squared_error",
-        max_samples=5000,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        block_size=None,
-        n_runs=1,
-        warm_start=False,
-        callback=None,
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        kernel: KernelLike = "rbf",
+        gamma: float
+        | Literal["scale", "auto", "median", "tune"]
+        | Sequence[Any] = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        learn_metric: bool | Literal["auto"] = "auto",
+        scoring: Literal[
+            "neg_mean_squared_error", "neg_mean_absolute_error"
+        ] = "neg_mean_squared_error",
+        max_samples: int | None = 5000,
+        solver: Literal[
+            "auto",
+            "cholesky",
+            "cg",
+            "nystrom",
+            "kaczmarz",
+            "matching_pursuit",
+            "kaczmarz_mp",
+            "block_descent",
+        ] = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        block_size: int | None = None,
+        n_runs: int = 1,
+        warm_start: bool = False,
+        callback: Callable[..., Any] | None = None,
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):

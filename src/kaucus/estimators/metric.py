@@ -1,7 +1,7 @@
 """A metric learned from the labels."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -16,6 +16,8 @@ from kaucus._parameters import (
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    KernelName,
+    Seed,
     check_magnitude,
     check_one_label_type,
     check_weights,
@@ -151,17 +153,17 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     @stored
     def __init__(
         self,
-        kind="auto",
+        kind: Literal["auto", "diagonal", "full"] = "auto",
         *,
-        power="auto",
-        max_steps=3,
-        kernel="auto",
-        max_samples=4500,
-        cv=None,
-        device=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        power: float | Literal["auto"] = "auto",
+        max_steps: int = 3,
+        kernel: KernelName = "auto",
+        max_samples: int = 4500,
+        cv: int | None = None,
+        device: str | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):

@@ -1,7 +1,7 @@
 """Rows unlike the others: a kernel density of a few representatives."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -15,6 +15,8 @@ from kaucus._parameters import (
     POSITIVE,
     Constraint,
     KernelInputMixin,
+    KernelLike,
+    Seed,
     as_float,
     check_results,
     check_weights,
@@ -160,19 +162,19 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
     @stored
     def __init__(
         self,
-        n_representatives=1000,
+        n_representatives: int = 1000,
         *,
-        contamination="auto",
-        kernel="exponential",
-        gamma="tune",
-        degree=3,
-        coef0=0.0,
-        scale_columns="auto",
-        device=None,
-        precision=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        contamination: float | Literal["auto"] = "auto",
+        kernel: KernelLike = "exponential",
+        gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
+        degree: int = 3,
+        coef0: float = 0.0,
+        scale_columns: bool | Literal["auto"] = "auto",
+        device: str | None = None,
+        precision: Literal["float64", "float32", "tf32"] | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y=None, sample_weight=None):

@@ -2,8 +2,9 @@
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -24,6 +25,7 @@ from kaucus._parameters import (
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    Seed,
     check_one_label_type,
     check_weights,
     count,
@@ -421,26 +423,26 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
     @stored
     def __init__(
         self,
-        n_filters="auto",
-        patch_sizes=6,
+        n_filters: int | Literal["auto"] = "auto",
+        patch_sizes: int | Sequence[Any] = 6,
         *,
-        image_shape=None,
-        gamma="auto",
-        C="auto",
-        mirror="auto",
-        threshold=1.0,
-        pooling=3,
-        power=0.5,
-        combine="sum",
-        dictionary="random",
-        whitening=0.1,
-        n_representatives=None,
-        class_weight=None,
-        device=None,
-        precision="auto",
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        image_shape: Sequence[int] | None = None,
+        gamma: float | Literal["auto"] = "auto",
+        C: float | Literal["auto"] = "auto",
+        mirror: bool | Literal["auto"] = "auto",
+        threshold: float | Literal["auto"] = 1.0,
+        pooling: int | Literal["auto"] | Sequence[Any] = 3,
+        power: float | Literal["auto"] = 0.5,
+        combine: Literal["sum", "mean"] = "sum",
+        dictionary: Literal["random", "kmeans"] = "random",
+        whitening: float | None = 0.1,
+        n_representatives: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        device: str | None = None,
+        precision: Literal["auto", "float64", "float32", "float16"] = "auto",
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):
@@ -523,25 +525,25 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
     @stored
     def __init__(
         self,
-        n_filters="auto",
-        patch_sizes=6,
+        n_filters: int | Literal["auto"] = "auto",
+        patch_sizes: int | Sequence[Any] = 6,
         *,
-        image_shape=None,
-        gamma="auto",
-        C="auto",
-        mirror="auto",
-        threshold=1.0,
-        pooling=3,
-        power=0.5,
-        combine="sum",
-        dictionary="random",
-        whitening=0.1,
-        n_representatives=None,
-        device=None,
-        precision="auto",
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        image_shape: Sequence[int] | None = None,
+        gamma: float | Literal["auto"] = "auto",
+        C: float | Literal["auto"] = "auto",
+        mirror: bool | Literal["auto"] = "auto",
+        threshold: float | Literal["auto"] = 1.0,
+        pooling: int | Literal["auto"] | Sequence[Any] = 3,
+        power: float | Literal["auto"] = 0.5,
+        combine: Literal["sum", "mean"] = "sum",
+        dictionary: Literal["random", "kmeans"] = "random",
+        whitening: float | None = 0.1,
+        n_representatives: int | None = None,
+        device: str | None = None,
+        precision: Literal["auto", "float64", "float32", "float16"] = "auto",
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):
@@ -676,13 +678,13 @@ class PatchVotingClassifier(
     @stored
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        patch_size=None,
-        image_shape=None,
-        voting="majority",
-        memory_budget=None,
-        verbose=0,
+        patch_size: int | Sequence[int] | None = None,
+        image_shape: Sequence[int] | None = None,
+        voting: Literal["majority", "sum"] = "majority",
+        memory_budget: int | str | None = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y, sample_weight=None):

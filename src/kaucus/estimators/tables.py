@@ -2,8 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -23,6 +23,7 @@ from kaucus._parameters import (
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    Seed,
     as_float,
     check_one_label_type,
     check_weights,
@@ -475,16 +476,16 @@ class TableClassifier(ClassifierMixin, TableModel):
     def __init__(
         self,
         *,
-        members="auto",
-        scoring="log_loss",
-        effort="balanced",
-        threshold=None,
-        max_time=None,
-        cv=None,
-        device=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        members: Literal["auto"] | Sequence[Any] = "auto",
+        scoring: Literal["log_loss", "roc_auc", "accuracy"] = "log_loss",
+        effort: Literal["fast", "balanced", "best"] = "balanced",
+        threshold: float | str | Callable[..., float] | None = None,
+        max_time: float | None = None,
+        cv: Any = None,
+        device: str | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ):
         self.members = members
         self.scoring = scoring
@@ -735,15 +736,15 @@ class TableRegressor(RegressorMixin, TableModel):
     def __init__(
         self,
         *,
-        members="auto",
-        scoring="neg_root_mean_squared_error",
-        effort="balanced",
-        max_time=None,
-        cv=None,
-        device=None,
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        members: Literal["auto"] | Sequence[Any] = "auto",
+        scoring: Literal["neg_root_mean_squared_error"] = "neg_root_mean_squared_error",
+        effort: Literal["fast", "balanced", "best"] = "balanced",
+        max_time: float | None = None,
+        cv: Any = None,
+        device: str | None = None,
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ):
         self.members = members
         self.scoring = scoring

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -837,7 +837,10 @@ def _as_index(row_numbers: Array) -> Array:
 _KERNELS: dict[str, type[Kernel]] = {}
 
 
-def known_by_name(kernel: type[Kernel]) -> type[Kernel]:
+Known = TypeVar("Known", bound=type[Kernel])
+
+
+def known_by_name(kernel: Known) -> Known:
     """Class decorator: estimators take this kernel by its ``name``.
 
     For dataclasses whose fields are numbers, out of gamma, degree and coef0.
@@ -893,6 +896,22 @@ def parameters(cls: type[Kernel]) -> set[str]:
     return {field.name for field in fields(cls)}  # type: ignore[arg-type]
 
 
+# For type checkers: every name, and the words of estimators beside them.
+KernelName = Literal[
+    "auto",
+    "cauchy",
+    "cosine",
+    "exponential",
+    "laplacian",
+    "linear",
+    "matern32",
+    "matern52",
+    "poly",
+    "precomputed",
+    "rational_quadratic",
+    "rbf",
+    "sigmoid",
+]
 # What other libraries call kernels, for the hint of an error.
 _OTHER_NAMES = {
     "gaussian": "rbf",

@@ -5,7 +5,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.fft
@@ -23,6 +23,7 @@ from kaucus._parameters import (
     NOT_NEGATIVE,
     POSITIVE,
     Constraint,
+    Seed,
     as_float,
     count,
     generator_from,
@@ -232,7 +233,11 @@ class ImagePatches(ImageTransformer):
     """
 
     @stored
-    def __init__(self, patch_size=None, image_shape=None): ...
+    def __init__(
+        self,
+        patch_size: int | Sequence[int] | None = None,
+        image_shape: Sequence[int] | None = None,
+    ): ...
 
     def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
@@ -556,21 +561,21 @@ class PatchDictionary(ImageTransformer):
     @stored
     def __init__(
         self,
-        n_filters=512,
-        patch_sizes=6,
+        n_filters: int = 512,
+        patch_sizes: int | Sequence[Any] = 6,
         *,
-        image_shape=None,
-        dictionary="random",
-        threshold=1.0,
-        pooling=3,
-        power=0.5,
-        mirror=False,
-        whitening=0.1,
-        device=None,
-        precision="auto",
-        memory_budget=None,
-        random_state=None,
-        verbose=0,
+        image_shape: Sequence[int] | None = None,
+        dictionary: Literal["random", "kmeans"] = "random",
+        threshold: float = 1.0,
+        pooling: int = 3,
+        power: float = 0.5,
+        mirror: bool = False,
+        whitening: float | None = 0.1,
+        device: str | None = None,
+        precision: Literal["auto", "float64", "float32", "float16"] = "auto",
+        memory_budget: int | str | None = None,
+        random_state: Seed = None,
+        verbose: bool | int = 0,
     ): ...
 
     def fit(self, X, y=None):
@@ -835,7 +840,14 @@ class FourierFeatures(ImageTransformer):
     }
 
     @stored
-    def __init__(self, image_shape=None, *, fft="nd", power=0.5, concatenate=True): ...
+    def __init__(
+        self,
+        image_shape: Sequence[int] | None = None,
+        *,
+        fft: Literal["1d", "2d", "nd"] = "nd",
+        power: float = 0.5,
+        concatenate: bool = True,
+    ): ...
 
     def _transform(self, X):
         names = ("fft", "power", "concatenate")
@@ -1012,7 +1024,7 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     }
 
     @stored
-    def __init__(self, image_shape=None, c=4.0): ...
+    def __init__(self, image_shape: Sequence[int] | None = None, c: float = 4.0): ...
 
     def _transform(self, X):
         xp, dtype = nx.array_namespace(X), float_dtype(X)
