@@ -226,12 +226,9 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         Returns
         -------
         ndarray of shape (n_samples,)
-            In float64, whatever the rows.
         """
-        check_is_fitted(self, "offset_")
-        X = validated_new_rows(self, X)
-        found = map_rows(self._scores_on_device, X, self.device, self.memory_budget)
-        return check_results(found)
+        X, scores = self._scores(X)
+        return nx.astype(scores, nx.dtype_name(X))
 
     @rowwise
     def decision_function(self, X):
@@ -245,7 +242,8 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         -------
         ndarray of shape (n_samples,)
         """
-        return self.score_samples(X) - self.offset_
+        X, scores = self._scores(X)
+        return nx.astype(scores - self.offset_, nx.dtype_name(X))
 
     @rowwise
     def predict(self, X):
@@ -259,7 +257,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         -------
         ndarray of shape (n_samples,)
         """
-        outlier = nx.astype(self.decision_function(X) < 0, "int64")
+        outlier = nx.astype(self._scores(X)[1] < self.offset_, "int64")
         return 1 - 2 * outlier
 
     def __sklearn_tags__(self):
@@ -322,6 +320,13 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         self.representative_weights_ = nx.as_like(
             weights[kept] / weights[kept].sum(), X
         )
+
+    def _scores(self, X):
+        """Return checked rows, and log p of them, (n,), in float64."""
+        check_is_fitted(self, "offset_")
+        X = validated_new_rows(self, X)
+        found = map_rows(self._scores_on_device, X, self.device, self.memory_budget)
+        return X, check_results(found)
 
     def _scores_on_device(self, rows):
         """Return log p of checked rows on their device, (n,), in float64."""
