@@ -161,7 +161,7 @@ def test_an_entry_that_is_not_finite_is_named_by_its_partition(data, method):
     bad[60, 2] = np.nan
     rows = da.from_array(bad, chunks=(40, 4))
     given = (rows,) if method == "predict" else (rows, y)
-    with pytest.raises(ValueError, match="Partition 1 of X: .* Input X contains NaN"):
+    with pytest.raises(ValueError, match=r"Partition 1 of X: .* Input X contains NaN"):
         np.asarray(getattr(model, method)(*given))
 
 
