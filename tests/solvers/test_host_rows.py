@@ -256,6 +256,23 @@ def test_gram_matrices(like):
     assert_close(found[0].coef, found[1].coef, atol=1e-8)
 
 
+def test_first_means_are_chosen_among_no_more_rows_than_a_buffer_has(like, monkeypatch):
+    X, _ = problem()
+    there, _ = both(X, like)
+    away = HostRows(X, there[:1, :], buffer_bytes=9 * D * 8)
+    take, taken = HostRows.take, []
+
+    def counted(self, numbers):
+        taken.append(len(numbers))
+        return take(self, numbers)
+
+    monkeypatch.setattr(HostRows, "take", counted)
+    kernel_kmeans_on_landmarks(
+        KERNEL, away, there[:12, :], 3, rng=np.random.default_rng(0)
+    )
+    assert 0 < max(taken) <= 9
+
+
 @pytest.mark.parametrize("method", ["uniform", "k-means", "rpcholesky"])
 def test_landmarks_of_rows_that_fit_together(method, like):
     X, _ = problem()

@@ -719,7 +719,7 @@ class _LandmarkSteps:
         weight = np.ones(n) if weight is None else weight
         part, some = np.arange(n), X
         if not X.lasting:
-            most = None if X.local else X.rows_at_once(_SEED_COPIES)
+            most = X.rows_at_once(_SEED_COPIES)  # of rows on the host: a buffer
             part = rows_to_seed(n, self._k, weight, rng, most)
             some = as_rows(nx.take_rows(X, part), X.budget)
         arguments = (self._kernel, self._k, weight[part], rng)
