@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks._isolated import run_isolated
 from kaucus._array.blocks import format_bytes
-from kaucus._parameters import StepProgress
+from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds
 from papers import (
     MissingPackageError,

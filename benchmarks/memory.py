@@ -25,7 +25,7 @@ import scipy.linalg
 
 import kaucus
 from kaucus._array.blocks import n_workers, parse_bytes, release_freed_memory
-from kaucus._parameters import StepProgress
+from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds
 from papers import describe_machine, peak_memory, timed
 from papers._markdown import markdown_table

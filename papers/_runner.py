@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kaucus import __version__
-from kaucus._parameters import StepProgress
+from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds, peak_memory
 from papers._curves import (
     curve_key,

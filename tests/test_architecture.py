@@ -23,7 +23,6 @@ LAYERS = [
     "solvers",
     "distributed",
     "_base",
-    "_parameters",
     "preprocessing",
     "fitting",
     "estimators",

@@ -6,7 +6,7 @@ import pytest
 from kaucus._array import segments as _random
 from kaucus._array.namespace import dtype_name, to_numpy
 from kaucus._array.segments import draw_some, random_normal, random_rows
-from kaucus._parameters import generator_from
+from kaucus._base import generator_from
 from tests.arrays import array, same_bits
 from tests.conftest import namespace
 

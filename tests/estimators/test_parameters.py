@@ -5,11 +5,12 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from kaucus._base import FollowsX, constraints_of
-from kaucus._parameters import (
+from kaucus._base import (
     NONE,
     POSITIVE,
     Constraint,
+    FollowsX,
+    constraints_of,
     count,
     one_of,
 )

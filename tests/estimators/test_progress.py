@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from kaucus import _parameters
-from kaucus._parameters import StepProgress
+from kaucus import _base
+from kaucus._base import StepProgress
 
 BAR = re.compile(r"\r\[kaucus\] (█*)(·*) ")
 
@@ -56,8 +56,8 @@ def test_a_bar_never_wraps(monkeypatch):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: _parameters.step_reporter(1, 1e-4, 10),
-        lambda: _parameters.share_reporter(1, "row"),
+        lambda: _base.step_reporter(1, 1e-4, 10),
+        lambda: _base.share_reporter(1, "row"),
     ],
 )
 def test_nothing_is_drawn_in_a_log(make, monkeypatch):
@@ -67,7 +67,7 @@ def test_nothing_is_drawn_in_a_log(make, monkeypatch):
 
 def test_the_share_of_a_residual_counts_in_powers_of_ten(monkeypatch):
     terminal = open_terminal(monkeypatch)
-    report = _parameters.step_reporter(1, 1e-4, 10)
+    report = _base.step_reporter(1, 1e-4, 10)
     for step, residual in enumerate((1.0, 1e-2, 1e-4), 1):
         report(step, residual)
     filled = [len(done) for done, _ in BAR.findall(terminal.getvalue())]
@@ -77,7 +77,7 @@ def test_the_share_of_a_residual_counts_in_powers_of_ten(monkeypatch):
 
 def test_a_counter_fills_the_bar_and_ends_its_line(monkeypatch):
     terminal = open_terminal(monkeypatch)
-    count = _parameters.step_counter(1, 2, "kernel")
+    count = _base.step_counter(1, 2, "kernel")
     count()
     assert not terminal.getvalue().endswith("\n")
     count()

@@ -13,7 +13,7 @@ from kaucus import (
     LSSVMClassifier,
     LSSVMRegressor,
     SphericalKMeans,
-    _parameters,
+    _base,
 )
 from kaucus._array import namespace
 from kaucus._array import rows as _streaming
@@ -64,7 +64,7 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
     expected = output(model, X)
     model.set_params(device=there)
     seen = []
-    place, stream = _parameters.place_rows, _streaming.stream_blocks
+    place, stream = _base.place_rows, _streaming.stream_blocks
 
     def few_rows(X, device, memory_budget):
         return place(X, device, 8 * 7 * X.shape[1] * 8)  # an eighth for seven rows
@@ -75,7 +75,7 @@ def test_predictions_travel_in_blocks(estimator, iris, there, monkeypatch):
             assert isinstance(part, torch.Tensor)
             yield part
 
-    monkeypatch.setattr(_parameters, "place_rows", few_rows)
+    monkeypatch.setattr(_base, "place_rows", few_rows)
     monkeypatch.setattr(_streaming, "stream_blocks", noted)
     got = output(model, X)
     assert isinstance(got, np.ndarray)

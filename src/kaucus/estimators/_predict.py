@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import format_bytes, resolve_budget, row_blocks
 from kaucus._array.rows import resident_bytes
-from kaucus._base import is_dask, rowwise, score
-from kaucus._parameters import (
+from kaucus._base import (
     BOOLEAN,
     Constraint,
     as_float,
@@ -23,10 +22,13 @@ from kaucus._parameters import (
     count,
     encode_labels,
     generator_from,
+    is_dask,
     map_rows,
     numeric_targets,
     on_device,
     one_of,
+    rowwise,
+    score,
     validated_new_rows,
 )
 from kaucus.fitting._problem import (

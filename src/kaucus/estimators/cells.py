@@ -24,11 +24,11 @@ from kaucus._array.blocks import (
     row_blocks,
 )
 from kaucus._array.namespace import Array
-from kaucus._base import FollowsX, rowwise, score, stored, to_onnx, validate_data
-from kaucus._parameters import (
+from kaucus._base import (
     MEMORY_BUDGET,
     POSITIVE,
     RANDOM_STATE,
+    FollowsX,
     Seed,
     check_magnitude,
     check_one_label_type,
@@ -40,6 +40,11 @@ from kaucus._parameters import (
     map_rows,
     on_device,
     one_of,
+    rowwise,
+    score,
+    stored,
+    to_onnx,
+    validate_data,
     weights_with_classes,
 )
 from kaucus.estimators._predict import labels_at

@@ -15,21 +15,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._base import (
-    FollowsX,
-    fit_batches,
-    is_dask,
-    on_host,
-    rowwise,
-    stored,
-    to_onnx,
-    validate_data,
-)
-from kaucus._parameters import (
     MEMORY_BUDGET,
     NOT_NEGATIVE,
     POSITIVE,
     PRECISION,
     RANDOM_STATE,
+    FollowsX,
     KernelInputMixin,
     KernelLike,
     Seed,
@@ -39,16 +30,23 @@ from kaucus._parameters import (
     check_start_labels,
     check_weights,
     count,
+    fit_batches,
     generator_from,
     in_precision_of,
+    is_dask,
     is_whole,
     map_rows,
     not_text,
+    on_host,
     one_of,
     place_rows,
     place_support,
+    rowwise,
     step_reporter,
+    stored,
     tell_stage,
+    to_onnx,
+    validate_data,
     warn_of_one_column,
 )
 from kaucus.clustering._kernel_kmeans import (

@@ -12,19 +12,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import format_bytes, resolve_budget
-from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx
-from kaucus._parameters import (
+from kaucus._base import (
     BOOLEAN,
+    FollowsX,
     KernelInputMixin,
     KernelLike,
     Seed,
     check_one_label_type,
     count,
+    fit_batches,
     generator_from,
     map_rows,
     not_text,
     one_of,
+    rowwise,
     share_reporter,
+    stored,
+    to_onnx,
     validated_new_rows,
     warn_of_one_column,
 )

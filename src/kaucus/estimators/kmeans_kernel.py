@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.segments import draw_some
-from kaucus._base import fit_batches, on_host, stored
-from kaucus._parameters import (
+from kaucus._base import (
     LEARN_METRIC,
     NONE,
     POSITIVE,
@@ -29,16 +28,19 @@ from kaucus._parameters import (
     check_one_label_type,
     check_weights,
     count,
+    fit_batches,
     generator_from,
     in_precision_of,
     instance_of,
     learns_metric,
     mean_weight,
     on_device,
+    on_host,
     one_of,
     relative_weights,
     share_reporter,
     step_reporter,
+    stored,
     warn_of_one_column,
     weights_with_classes,
 )

@@ -18,21 +18,14 @@ from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.rows import budget_without_buffers
 from kaucus._base import (
-    CallbackSupportMixin,
-    FollowsX,
-    on_host,
-    rowwise,
-    stored,
-    to_onnx,
-    with_callbacks,
-)
-from kaucus._parameters import (
     BOOLEAN,
     LEARN_METRIC,
     NONE,
     POSITIVE,
     SEQUENCE,
+    CallbackSupportMixin,
     Constraint,
+    FollowsX,
     KernelInputMixin,
     KernelLike,
     Seed,
@@ -45,15 +38,20 @@ from kaucus._parameters import (
     map_rows,
     numeric_targets,
     on_device,
+    on_host,
     one_of,
     place_rows,
     place_support,
     relative_weights,
+    rowwise,
     share_reporter,
     step_reporter,
+    stored,
+    to_onnx,
     validated_new_rows,
     warn_of_one_column,
     weights_with_classes,
+    with_callbacks,
 )
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.fitting._problem import (

@@ -9,13 +9,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array.namespace import as_like, is_sparse, working_types
-from kaucus._base import FollowsX, fit_batches, rowwise, stored, to_onnx, validate_data
-from kaucus._parameters import (
+from kaucus._base import (
     MEMORY_BUDGET,
     NONE,
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    FollowsX,
     KernelName,
     Seed,
     check_magnitude,
@@ -23,13 +23,18 @@ from kaucus._parameters import (
     check_weights,
     count,
     encode_labels,
+    fit_batches,
     generator_from,
     map_rows,
     numeric_targets,
     one_of,
     place_rows,
     relative_weights,
+    rowwise,
     share_reporter,
+    stored,
+    to_onnx,
+    validate_data,
     warn_of_wild_rows,
 )
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem

@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array import namespace as nx
 from kaucus._array.segments import draw_some
-from kaucus._base import FollowsX, fit_batches, rowwise, stored
-from kaucus._parameters import (
+from kaucus._base import (
     BOOLEAN,
     POSITIVE,
     Constraint,
+    FollowsX,
     KernelInputMixin,
     KernelLike,
     Seed,
@@ -21,11 +21,14 @@ from kaucus._parameters import (
     check_results,
     check_weights,
     count,
+    fit_batches,
     generator_from,
     is_of_distances,
     map_rows,
     one_of,
+    rowwise,
     step_reporter,
+    stored,
     validated_new_rows,
     warn_of_one_column,
 )

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import budget_to_have, format_bytes, resolve_budget
 from kaucus._array.rows import rows_for_device
-from kaucus._base import FollowsX, on_host, rowwise, score, stored, validate_data
-from kaucus._parameters import (
+from kaucus._base import (
     BOOLEAN,
     MEMORY_BUDGET,
     NONE,
@@ -25,6 +24,7 @@ from kaucus._parameters import (
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    FollowsX,
     Seed,
     check_one_label_type,
     check_weights,
@@ -34,10 +34,15 @@ from kaucus._parameters import (
     is_auto,
     is_whole,
     map_rows,
+    on_host,
     one_of,
     place_support,
     relative_weights,
+    rowwise,
+    score,
     share_reporter,
+    stored,
+    validate_data,
     weights_with_classes,
 )
 from kaucus.estimators._predict import (

@@ -17,23 +17,28 @@ from sklearn.utils.validation import (
 
 from kaucus._array.blocks import map_blocks, n_workers, one_openmp_thread
 from kaucus._array.namespace import to_numpy
-from kaucus._base import FollowsX, is_dask, on_host, refusal, score, to_onnx
-from kaucus._parameters import (
+from kaucus._base import (
     MEMORY_BUDGET,
     NONE,
     POSITIVE,
     RANDOM_STATE,
     Constraint,
+    FollowsX,
     Seed,
     as_float,
     check_one_label_type,
     check_weights,
     encode_labels,
     generator_from,
+    is_dask,
     numeric_targets,
+    on_host,
     one_of,
+    refusal,
     relative_weights,
+    score,
     tell_stage,
+    to_onnx,
     weights_with_classes,
 )
 from kaucus.estimators._committee import (

@@ -20,8 +20,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from kaucus._array.blocks import few_threads_for
-from kaucus._base import on_host
-from kaucus._parameters import count, generator_from, is_whole, one_of, step_counter
+from kaucus._base import count, generator_from, is_whole, on_host, one_of, step_counter
 from kaucus.clustering._kernel_kmeans import (
     best_start,
     kernel_kmeans,

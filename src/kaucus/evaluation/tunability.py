@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from kaucus._array.blocks import one_blas_thread
 from kaucus._array.namespace import warn_user
-from kaucus._base import stored
-from kaucus._parameters import step_counter
+from kaucus._base import step_counter, stored
 from kaucus.estimators.cells import cell_kernels, sees_labels
 from kaucus.evaluation.displays import Display, new_axes
 from kaucus.kernels._cells import GammaPath, gamma_path

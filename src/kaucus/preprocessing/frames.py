@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.preprocessing import TargetEncoder
 
 from kaucus._array.namespace import warn_user
-from kaucus._parameters import shortened
+from kaucus._base import shortened
 
 # ----------------------------------------------------------------------------------
 # Columns of pandas and polars frames and of arrays as NumPy arrays of three kinds.

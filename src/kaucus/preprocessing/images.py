@@ -16,8 +16,7 @@ from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, n_workers, resolve_budget, row_blocks
 from kaucus._array.namespace import Array
 from kaucus._array.rows import rows_for_device, stream_blocks
-from kaucus._base import stored, to_onnx
-from kaucus._parameters import (
+from kaucus._base import (
     BOOLEAN,
     NONE,
     NOT_NEGATIVE,
@@ -29,6 +28,8 @@ from kaucus._parameters import (
     generator_from,
     is_whole,
     one_of,
+    stored,
+    to_onnx,
 )
 from kaucus.kernels._patches import (
     PRECISIONS,
