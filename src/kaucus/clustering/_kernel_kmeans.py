@@ -717,13 +717,17 @@ class _LandmarkSteps:
         """Return rows far from each other as the first means."""
         n, X, weight = self._X.shape[0], self._X, self._weight
         weight = np.ones(n) if weight is None else weight
-        part, some = np.arange(n), X
+        part, some, stays = np.arange(n), X, X.local and not X.lasting
         if not X.lasting:
-            most = X.rows_at_once(_SEED_COPIES)  # of rows on the host: a buffer
+            most = None if X.local else X.rows_at_once(_SEED_COPIES)
             part = rows_to_seed(n, self._k, weight, rng, most)
-            some = as_rows(nx.take_rows(X, part), X.budget)
+            some = nx.rows_in_order(X, part) if stays else nx.take_rows(X, part)
         arguments = (self._kernel, self._k, weight[part], rng)
-        seeds = some.map(seeds_of_block, *arguments, label="choose-rows")[0]
+        if stays:  # on the host: the operator copies blocks of them
+            seeds = seeds_of_block(Block(some, (), X.budget), *arguments)
+        else:
+            some = as_rows(some, X.budget)
+            seeds = some.map(seeds_of_block, *arguments, label="choose-rows")[0]
         points = nx.take_rows(some, seeds)
         norms = nx.to_numpy(nx.astype(self._kernel.diag(points), "float64"))
         return Means(np.eye(self._k), norms, points)
