@@ -34,13 +34,13 @@ class ResultStore:
 
     def add(self, key: str, record: dict[str, Any]) -> None:
         """Keep a finished result, on disk when this returns."""
-        self.results[key] = _rounded(record)
+        self.results[key] = rounded(record)
         self.problems.pop(key, None)
         self.write()
 
     def add_problem(self, key: str, record: dict[str, Any]) -> None:
         """Keep why a run has no result, on disk when this returns."""
-        self.problems[key] = _rounded(record)
+        self.problems[key] = rounded(record)
         self.write()
 
     def discard(self, keys: list[str]) -> None:
@@ -95,18 +95,18 @@ def _at_machine(record: dict, machines: dict[str, dict]) -> dict:
     return {**record, "machine": name}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Return a value of JSON with floats of seven digits."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _rounded(v) for key, v in value.items()}
-    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
+        return {key: rounded(v) for key, v in value.items()}
+    return [rounded(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def one_line_each(records: dict[str, Any]) -> str:
     """Return records as JSON, one in a line, with floats of seven digits."""
-    return _lines(_rounded(records))
+    return _lines(rounded(records))
 
 
 def _lines(records: dict[str, Any]) -> str:
