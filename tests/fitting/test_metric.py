@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from kaucus._array.namespace import to_numpy
 from kaucus.fitting import _search
@@ -17,6 +18,7 @@ from kaucus.fitting._search import (
     Trial,
     falls_by,
     gradient_product,
+    main_effects,
     scale_maps,
     search_metric,
 )
@@ -108,9 +110,9 @@ def test_no_row_judges_a_metric_that_has_seen_its_label(one_direction):
         base = search.maps["standard"]
         folded = search.folds[0].mapped(base, 100)
         # Targets are in units of their spread, which all of them give.
-        family = search.options.families[0]
-        fitted = Trial(Candidate(family, 1.0, "standard", []), 10.0, None)
-        M = search._product(folded, fitted, "full")
+        kernel = folded.kernel(search.options.families[0], 1.0)
+        coef = folded.models(kernel, [10.0]).coef[:, 0, :]
+        M = folded.product(kernel, coef, "full")
         return M / np.trace(M)
 
     assert_close(product(search), product(again), rtol=1e-9, atol=1e-12)
@@ -254,6 +256,45 @@ def test_a_product_is_taken_once_for_all_kinds(one_direction, kinds):
             assert_close(*weights, rtol=1e-9, atol=1e-12)
 
 
+def test_a_step_is_along_the_gradients_of_the_fit_that_was_judged(one_direction):
+    X, y = one_direction
+    search = MetricSearch(numbers(X, y), options(), np.random.default_rng(0), None)
+    for trial in search.best_scale():
+        found = trial.candidate
+        for fold, coef in zip(found.folds, trial.model, strict=True):
+            models = fold.models(fold.kernel(found.family, found.factor), [trial.C])
+            assert_close(coef, models.coef[:, 0, :], rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["rbf", "exponential", "laplacian", "linear"])
+def test_sparse_rows_have_the_product_of_dense_ones(rng, name):
+    dense = np.where(rng.random((60, 7)) < 0.3, rng.normal(size=(60, 7)), 0.0)
+    rows, coef = scipy.sparse.csr_array(dense), rng.normal(size=(20, 2))
+    kernel, row_map = kernel_class(name)(), RowMap.identity(7)
+    found, expected = (
+        gradient_product(kernel, Z, Z[:20, :], coef, None, row_map, "diagonal")
+        for Z in (rows, dense)
+    )
+    assert_close(found, expected, rtol=1e-9)
+
+
+def test_sparse_columns_explain_what_dense_ones_do(rng):
+    dense = np.where(rng.random((200, 5)) < 0.3, rng.normal(size=(200, 5)), 0.0)
+    Y = np.sin(3 * dense[:, :1])
+    found = main_effects(scipy.sparse.csc_array(dense), Y)
+    assert found[0] > 0
+    assert_close(found, main_effects(dense, Y))
+
+
+def test_sparse_rows_stay_sparse_in_a_search(rng):
+    dense = np.where(rng.random((90, 60)) < 0.1, rng.normal(size=(90, 60)), 0.0)
+    problem = numbers(scipy.sparse.csr_array(dense), dense[:, 0] + dense[:, 1])
+    some = options(kinds=("diagonal",), scales=("standard",))
+    search = MetricSearch(problem, some, np.random.default_rng(0), None)
+    for trial in search.best_paths(search.best_scale()):
+        assert all(scipy.sparse.issparse(fold.both) for fold in trial.candidate.folds)
+
+
 def candidate(name, losses, factor=1.0, C=10.0):
     candidate = Candidate(Family(kernel_class(name)(), "tune"), factor, "standard", [])
     return Trial(candidate, C, float(np.mean(losses)), np.asarray(losses))
@@ -320,8 +361,8 @@ def test_float32_chooses_as_float64_does(one_direction, rng, monkeypatch, names)
     """Where there is noise; without it, losses of many C are nearly the same."""
     X, y = one_direction
     y, found = y + 0.5 * rng.normal(size=len(y)), []
-    for precision in ("float32", "float64"):
-        monkeypatch.setattr("kaucus.fitting._search._PRECISION", precision)
+    for most in (0, 10**6):  # rows that are factored in float64
+        monkeypatch.setattr("kaucus.fitting._search._FLOAT64_ROWS", most)
         seed = np.random.default_rng(0)
         found.append(search_metric(numbers(X, y), options(*names), seed))
     assert found[0].kernel.name == found[1].kernel.name

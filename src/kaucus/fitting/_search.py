@@ -33,6 +33,7 @@ from kaucus.kernels._cells import matrices_of
 from kaucus.kernels._kernel import (
     Kernel,
     Precomputed,
+    dense,
     kernels_with_gamma,
     median_gamma,
     resolve_gamma,
@@ -206,7 +207,7 @@ def screening_product(
 
     Parameters
     ----------
-    rows, Y : arrays of shape (n, d) and (n, t)
+    rows, Y : arrays of shape (n, d), or CSR, and (n, t)
     weight : array of shape (n,), or None
     scale : RowMap
 
@@ -215,7 +216,7 @@ def screening_product(
     ndarray of shape (d,)
     """
     effects = main_effects(
-        nx.to_numpy(rows),
+        scipy.sparse.csc_array(rows) if nx.is_sparse(rows) else nx.to_numpy(rows),
         nx.to_numpy(Y),
         None if weight is None else nx.to_numpy(weight),
     )
@@ -232,7 +233,7 @@ def main_effects(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
+    X : ndarray or CSC array of shape (n, d)
     Y : ndarray of shape (n, t)
     weight : ndarray of shape (n,), default=None
 
@@ -251,7 +252,7 @@ def main_effects(
     starts = np.arange(n_bins) * n // n_bins
     step = max(_MAIN_EFFECT_ENTRIES // (n * (t + 1)), 1)
     parts = [
-        _explained(X[:, start : start + step], centred, shares, starts)
+        _explained(dense(X[:, start : start + step]), centred, shares, starts)
         for start in range(0, d, step)
     ]
     explained = np.concatenate(parts) / total if parts else np.zeros(0)
@@ -330,7 +331,7 @@ def gradient_product(
     def of_rows(rows: slice) -> np.ndarray:
         share = 1.0 if s is None else np.sqrt(nx.to_numpy(s[rows]))[:, None]
         found: list[np.ndarray] = []
-        for gradients in kernel.gradients(Z[rows, :], columns, coef):
+        for gradients in kernel.gradients(dense(Z[rows, :]), columns, coef):
             G = nx.to_numpy(gradients)  # by the columns before the map, times the share
             G = (G * T[None, :] if T.ndim == 1 else G @ T.T) * share
             if not wide:
@@ -339,7 +340,8 @@ def gradient_product(
         return np.concatenate(found) if wide else np.sum(found, axis=0)
 
     # Blocks that stay in a core's cache: what is not a product is bound by memory.
-    blocks = row_blocks(n_rows, 8 * m, 2**22 if nx.is_numpy(Z) else 2**28)
+    widest = max(m, d if nx.is_sparse(Z) else 0)
+    blocks = row_blocks(n_rows, 8 * widest, 2**28 if nx.is_tensor(Z) else 2**22)
     join = (lambda F, G: np.concatenate([F, G])) if wide else np.add
     total = functools.reduce(join, map_blocks(of_rows, blocks, workers=workers))
     norm = max(n_rows if s is None else float(nx.to_numpy(s).sum()), 1e-300)
@@ -620,10 +622,10 @@ def without_copies(problem: Problem) -> Problem:
 _FEW_ROWS, _VERY_FEW = 1500, 300
 # Columns of few rows: a quarter of them, or so many, but no more than half.
 _FEW_COLUMNS = 100
-# Of the factorisations by which models of all rows are compared. Kernel columns are in
+# Models of more rows are compared by factorisations in float32. Kernel columns are in
 # float64: of wide kernels, the rounding of float32 products, which depends on the
 # number of threads, changed losses by up to a hundredth.
-_PRECISION = "float32"
+_FLOAT64_ROWS = 1200
 # The median distance is that of so many rows.
 _MEDIAN_ROWS = 300
 
@@ -675,7 +677,7 @@ class Family(NamedTuple):
 class Fold:
     """Rows that learn, in random order, and rows that judge; in a metric, or as given.
 
-    Dense, in float64.
+    In float64; CSR where the rows are.
     """
 
     both: Array
@@ -695,7 +697,7 @@ class Fold:
         cls, problem: Problem, Y: np.ndarray, learning: np.ndarray, judging: np.ndarray
     ) -> "Fold":
         """Return the fold of the rows with these numbers."""
-        both = nx.dense_rows(problem.rows, np.concatenate([learning, judging]))
+        both = nx.take_rows(problem.rows, np.concatenate([learning, judging]))
         of_learning = Y[learning], of_rows(problem.fit_weight, learning)
         given = (nx.as_like(part, both) for part in of_learning)
         return cls(nx.astype(both, "float64"), *given, judging)
@@ -740,27 +742,33 @@ class Fold:
         K = kernel(self.rows, self.columns)
         return solve_columns(K, self.Y, Cs, self.weight)
 
-    def values(self, kernel: Kernel, Cs: Sequence[float]) -> np.ndarray:
-        """Return the decision values of the judging rows for each C, (r, c, t).
+    def fit(
+        self, kernel: Kernel, Cs: Sequence[float]
+    ) -> tuple[np.ndarray, Array | None]:
+        """Return decision values of judging rows, (r, c, t), and coefficients.
 
-        Where all learning rows are columns, of their LS-SVM.
+        Coefficients of the columns, (m, c, t); None where all learning rows are
+        columns, which have an LS-SVM for each C.
         """
         n = self.Y.shape[0]
-        if self.is_exact:
-            K_new, K, values = (
-                kernel(self.both[n:, :], self.rows),
-                kernel(self.rows),
-                [],
-            )
-            options = {"sample_weight": self.weight, "precision": _PRECISION}
-            for k, C in enumerate(Cs, start=1):
-                last = k == len(Cs)
-                fit = solve_ls_svm(K, self.Y, C=C, overwrite_K=last, **options)
-                values.append(nx.to_numpy(K_new @ fit.dual_coef + fit.intercept))
-            return np.stack(values, axis=1)
-        K = kernel(self.both, self.columns)
-        models = solve_columns(K[:n, :], self.Y, Cs, self.weight)
-        return nx.to_numpy(models.values(K[n:, :]))
+        if not self.is_exact:
+            K = kernel(self.both, self.columns)
+            models = solve_columns(K[:n, :], self.Y, Cs, self.weight)
+            return nx.to_numpy(models.values(K[n:, :])), models.coef
+        K_new, K = kernel(self.both[n:, :], self.rows), kernel(self.rows)
+        precision = "float64" if n <= _FLOAT64_ROWS else "float32"
+        options = {"sample_weight": self.weight, "precision": precision}
+        values = []
+        for k, C in enumerate(Cs, start=1):
+            last = k == len(Cs)
+            fit = solve_ls_svm(K, self.Y, C=C, overwrite_K=last, **options)
+            values.append(nx.to_numpy(K_new @ fit.dual_coef + fit.intercept))
+        return np.stack(values, axis=1), None
+
+    def product(self, kernel: Kernel, coef: Array, kind: str, workers=1) -> np.ndarray:
+        """Return M of least squares on the columns, by their coefficients (m, t)."""
+        fitted = (kernel, self.rows, self.columns, coef, self.weight, self.row_map)
+        return gradient_product(*fitted, kind, workers=workers)
 
 
 def make_folds(
@@ -934,17 +942,25 @@ class MetricSearch(RowJudge):
 
     # ---- fits and their judges -------------------------------------------------------
 
-    def work(self, job: Job) -> np.ndarray:
-        candidate, Cs = job
-        found = []
+    def work(self, job: Job) -> tuple[np.ndarray, list]:
+        (candidate, Cs), found = job, []
         for fold in candidate.folds:
             kernel = fold.kernel(candidate.family, candidate.factor)
-            found.append(fold.values(kernel, Cs))
-        values = np.concatenate(found)
-        if self.options.losses is not None:
-            return self.options.losses(values, self.judging)
-        problem = self.problem
-        return problem.targets.losses(values, problem.fit_weight, self.judging)
+            found.append(fold.fit(kernel, Cs))
+        values, coefs = zip(*found, strict=True)
+        losses = self.options.losses
+        if losses is None:
+            targets, weight = self.problem.targets, self.problem.fit_weight
+            return targets.losses(np.concatenate(values), weight, self.judging), coefs
+        return losses(np.concatenate(values), self.judging), coefs
+
+    def trial(self, job: Job, found: tuple[np.ndarray, list]) -> Trial:
+        losses, coefs = found
+        best = super().trial(job, losses)
+        c = list(job[1]).index(best.C)
+        # Copies, without the coefficients of the other C.
+        own = [None if coef is None else coef[:, c, :] * 1 for coef in coefs]
+        return replace(best, model=own)
 
     def described(self, candidate: Candidate) -> dict[str, Any]:
         fold = candidate.folds[0]
@@ -1073,8 +1089,10 @@ class MetricSearch(RowJudge):
         if powers is None:
             kinds, powers = [candidate.kind], [candidate.power]
         products: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
-        for fold in candidate.folds if kinds else ():
-            M = self._product(fold, last, "full" if "full" in kinds else kinds[0])
+        fits = zip(candidate.folds, last.model, strict=True) if kinds else ()
+        for fold, coef in fits:
+            kernel = fold.kernel(candidate.family, candidate.factor)
+            M = fold.product(kernel, coef, "full" if "full" in kinds else kinds[0])
             for kind in kinds:  # a full one has the diagonal in it
                 own = np.diag(M) if M.ndim == 2 and kind == "diagonal" else M
                 products[kind].append(own)
@@ -1127,13 +1145,6 @@ class MetricSearch(RowJudge):
         """Return the kinds that a kernel can have; Manhattan distances have columns."""
         narrow = family.name == "laplacian" and len(self.options.kinds) > 1
         return [k for k in self.options.kinds if not (narrow and k == "full")]
-
-    def _product(self, fold: Fold, trial: Trial, kind: str, workers=1) -> np.ndarray:
-        """Return M of the fit of a candidate in a fold."""
-        kernel = fold.kernel(trial.candidate.family, trial.candidate.factor)
-        coef = fold.models(kernel, [trial.C]).coef[:, 0, :]
-        fitted = (kernel, fold.rows, fold.columns, coef, fold.weight, fold.row_map)
-        return gradient_product(*fitted, kind, workers=workers)
 
     # ---- 4. refine -------------------------------------------------------------------
 
@@ -1218,8 +1229,9 @@ class MetricSearch(RowJudge):
             else:
                 fold = replace(rows.mapped(row_map, 1), n_columns=_LAST_COLUMNS)
                 factor, C = step
-                last = Trial(replace(candidate, factor=factor), C, None)
-                M = self._product(fold, last, candidate.kind, self.n_threads)
+                kernel = fold.kernel(candidate.family, factor)
+                coef = fold.models(kernel, [C]).coef[:, 0, :]
+                M = fold.product(kernel, coef, candidate.kind, self.n_threads)
             weights = composed_weights(base.weights, M, candidate.power)
             row_map = base.weighed(weights)
         unit = candidate.family.unit(row_map(rows.rows))
@@ -1239,7 +1251,7 @@ class MetricSearch(RowJudge):
 
 
 def _changed(trial: Trial, **changes) -> Trial:
-    return replace(trial, candidate=replace(trial.candidate, **changes))
+    return replace(trial, candidate=replace(trial.candidate, **changes), model=None)
 
 
 def _first_of_each(trials: Iterable[Trial], name: Callable[[Trial], Any]):

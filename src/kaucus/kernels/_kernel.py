@@ -1137,7 +1137,7 @@ def median_gamma(
     if isinstance(kernel, str) and kernel in kernel_names():
         cls = kernel_class(kernel)
     distances = nx.to_numpy(cls.distances(some)).astype(np.float64)
-    distances = distances[np.triu_indices(len(rows), k=1)]  # each pair once
+    distances = distances[np.tri(len(rows), k=-1, dtype=bool)]  # each pair once
     distances = distances[distances > 0]
     if not distances.size:
         return 1.0
@@ -1412,6 +1412,7 @@ class Laplacian(UnitDiagonalKernel):
         return nx.exp(D)
 
     def gradients(self, X: Array, Z: Array, coef: Array) -> Iterator[Array]:
+        X, Z = dense(X), dense(Z)
         xp = nx.array_namespace(X)
         slope = -self.gamma * self(X, Z)
         by_column = []
