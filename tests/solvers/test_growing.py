@@ -224,6 +224,18 @@ def test_rows_held_out_join_the_others_in_the_end(weighted):
     assert_close(grown.solution.intercept, once.intercept, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("choose", [None, lambda m, loss: 3.0], ids=["given", "chosen"])
+def test_held_out_values_are_those_of_a_fit_without_these_rows(choose):
+    p, other = problem(n=90, t=2), problem(n=30, t=2, seed=5)
+    judge = Judge(other.X, other.Y, None, lambda values: -np.abs(values).sum(), -np.inf)
+    Z = p.X[:7] + 0.1
+    grown = grow(p, Z, judge=judge, choose_C=choose)
+    both = np.concatenate([Z, p.X[grown.rows]])
+    C = 10.0 if choose is None else 3.0
+    alone = solve_on_representatives(KERNEL, p.X, p.Y, both, C=C)
+    assert_close(grown.held_out, decide(other.X, both, alone), rtol=1e-7)
+
+
 @pytest.mark.parametrize("last", [-2.0, -1.0])
 def test_a_round_after_which_the_loss_is_larger_is_taken_back(last):
     p, held, Z = problem(n=90), slice(70, None), problem(n=5, seed=7).X

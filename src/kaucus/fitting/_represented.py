@@ -87,6 +87,11 @@ SIZES: Mapping[str, Size] = {
 }
 _BOTH = ("residual", "random")
 _HELD_OUT = 5000
+# One of so many rows chooses the votes of a committee, at most.
+_VOTERS = 4
+# So many of them calibrate, too: the fit has not seen them. Leave-one-out says too much
+# of a model whose representatives were chosen among the rows.
+_ENOUGH_HELD = 500
 # An open number of representatives begins with an eighth of the most, or with a quarter
 # where that is no more than this. From an eighth the first round, which tries two ways,
 # costs little, and easy rows are done sooner (benchmarks/pace.py); of few
@@ -161,7 +166,12 @@ def plan_growth(
             memory_budget=plan.memory_budget,
         )
     most = most_representatives(size, budget)
-    return grow_openly(size, sizes, allocation, most)
+    growth = grow_openly(size, sizes, allocation, most)
+    if plan.n_unseen <= UNSEEN_ROWS:
+        return growth
+    # Votes of a committee are chosen by the rows held out: 1,000 were too few.
+    wanted = min(len(present) // _VOTERS, plan.n_unseen, _HELD_OUT)
+    return replace(growth, n_held_out=max(growth.n_held_out, wanted))
 
 
 def _of_every_row(groups: np.ndarray, sizes: np.ndarray) -> Growth:
@@ -518,6 +528,9 @@ class _Fit(NamedTuple):
             refine=growth.choices[found.choice] if len(added) else None,
             fit_rows=part,
         )
+        if len(held) >= _ENOUGH_HELD:
+            unseen = unseen_values(found.held_out, problem, held)
+            return replace(model, unseen=unseen._replace(numbers=held))
         if len(tested) == 0:
             return model
         unseen = unseen_values(found.solution.loo_decision, some, inside)
@@ -529,7 +542,8 @@ class _Fit(NamedTuple):
 
     def rows_to_leave_out(self, held: np.ndarray) -> np.ndarray:
         """Draw the rows whose leave-one-out values are wanted."""
-        if not (self.plan.calibrates or self.plan.moves_intercept):
+        wanted = self.plan.calibrates or self.plan.moves_intercept
+        if not wanted or len(held) >= _ENOUGH_HELD:
             return NO_ROWS
         if not len(held):
             return draw_some(self.rng, self.problem.n, UNSEEN_ROWS)

@@ -874,6 +874,8 @@ class GrownSolution(NamedTuple):
     """Which hardness was used, of those given."""
     scores: list[float]
     """Of the rows held out, after each round but the last; empty without a judge."""
+    held_out: np.ndarray | None = None
+    """Decision values of the rows held out, (r, t), before they joined the others."""
 
 
 def margin_hardness(values: Array, targets: Array) -> Array:
@@ -977,11 +979,15 @@ def solve_with_hard_rows(
             if not growth.add_round(r, n_new, first_fit if r == 0 else None):
                 progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
                 break
-        if judge is not None and choose_C is not None:
-            C = choose_C(growth.grown.columns.Z.shape[0], growth.loss)
+        held_out = None
+        if judge is not None:
+            if choose_C is not None:
+                C = choose_C(growth.grown.columns.Z.shape[0], growth.loss)
+            held_out = growth.held_out(C)
         growth.add_held_out()
         solution = solve_equations(data, growth.grown.columns, C, loo_rows)
-        return GrownSolution(solution, growth.taken, growth.choice, growth.scores)
+        found = growth.taken, growth.choice, growth.scores
+        return GrownSolution(solution, *found, held_out)
 
 
 class _Growth:
@@ -1002,6 +1008,7 @@ class _Growth:
         self.grown, self.taken = grown, np.empty(0, dtype=np.int64)
         self.choice, self.scores = 0, []
         self._before = grown.columns.Z.shape[0], 0
+        self._held_out: dict[float, np.ndarray] = {}  # by C, of the last columns
 
     def add_round(self, r: int, n_new: int, given: LSSVMSolution | None) -> bool:
         """Add the hardest rows by the fit so far, or a given one, if that will help.
@@ -1043,7 +1050,15 @@ class _Growth:
 
     def loss(self, C: float) -> float:
         """Return the loss of the rows held out by the fit of the last columns."""
-        return -self._score(self.grown, self._fit(self.grown, C))
+        assert self._judge is not None
+        return -self._judge.score(self.held_out(C))
+
+    def held_out(self, C: float) -> np.ndarray:
+        """Return the decision values of the rows held out, (r, t), by that fit."""
+        if C not in self._held_out:
+            fit = self._fit(self.grown, C)
+            self._held_out[C] = self._values(self.grown, fit)
+        return self._held_out[C]
 
     def _fit(self, grown: GrownColumns, C: float | None = None) -> LSSVMSolution:
         # Equations are used up.
@@ -1069,12 +1084,17 @@ class _Growth:
 
     def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
         assert self._judge is not None, "several choices need a judge"
+        return self._judge.score(self._values(grown, fit))
+
+    def _values(self, grown: GrownColumns, fit: LSSVMSolution) -> np.ndarray:
+        """Return the decision values of the judge's rows, (r, t)."""
+        assert self._judge is not None
         X, Z = self._judge.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self._plan.height):
             K = self._data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
             parts.append(nx.to_numpy(K @ nx.astype(fit.dual_coef, nx.dtype_name(K))))
-        return self._judge.score(np.concatenate(parts) + nx.to_numpy(fit.intercept))
+        return np.concatenate(parts) + nx.to_numpy(fit.intercept)
 
     def add_held_out(self) -> None:
         """Add the held-out rows to the equations."""
