@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array import namespace as nx
+from kaucus._array.blocks import resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._base import (
     MEMORY_BUDGET,
@@ -34,6 +35,7 @@ from kaucus._base import (
     generator_from,
     in_precision_of,
     is_dask,
+    is_of_distances,
     is_whole,
     map_rows,
     not_text,
@@ -52,15 +54,21 @@ from kaucus._base import (
 from kaucus.clustering._kernel_kmeans import (
     LANDMARKS,
     KernelKMeansResult,
+    best_number,
     best_start,
     choose_landmarks,
+    cut_graph,
     distances_from_sums,
+    graph_of,
+    keep_parts,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
     labels_objective,
     labels_on_landmarks,
     make_gram,
     mean_shares,
+    separations,
+    widths_of,
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
 from kaucus.kernels._kernel import inner_products, unit_rows
@@ -111,7 +119,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         return 10 if has_many else 1
 
     def _check_rows(self, X) -> None:
-        if X.shape[0] < self.n_clusters:
+        if is_whole(self.n_clusters) and X.shape[0] < self.n_clusters:
             raise ValueError(
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}; "
                 "lower n_clusters or pass more rows."
@@ -120,14 +128,15 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
     def _store(self, result: KMeansResult | KernelKMeansResult) -> None:
         """Store cost and steps; warn where fewer clusters were found."""
         self.inertia_, self.n_iter_ = result.inertia, result.n_iter
-        self.n_reseeded_, self._n_features_out = result.n_reseeded, self.n_clusters
+        self.n_reseeded_, k = result.n_reseeded, result.weights.shape[0]
+        self._n_features_out = k
         if result.labels is None:  # of a row source
             n_found = np.count_nonzero(result.weights)
         else:
             n_found = len(np.unique(nx.to_numpy(result.labels)))
-        if n_found < self.n_clusters:
+        if n_found < k:
             nx.warn_user(
-                f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
+                f"Only {n_found} of n_clusters={k} have rows: X has too "
                 "few different rows. Lower n_clusters.",
                 ConvergenceWarning,
             )
@@ -170,6 +179,18 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
 EXACT_ROWS = 20_000
 # Where a bar of progress is full with tol=0: the last step gains nothing.
 _SMALL_GAIN = 1e-12
+
+
+_COLUMNS = ("n_clusters", "gamma", "separation", "kept", "chosen")
+
+
+def _table(rows: list[tuple]) -> dict[str, np.ndarray]:
+    """Return what was tried, a column for each name."""
+    types = (np.int64, *[np.float64] * 3, np.bool_)
+    return {
+        name: np.asarray([row[i] for row in rows], types[i])
+        for i, name in enumerate(_COLUMNS)
+    }
 
 
 class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
@@ -270,7 +291,9 @@ default="k-means++"
 
     fit_batches, to_onnx = fit_batches, to_onnx
     _parameters: ClassVar = {
-        "init": one_of(*INITS) | not_text("the cluster of each row"),
+        "n_clusters": count() | one_of("auto"),
+        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
+        "init": one_of("auto", *INITS) | not_text("the cluster of each row"),
         "tol": NOT_NEGATIVE,
         "approximation": one_of(None, "nystrom"),
         "n_landmarks": count(),
@@ -280,13 +303,13 @@ default="k-means++"
     @stored
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | Literal["auto"] = 8,
         *,
         kernel: KernelLike = "rbf",
-        gamma: float | Literal["scale", "auto", "median"] = "scale",
+        gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         degree: int = 3,
         coef0: float = 0.0,
-        init: Literal["k-means++", "random"] | np.ndarray = "k-means++",
+        init: Literal["auto", "k-means++", "random"] | np.ndarray = "auto",
         n_init: int | Literal["auto"] = "auto",
         max_iter: int = 300,
         tol: float = 0.0,
@@ -320,22 +343,36 @@ default="k-means++"
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
-        weight, init = check_weights(sample_weight, X), self.init
+        weight, rng = check_weights(sample_weight, X), generator_from(self.random_state)
+        tunes = self._tunes
+        gamma = "scale" if isinstance(self.gamma, str) and self.gamma == "tune" else None
+        kernel = self._resolve_kernel(X, weight, 1.0 if tunes else gamma)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        named, rows = self._kernel_and_rows(kernel, X)
+        chosen = None
+        if tunes or isinstance(self.n_clusters, str):
+            tell_stage(self.verbose, "cutting the graph of nearest neighbours")
+            chosen, gamma = self._choose(named, rows, weight, rng)
+            if tunes:
+                named = kernel = self._resolve_kernel(X, weight, gamma)
+        else:
+            self.n_clusters_, self.search_results_ = int(self.n_clusters), _table([])
+        self.kernel_, self.gamma_ = kernel, getattr(kernel, "gamma", None)
+        init, k = self.init, self.n_clusters_
         if not isinstance(init, str):
-            init = check_start_labels(init, X.shape[0], self.n_clusters)
+            init = check_start_labels(init, X.shape[0], k)
+        elif init == "auto":
+            init = "k-means++" if chosen is None else chosen
         options = {
             "init": init,
             "n_init": self._n_starts(isinstance(init, str) and not self.approximation),
             "max_iter": self.max_iter,
             "tol": self.tol,
-            "sample_weight": weight,
-            "rng": generator_from(self.random_state),
+            "sample_weight": nx.as_like(weight, rows),
+            "rng": rng,
         }
-        self.kernel_ = self._resolve_kernel(X, weight)
-        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        kernel, weight = named, options["sample_weight"]
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        options["sample_weight"] = weight = nx.as_like(weight, rows)
         if self.approximation is None:
             best = self._fit_exactly(kernel, rows, options)
             coef, support = mean_shares(best, weight), X
@@ -354,9 +391,49 @@ default="k-means++"
             labels = labels_on_landmarks(kernel, rows, support, best)
         self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
-            exact, k = self._matrix(kernel, rows), self.n_clusters
+            exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
         return self
+
+    @property
+    def _tunes(self) -> bool:
+        """Whether gamma is chosen: of a kernel of distances that is given by name."""
+        named = isinstance(self.kernel, str) and isinstance(self.gamma, str)
+        return named and self.gamma == "tune" and is_of_distances(self.kernel)
+
+    def _choose(self, kernel, rows, weight, rng):
+        """Choose the number of clusters and gamma, where these are open.
+
+        Also return the clusters in which to begin, (n,); None where gamma is named.
+        """
+        auto, budget = isinstance(self.n_clusters, str), resolve_budget(self.memory_budget)
+        weight = None if weight is None else nx.to_numpy(weight)
+        graph = graph_of(
+            kernel, rows, weight, 2 if auto else self.n_clusters, budget, rng=rng
+        )
+        k, table = self.n_clusters, []
+        if auto:
+            found = separations(graph, rng)
+            k = best_number(found)
+            table = [(i, np.nan, v, np.nan, i == k) for i, v in enumerate(found, 2)]
+        self.n_clusters_ = int(k)
+        if not self._tunes:
+            self.search_results_ = _table(table)
+            return None, None
+        labels = cut_graph(graph, k, rng)
+        best, chosen, start = -1.0, 1.0, None
+        for gamma in widths_of(kernel, graph):
+            one = self._resolve_kernel(graph.points, None, gamma)
+            kept, result = keep_parts(one, graph, labels, k, rng)
+            table.append((k, gamma, np.nan, kept, False))
+            if kept > best + 1e-9:
+                best, chosen, start = kept, gamma, (one, result)
+        table = [(*row[:-1], row[-1] or row[1] == chosen) for row in table]
+        self.search_results_ = _table(table)
+        if graph.rows is not None:
+            return labels[graph.rows], chosen
+        one, result = start
+        return labels_on_landmarks(one, rows, graph.points, result), chosen
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
@@ -366,7 +443,7 @@ default="k-means++"
         with nx.products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 self._matrix(kernel, rows),
-                self.n_clusters,
+                self.n_clusters_,
                 **options,
                 memory_budget=self.memory_budget,
                 callback=report,
@@ -388,7 +465,7 @@ default="k-means++"
                     kernel,
                     rows,
                     landmarks,
-                    self.n_clusters,
+                    self.n_clusters_,
                     **options,
                     memory_budget=self.memory_budget,
                     callback=report,
@@ -421,6 +498,11 @@ default="k-means++"
 
     def _check_combinations(self) -> None:
         super()._check_combinations()
+        if isinstance(self.n_clusters, str) and not isinstance(self.init, str):
+            raise ValueError(
+                "init is the cluster of each row, and n_clusters='auto'; pass their "
+                "number as n_clusters, or init='auto'."
+            )
         if self.approximation is None:
             return
         if self._precomputed and self.landmarks == "k-means":
@@ -428,7 +510,7 @@ default="k-means++"
                 "landmarks='k-means' needs rows that can be averaged, and "
                 "kernel='precomputed' has none; use 'rpcholesky' or 'uniform'."
             )
-        if self.n_landmarks < self.n_clusters:
+        if is_whole(self.n_clusters) and self.n_landmarks < self.n_clusters:
             raise ValueError(
                 f"n_landmarks={self.n_landmarks} should be >= n_clusters="
                 f"{self.n_clusters}; raise n_landmarks."
@@ -436,7 +518,8 @@ default="k-means++"
 
     def _matrix(self, kernel, rows):
         budget = self.memory_budget
-        return make_gram(kernel, rows, n_clusters=self.n_clusters, memory_budget=budget)
+        k = self.n_clusters_
+        return make_gram(kernel, rows, n_clusters=k, memory_budget=budget)
 
     def _report(self, best: KernelKMeansResult) -> None:
         """Warn where kernel k-means has ended early."""
@@ -466,7 +549,7 @@ default="k-means++"
             )
             return
         if self.approximation is not None:  # landmarks are row numbers
-            of_all = np.zeros((X.shape[0], self.n_clusters))
+            of_all = np.zeros((X.shape[0], self.n_clusters_))
             of_all[nx.to_numpy(support)[:, 0].astype(np.int64)] = nx.to_numpy(coef)
             coef = of_all
         self.center_coef_ = nx.as_like(coef, X)
