@@ -1085,10 +1085,10 @@ class PointGraph:
 
 
 def graph_of(
-    kernel: Kernel, X: Array, weight: np.ndarray | None, n_clusters: int, budget: int,
-    *, rng: np.random.Generator,
+    kernel: Kernel, X: Array, sample_weight: Array | None, n_clusters: int, budget, rng
 ) -> PointGraph:
     """Return the graph of the rows of positive weight, or of points for many rows."""
+    weight = None if sample_weight is None else nx.to_numpy(sample_weight)
     n = X.shape[0]
     present = np.arange(n) if weight is None else np.flatnonzero(weight)
     most = max(_GRAPH_POINTS, 2 * n_clusters)
@@ -1097,7 +1097,7 @@ def graph_of(
     if len(present) > most:
         how = "uniform" if isinstance(kernel, Precomputed) else "k-means"
         points = choose_landmarks(kernel, known, most, method=how, rng=rng)
-        own = np.ones(most)
+        own = np.ones(points.shape[0])
     else:
         points = nx.take_rows(known, np.arange(len(present)))
         own = np.ones(n) if weight is None else weight
@@ -1150,19 +1150,21 @@ def cut_graph(graph: PointGraph, n_clusters: int, rng: np.random.Generator):
     return nx.to_numpy(kmeans(V, n_clusters, **options).labels).astype(np.int64)
 
 
-def separations(graph: PointGraph, rng: np.random.Generator) -> np.ndarray:
-    """Return the separation of the cuts into 2, 3, ... parts."""
-    most = min(_MOST_CLUSTERS, len(graph.A) - 1)
-    cuts = (cut_graph(graph, k, rng) for k in range(2, most + 1))
-    return np.asarray([_separation(graph.A, labels) for labels in cuts])
+def count_parts(graph: PointGraph, rng: np.random.Generator) -> tuple[int, list]:
+    """Return the number of parts of largest separation, and what was tried.
 
-
-def best_number(found: np.ndarray) -> int:
-    """Return the number of parts of largest separation; 1 where none is separate."""
-    capped = np.minimum(found, _MOST_SEPARATION)
-    if not len(found) or capped.max() < _LEAST_SEPARATION:
-        return 1
-    return int(np.flatnonzero(capped == capped.max())[-1]) + 2
+    1 where no cut is separate.
+    """
+    numbers = range(2, min(_MOST_CLUSTERS, len(graph.A) - 1) + 1)
+    found = [_separation(graph.A, cut_graph(graph, k, rng)) for k in numbers]
+    capped = np.minimum([0.0, *found], _MOST_SEPARATION)
+    largest = capped.max()
+    best = 1 + int(np.flatnonzero(capped == largest)[-1])
+    best = best if largest >= _LEAST_SEPARATION else 1
+    nan = np.nan
+    return best, [
+        (k, nan, s, nan, k == best) for k, s in zip(numbers, found, strict=True)
+    ]
 
 
 def _separation(A: np.ndarray, labels: np.ndarray) -> float:
@@ -1190,42 +1192,67 @@ def _inner_conductance(A: np.ndarray) -> float:
     return least if least > 1e-9 else 0.0
 
 
-def widths_of(kernel: Kernel, graph: PointGraph) -> np.ndarray:
+def tune_width(
+    kernel_at: Callable[..., Kernel],
+    kernel: Kernel,
+    X: Array,
+    graph: PointGraph,
+    n_clusters: int,
+    rng: np.random.Generator,
+) -> tuple[Kernel, np.ndarray, list]:
+    """Return the widest kernel that keeps the most points in their parts of a cut.
+
+    Also the parts of the rows, (n,), and what was tried. ``kernel_at(gamma)`` makes a
+    kernel like the given one.
+    """
+    parts = cut_graph(graph, n_clusters, rng)
+    gammas = _widths(kernel, graph.D)
+    found = [(*_kept(kernel_at(g), graph, parts, n_clusters, rng), g) for g in gammas]
+    shares = np.asarray([share for share, *_ in found])
+    best = int(np.argmax(shares >= shares.max() - 1e-9))
+    _, result, gamma = found[best]
+    kernel = kernel_at(gamma)
+    tried = [
+        (n_clusters, g, np.nan, share, i == best)
+        for i, (share, _, g) in enumerate(found)
+    ]
+    if graph.rows is not None:
+        return kernel, parts[graph.rows], tried
+    return kernel, labels_on_landmarks(kernel, X, graph.points, result), tried
+
+
+def _widths(kernel: Kernel, D: np.ndarray) -> np.ndarray:
     """Return gammas to try, the widest kernel first."""
-    D, last = graph.D, min(_NEIGHBOURS, len(graph.D) - 1)
     if len(D) < 2:
         return np.ones(1)
+    last = min(_NEIGHBOURS, len(D) - 1)
     middle = np.median(D[np.triu_indices(len(D), 1)])
-    near = np.median(np.partition(D, last, axis=1)[:, last])
-    gammas = np.geomspace(0.5 / middle**2, 2 / min(near, middle) ** 2, _N_WIDTHS)
+    near = min(np.median(np.partition(D, last, axis=1)[:, last]), middle)
+    gammas = np.geomspace(0.5 / middle**2, 2 / near**2, _N_WIDTHS)
     return np.sqrt(gammas) if kernel.of_length else gammas
 
 
-def keep_parts(
-    kernel: Kernel, graph: PointGraph, labels: np.ndarray, n_clusters: int, rng
+def _kept(
+    kernel: Kernel, graph: PointGraph, parts: np.ndarray, n_clusters: int, rng
 ) -> tuple[float, KernelKMeansResult]:
-    """Return which share of the points kernel k-means keeps in their parts.
+    """Return the share of points that kernel k-means keeps in their parts.
 
-    Each point is counted by the means of all others; with the clusters, which have
-    ``coef``.
+    Each point is assigned by the means of all others. Also the clusters, with ``coef``.
     """
     gram = make_gram(kernel, graph.points)
     weight = nx.as_like(graph.weight, gram.diagonal())
-    best = kernel_kmeans(gram, n_clusters, init=labels, sample_weight=weight, rng=rng)[0]
+    options = {"init": parts, "sample_weight": weight, "rng": rng}
+    best = kernel_kmeans(gram, n_clusters, **options)[0]
     problem = pose_problem(gram, n_clusters, weight)
     run = begin_runs(problem, [best.labels])[0]
     S, s, Q = (nx.to_numpy(v) for v in (run.sums, run.weights, run.squares))
-    w, own, every = graph.weight, nx.to_numpy(problem.diagonal), np.arange(len(S))
-    c = nx.to_numpy(best.labels)
-    held = np.where(s > 0, s, np.inf)
-    scores = 2 * S / held - np.where(s > 0, Q / held**2, np.inf)
-    inside, rest = S[every, c], s[c] - w
+    w, c, every = graph.weight, nx.to_numpy(best.labels), np.arange(len(S))
+    mass = np.where(s > 0, s, np.inf)
+    scores = 2 * S / mass - np.where(s > 0, Q / mass**2, np.inf)  # K_ii − D
+    own, inside, rest = w * nx.to_numpy(problem.diagonal), S[every, c], s[c] - w
     alone = rest <= 1e-9 * s[c]
     rest = np.where(alone, 1.0, rest)
-    left = Q[c] - 2 * w * inside + w**2 * own
-    scores[every, c] = np.where(
-        alone, -np.inf, 2 * (inside - w * own) / rest - left / rest**2
-    )
-    kept = float(w @ (scores.argmax(axis=1) == labels) / w.sum())
-    coef = nx.to_numpy(mean_shares(best, weight))
-    return kept, replace(best, coef=coef)
+    left = 2 * (inside - own) / rest - (Q[c] - 2 * w * inside + w * own) / rest**2
+    scores[every, c] = np.where(alone, -np.inf, left)
+    share = float(w @ (scores.argmax(axis=1) == parts) / w.sum())
+    return share, replace(best, coef=nx.to_numpy(mean_shares(best, weight)))

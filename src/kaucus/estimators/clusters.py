@@ -1,5 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
+import functools
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -54,21 +55,18 @@ from kaucus._base import (
 from kaucus.clustering._kernel_kmeans import (
     LANDMARKS,
     KernelKMeansResult,
-    best_number,
     best_start,
     choose_landmarks,
-    cut_graph,
+    count_parts,
     distances_from_sums,
     graph_of,
-    keep_parts,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
     labels_objective,
     labels_on_landmarks,
     make_gram,
     mean_shares,
-    separations,
-    widths_of,
+    tune_width,
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
 from kaucus.kernels._kernel import inner_products, unit_rows
@@ -179,18 +177,11 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
 EXACT_ROWS = 20_000
 # Where a bar of progress is full with tol=0: the last step gains nothing.
 _SMALL_GAIN = 1e-12
-
-
-_COLUMNS = ("n_clusters", "gamma", "separation", "kept", "chosen")
-
-
-def _table(rows: list[tuple]) -> dict[str, np.ndarray]:
-    """Return what was tried, a column for each name."""
-    types = (np.int64, *[np.float64] * 3, np.bool_)
-    return {
-        name: np.asarray([row[i] for row in rows], types[i])
-        for i, name in enumerate(_COLUMNS)
-    }
+# Columns of the table of what was tried, and their types.
+_TRIED = {
+    **{"n_clusters": np.int64, "gamma": np.float64, "separation": np.float64},
+    **{"kept": np.float64, "chosen": np.bool_},
+}
 
 
 class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
@@ -203,14 +194,26 @@ class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
 
     Parameters
     ----------
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), \
-default="k-means++"
+    n_clusters : int or "auto", default=8
+        Number of clusters. ``"auto"``: of 1 to 20 the number of largest separation (see
+        Notes).
+    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
+        Width of the kernel. ``"tune"``, for kernels of distances that are given by
+        name: the widest of nine with which kernel k-means keeps the most of the
+        clusters that the graph of the nearest neighbours has (see Notes); for other
+        kernels that is ``"scale"``, 1 / (n_features X.var()). ``"auto"`` is
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
+    init : {"auto", "k-means++", "random"} or array-like of shape (n_samples,), \
+default="auto"
         Where to begin: rows far from each other in feature space, a random cluster for
         every row (the paper), or these clusters, whole numbers below ``n_clusters``.
+        ``"auto"``: the clusters of the graph where gamma is tuned, else
+        ``"k-means++"``.
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. They share the kernel matrix and go side by
-        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
-        clusters and for ``approximation="nystrom"``.
+        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for clusters
+        that are given or of the graph, and for ``approximation="nystrom"``.
     tol : float, default=0.0
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
@@ -242,8 +245,17 @@ default="k-means++"
         read in parts, or after Ctrl-C.
     labels_ : ndarray of shape (n_samples,)
         The cluster of each training row; a lazy Dask array where ``X`` was one.
+    n_clusters_ : int
+        The number of clusters that was used.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed.
+    gamma_ : float or None
+        The gamma that was used; None for a kernel without one.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each number of clusters and each width, none where
+        both were given: ``n_clusters``, ``gamma``, ``separation``, ``kept``, the share
+        of the rows that stay in their clusters, and ``chosen``; NaN for what the row
+        does not try. For ``pandas.DataFrame(model.search_results_)``.
     X_fit_ : array or CSR matrix of shape (m, n_features)
         The rows in whose span the means lie: the training rows, or the landmarks.
         Absent with a precomputed kernel.
@@ -265,6 +277,20 @@ default="k-means++"
     kernel that is not positive semidefinite (``"sigmoid"``) it may rise, and then the
     clusters before that are kept, with a warning.
 
+    Without a width or a number of clusters, the graph of the ten nearest neighbours of
+    each row is cut by its leading eigenvectors (spectral clustering). The separation of
+    a cut is the least, over its clusters, of the conductance of the best cut through
+    the cluster over the share of its edges that lead out: large where clusters are
+    easier to leave alone than to cut. The number of largest separation is taken, where
+    4 is as good as more and the larger number wins a tie, and 1 where all are below 2.
+    Nine gammas are tried by kernel k-means from the clusters of the graph; each row is
+    counted by the means of the other rows. The model is that of kernel k-means with
+    kernel and gamma given, so that new rows go to the nearest mean.
+
+    Of more than 1,000 rows, the graph is of 1,000 centres of k-means, or of fewer where
+    ``memory_budget`` is less than 128 MB. A row of weight 0 is no part of it; other
+    weights count in the choice of the width alone.
+
     For a graph of weights A with degrees D, the kernel σ D⁻¹ + D⁻¹ A D⁻¹, with σ large
     enough to make it positive semidefinite, and the degrees as ``sample_weight`` give
     normalised cuts.
@@ -278,14 +304,23 @@ default="k-means++"
     I. S. Dhillon, Y. Guan, B. Kulis, "Kernel k-means: spectral clustering and
     normalized cuts", KDD 2004.
 
+    U. von Luxburg, "A tutorial on spectral clustering", Statistics and Computing 17,
+    395 (2007).
+
+    R. Kannan, S. Vempala, A. Vetta, "On clusterings: good, bad and spectral", Journal
+    of the ACM 51, 497 (2004), for clusters by the conductance inside and outside.
+
     Examples
     --------
     >>> from kaucus import KernelKMeans
     >>> from kaucus.datasets import make_rings
     >>> from kaucus.evaluation import clustering_accuracy
     >>> X, y = make_rings(random_state=0)
-    >>> model = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0).fit(X)
-    >>> clustering_accuracy(y, model.labels_)
+    >>> model = KernelKMeans("auto", random_state=0).fit(X)
+    >>> model.n_clusters_, clustering_accuracy(y, model.labels_)
+    (2, 1.0)
+    >>> named = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0)
+    >>> clustering_accuracy(y, named.fit_predict(X))
     1.0
     """
 
@@ -344,34 +379,16 @@ default="k-means++"
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
         weight, rng = check_weights(sample_weight, X), generator_from(self.random_state)
-        tunes = self._tunes
-        gamma = "scale" if isinstance(self.gamma, str) and self.gamma == "tune" else None
-        kernel = self._resolve_kernel(X, weight, 1.0 if tunes else gamma)
-        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
-        named, rows = self._kernel_and_rows(kernel, X)
-        chosen = None
-        if tunes or isinstance(self.n_clusters, str):
-            tell_stage(self.verbose, "cutting the graph of nearest neighbours")
-            chosen, gamma = self._choose(named, rows, weight, rng)
-            if tunes:
-                named = kernel = self._resolve_kernel(X, weight, gamma)
-        else:
-            self.n_clusters_, self.search_results_ = int(self.n_clusters), _table([])
-        self.kernel_, self.gamma_ = kernel, getattr(kernel, "gamma", None)
-        init, k = self.init, self.n_clusters_
-        if not isinstance(init, str):
-            init = check_start_labels(init, X.shape[0], k)
-        elif init == "auto":
-            init = "k-means++" if chosen is None else chosen
+        kernel, rows, init = self._choose(X, weight, rng)
+        weight, k = nx.as_like(weight, rows), self.n_clusters_
         options = {
             "init": init,
             "n_init": self._n_starts(isinstance(init, str) and not self.approximation),
             "max_iter": self.max_iter,
             "tol": self.tol,
-            "sample_weight": nx.as_like(weight, rows),
+            "sample_weight": weight,
             "rng": rng,
         }
-        kernel, weight = named, options["sample_weight"]
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         if self.approximation is None:
             best = self._fit_exactly(kernel, rows, options)
@@ -395,45 +412,38 @@ default="k-means++"
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
         return self
 
-    @property
-    def _tunes(self) -> bool:
-        """Whether gamma is chosen: of a kernel of distances that is given by name."""
-        named = isinstance(self.kernel, str) and isinstance(self.gamma, str)
-        return named and self.gamma == "tune" and is_of_distances(self.kernel)
+    def _choose(self, X, weight, rng):
+        """Settle the kernel and the number of clusters.
 
-    def _choose(self, kernel, rows, weight, rng):
-        """Choose the number of clusters and gamma, where these are open.
-
-        Also return the clusters in which to begin, (n,); None where gamma is named.
+        Return the kernel and the rows to work on, and where to begin.
         """
-        auto, budget = isinstance(self.n_clusters, str), resolve_budget(self.memory_budget)
-        weight = None if weight is None else nx.to_numpy(weight)
-        graph = graph_of(
-            kernel, rows, weight, 2 if auto else self.n_clusters, budget, rng=rng
-        )
-        k, table = self.n_clusters, []
-        if auto:
-            found = separations(graph, rng)
-            k = best_number(found)
-            table = [(i, np.nan, v, np.nan, i == k) for i, v in enumerate(found, 2)]
-        self.n_clusters_ = int(k)
-        if not self._tunes:
-            self.search_results_ = _table(table)
-            return None, None
-        labels = cut_graph(graph, k, rng)
-        best, chosen, start = -1.0, 1.0, None
-        for gamma in widths_of(kernel, graph):
-            one = self._resolve_kernel(graph.points, None, gamma)
-            kept, result = keep_parts(one, graph, labels, k, rng)
-            table.append((k, gamma, np.nan, kept, False))
-            if kept > best + 1e-9:
-                best, chosen, start = kept, gamma, (one, result)
-        table = [(*row[:-1], row[-1] or row[1] == chosen) for row in table]
-        self.search_results_ = _table(table)
-        if graph.rows is not None:
-            return labels[graph.rows], chosen
-        one, result = start
-        return labels_on_landmarks(one, rows, graph.points, result), chosen
+        words = self.n_clusters, self.gamma, self.init
+        auto, width, first = (isinstance(word, str) and word for word in words)
+        tunes = width == "tune" and isinstance(self.kernel, str)
+        tunes = tunes and is_of_distances(self.kernel)
+        gamma = 1.0 if tunes else "scale" if width == "tune" else None
+        self.kernel_ = self._resolve_kernel(X, weight, gamma)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        k, tried, start = self.n_clusters, [], "k-means++"
+        if auto or tunes:
+            tell_stage(self.verbose, "cutting the graph of nearest neighbours")
+            options = 2 if auto else k, resolve_budget(self.memory_budget), rng
+            graph = graph_of(kernel, rows, weight, *options)
+            if auto:
+                k, tried = count_parts(graph, rng)
+            if tunes:
+                at = functools.partial(self._resolve_kernel, X, weight)
+                kernel, start, widths = tune_width(at, kernel, rows, graph, k, rng)
+                self.kernel_, tried = kernel, tried + widths
+        self.n_clusters_, self.gamma_ = int(k), getattr(self.kernel_, "gamma", None)
+        self.search_results_ = {
+            name: np.asarray([row[i] for row in tried], dtype)
+            for i, (name, dtype) in enumerate(_TRIED.items())
+        }
+        if not first:
+            start = check_start_labels(self.init, X.shape[0], self.n_clusters_)
+        return kernel, rows, start if first in (False, "auto") else first
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
