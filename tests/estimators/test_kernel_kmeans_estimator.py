@@ -431,7 +431,7 @@ def test_who_names_kernel_and_width_has_algorithm_2_alone(X, monkeypatch):
     def refuse(*args, **options):
         raise AssertionError("a graph was made")
 
-    monkeypatch.setattr(module, "graph_of", refuse)
+    monkeypatch.setattr(module, "choose_on_graph", refuse)
     for params in ({"gamma": 0.3}, {"kernel": Gaussian(0.3)}, {"kernel": "poly"}):
         model = fitted(X, **params)
         assert not len(model.search_results_["gamma"])

@@ -1,7 +1,6 @@
 """Kernel k-means: on the kernel matrix, and on landmarks."""
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -1067,7 +1066,7 @@ _CUT_STARTS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class PointGraph:
+class _PointGraph:
     """Different points of the rows, and the graph of their nearest neighbours."""
 
     points: Array
@@ -1084,15 +1083,40 @@ class PointGraph:
     """The point of each row, (n,), where the points are all rows; else None."""
 
 
-def graph_of(
-    kernel: Kernel, X: Array, sample_weight: Array | None, n_clusters: int, budget, rng
-) -> PointGraph:
-    """Return the graph of the rows of positive weight, or of points for many rows."""
+def choose_on_graph(
+    kernel: Kernel,
+    X: Array,
+    sample_weight: Array | None,
+    n_clusters: int | None,
+    kernel_at: Callable[[float], Kernel] | None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+) -> tuple[int, Kernel, str | np.ndarray, list[tuple]]:
+    """Return a number of clusters, a kernel, where to begin, and what was tried.
+
+    The number is chosen where ``n_clusters`` is None, the kernel where ``kernel_at``
+    makes one of a gamma, and then the parts of the graph are where to begin.
+    """
     weight = None if sample_weight is None else nx.to_numpy(sample_weight)
+    budget = resolve_budget(memory_budget)
+    graph = _graph_of(kernel, X, weight, n_clusters or 2, budget, rng)
+    tried: list[tuple] = []
+    if n_clusters is None:
+        n_clusters, tried = _count_parts(graph, rng)
+    if kernel_at is None:
+        return n_clusters, kernel, "k-means++", tried
+    kernel, start, widths = _tune_width(kernel_at, kernel, X, graph, n_clusters, rng)
+    return n_clusters, kernel, start, tried + widths
+
+
+def _graph_of(
+    kernel: Kernel, X: Array, weight: np.ndarray | None, n_clusters: int, budget, rng
+) -> _PointGraph:
+    """Return the graph of the rows of positive weight, or of points for many rows."""
     n = X.shape[0]
     present = np.arange(n) if weight is None else np.flatnonzero(weight)
     most = max(_GRAPH_POINTS, 2 * n_clusters)
-    most = max(min(most, math.isqrt(budget // _GRAPH_BYTES)), n_clusters, 2)
+    most = max(min(most, int((budget / _GRAPH_BYTES) ** 0.5)), n_clusters, 2)
     known = X if len(present) == n else nx.rows_in_order(X, present)
     if len(present) > most:
         how = "uniform" if isinstance(kernel, Precomputed) else "k-means"
@@ -1115,7 +1139,7 @@ def graph_of(
         rows = np.zeros(n, np.int64)
         rows[present] = inverse
     points = nx.take_rows(points, nx.as_like(different, points))
-    return PointGraph(points, D, A, degrees, vectors, np.bincount(inverse, own), rows)
+    return _PointGraph(points, D, A, degrees, vectors, np.bincount(inverse, own), rows)
 
 
 def _point_distances(kernel: Kernel, points: Array) -> np.ndarray:
@@ -1139,7 +1163,7 @@ def _neighbour_graph(D: np.ndarray) -> np.ndarray:
     return (near.astype(np.float64) + near.T) / 2
 
 
-def cut_graph(graph: PointGraph, n_clusters: int, rng: np.random.Generator):
+def _cut_graph(graph: _PointGraph, n_clusters: int, rng: np.random.Generator):
     """Return the part of each point, (p,), of a normalised cut into k parts."""
     p = len(graph.A)
     if n_clusters >= p:
@@ -1150,13 +1174,13 @@ def cut_graph(graph: PointGraph, n_clusters: int, rng: np.random.Generator):
     return nx.to_numpy(kmeans(V, n_clusters, **options).labels).astype(np.int64)
 
 
-def count_parts(graph: PointGraph, rng: np.random.Generator) -> tuple[int, list]:
+def _count_parts(graph: _PointGraph, rng: np.random.Generator) -> tuple[int, list]:
     """Return the number of parts of largest separation, and what was tried.
 
     1 where no cut is separate.
     """
     numbers = range(2, min(_MOST_CLUSTERS, len(graph.A) - 1) + 1)
-    found = [_separation(graph.A, cut_graph(graph, k, rng)) for k in numbers]
+    found = [_separation(graph.A, _cut_graph(graph, k, rng)) for k in numbers]
     capped = np.minimum([0.0, *found], _MOST_SEPARATION)
     largest = capped.max()
     best = 1 + int(np.flatnonzero(capped == largest)[-1])
@@ -1192,11 +1216,11 @@ def _inner_conductance(A: np.ndarray) -> float:
     return least if least > 1e-9 else 0.0
 
 
-def tune_width(
+def _tune_width(
     kernel_at: Callable[..., Kernel],
     kernel: Kernel,
     X: Array,
-    graph: PointGraph,
+    graph: _PointGraph,
     n_clusters: int,
     rng: np.random.Generator,
 ) -> tuple[Kernel, np.ndarray, list]:
@@ -1205,7 +1229,7 @@ def tune_width(
     Also the parts of the rows, (n,), and what was tried. ``kernel_at(gamma)`` makes a
     kernel like the given one.
     """
-    parts = cut_graph(graph, n_clusters, rng)
+    parts = _cut_graph(graph, n_clusters, rng)
     gammas = _widths(kernel, graph.D)
     found = [(*_kept(kernel_at(g), graph, parts, n_clusters, rng), g) for g in gammas]
     shares = np.asarray([share for share, *_ in found])
@@ -1233,7 +1257,7 @@ def _widths(kernel: Kernel, D: np.ndarray) -> np.ndarray:
 
 
 def _kept(
-    kernel: Kernel, graph: PointGraph, parts: np.ndarray, n_clusters: int, rng
+    kernel: Kernel, graph: _PointGraph, parts: np.ndarray, n_clusters: int, rng
 ) -> tuple[float, KernelKMeansResult]:
     """Return the share of points that kernel k-means keeps in their parts.
 

@@ -1,6 +1,5 @@
 """Spherical k-means and kernel k-means."""
 
-import functools
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kaucus._array import namespace as nx
-from kaucus._array.blocks import resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._base import (
     MEMORY_BUDGET,
@@ -57,16 +55,14 @@ from kaucus.clustering._kernel_kmeans import (
     KernelKMeansResult,
     best_start,
     choose_landmarks,
-    count_parts,
+    choose_on_graph,
     distances_from_sums,
-    graph_of,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
     labels_objective,
     labels_on_landmarks,
     make_gram,
     mean_shares,
-    tune_width,
 )
 from kaucus.clustering._kmeans import KMeansResult, kmeans, part_labels
 from kaucus.kernels._kernel import inner_products, unit_rows
@@ -428,14 +424,11 @@ default="auto"
         k, tried, start = self.n_clusters, [], "k-means++"
         if auto or tunes:
             tell_stage(self.verbose, "cutting the graph of nearest neighbours")
-            options = 2 if auto else k, resolve_budget(self.memory_budget), rng
-            graph = graph_of(kernel, rows, weight, *options)
-            if auto:
-                k, tried = count_parts(graph, rng)
-            if tunes:
-                at = functools.partial(self._resolve_kernel, X, weight)
-                kernel, start, widths = tune_width(at, kernel, rows, graph, k, rng)
-                self.kernel_, tried = kernel, tried + widths
+            at = (lambda g: self._resolve_kernel(X, weight, g)) if tunes else None
+            k, kernel, start, tried = choose_on_graph(
+                kernel, rows, weight, None if auto else k, at, rng, self.memory_budget
+            )
+            self.kernel_ = kernel if tunes else self.kernel_
         self.n_clusters_, self.gamma_ = int(k), getattr(self.kernel_, "gamma", None)
         self.search_results_ = {
             name: np.asarray([row[i] for row in tried], dtype)
