@@ -384,9 +384,9 @@ def test_rows_without_clusters_are_one():
 
 
 def test_more_rows_than_the_graph_has_points(monkeypatch):
-    X, y = make_moons(500, noise=0.05, random_state=0)
-    new, new_y = make_moons(500, noise=0.05, random_state=1)
-    monkeypatch.setattr(core, "_GRAPH_POINTS", 200)
+    X, y = make_moons(600, noise=0.05, random_state=1)
+    new, new_y = make_moons(600, noise=0.05, random_state=2)
+    monkeypatch.setattr(core, "_GRAPH_POINTS", 300)
     for approximation in (None, "nystrom"):
         model = fitted(X, "auto", approximation=approximation)
         assert model.n_clusters_ == 2
