@@ -273,13 +273,14 @@ default="auto"
     kernel that is not positive semidefinite (``"sigmoid"``) it may rise, and then the
     clusters before that are kept, with a warning.
 
-    Without a width or a number of clusters, the graph of the eight nearest neighbours of
-    each row is cut by its leading eigenvectors (spectral clustering). The separation of
-    a cut is the least, over its clusters, of the conductance of the best cut through
+    Without a width or a number of clusters, the graph of the eight nearest neighbours
+    of each row is cut by its leading eigenvectors (spectral clustering). The separation
+    of a cut is the least, over its clusters, of the conductance of the best cut through
     the cluster over the share of its edges that lead out: large where clusters are
     easier to leave alone than to cut. The number of largest separation is taken, where
     3 is as good as more and the larger number wins a tie, and 1 where all are below
     2.5.
+
     Nine gammas are tried by kernel k-means from the clusters of the graph; each row is
     counted by the means of the other rows. The model is that of kernel k-means with
     kernel and gamma given, so that new rows go to the nearest mean.
