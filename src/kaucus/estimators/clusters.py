@@ -415,6 +415,9 @@ default="auto"
 
         Return the kernel and the rows to work on, and where to begin.
         """
+        given = self.init
+        if not isinstance(given, str):
+            given = check_start_labels(given, X.shape[0], self.n_clusters)
         words = self.n_clusters, self.gamma, self.init
         auto, width, first = (isinstance(word, str) and word for word in words)
         tunes = width == "tune" and isinstance(self.kernel, str)
@@ -436,9 +439,7 @@ default="auto"
             name: np.asarray([row[i] for row in tried], dtype)
             for i, (name, dtype) in enumerate(_TRIED.items())
         }
-        if not first:
-            start = check_start_labels(self.init, X.shape[0], self.n_clusters_)
-        return kernel, rows, start if first in (False, "auto") else first
+        return kernel, rows, start if first == "auto" else given
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
