@@ -59,6 +59,7 @@ NAMES = (
     "outliers",
     "quantiles",
     "gaussian-process",
+    "clusters",
 )
 Content = dict[str, Any]
 """``about``, ``machine`` and, for each section, a list of records."""

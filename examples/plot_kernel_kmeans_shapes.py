@@ -3,8 +3,9 @@ Kernel k-means on shapes that are not round
 ===========================================
 
 k-means cuts a face, two bananas and two rings into round pieces, and this page shows
-how the same algorithm in the feature space of a kernel finds the parts. Which kernel
-suits is found without labels by :func:`~kaucus.evaluation.compare_kernels`.
+how the same algorithm in the feature space of a kernel finds the parts, and how many
+there are. Which of many kernels suits is found without labels by
+:func:`~kaucus.evaluation.compare_kernels`.
 """
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
 
+from kaucus import KernelKMeans
 from kaucus.datasets import make_cassini, make_rings, make_smiley
 from kaucus.evaluation import (
     clustering_accuracy,
@@ -25,6 +27,22 @@ shapes = {
     "cassini": (make_cassini(300, random_state=0), 3),
     "rings": (make_rings(300, random_state=0), 2),
 }
+
+# %%
+# No width, no number
+# -------------------
+#
+# The graph of the nearest neighbours says how many parts there are, and which width of
+# the kernel keeps them together. The true parts serve only to count how many points are
+# in the right cluster.
+
+models = {name: KernelKMeans("auto", random_state=0) for name in shapes}
+for name, ((X, y), _) in shapes.items():
+    model = models[name].fit(X)
+    right = clustering_accuracy(y, model.labels_)
+    print(
+        f"{name:8} {model.n_clusters_} clusters, gamma {model.gamma_:.3g} {right:.1%}"
+    )
 
 # %%
 # A kernel without labels
@@ -54,16 +72,19 @@ print(compared["smiley"])
 # %%
 # Three shapes
 # ------------
-#
-# The true parts serve only to count how many points are in the right cluster.
 
 found = {}
 for name, ((X, y), k) in shapes.items():
     plain = KMeans(k, n_init=10, random_state=0).fit_predict(X)
     best = compared[name].best
+    methods = {
+        "k-means": plain,
+        f"kernel: {best.name}": best.labels,
+        "no width, no number": models[name].labels_,
+    }
     found[name] = [
-        ("k-means", plain, clustering_accuracy(y, plain)),
-        (f"kernel: {best.name}", best.labels, clustering_accuracy(y, best.labels)),
+        (method, labels, clustering_accuracy(y, labels))
+        for method, labels in methods.items()
     ]
     for method, _, right in found[name]:
         print(f"{name:8} {method:24} {right:.1%}")
@@ -72,7 +93,7 @@ for name, ((X, y), k) in shapes.items():
 # Colours are clusters. ``KernelKMeans(k, kernel=...)`` fits one kernel, predicts new
 # points, and takes weights and millions of rows.
 
-fig, axes = plt.subplots(2, 3, figsize=(9, 5.6), layout="constrained")
+fig, axes = plt.subplots(3, 3, figsize=(9, 8.2), layout="constrained")
 for column, (name, ((X, _), _)) in enumerate(shapes.items()):
     for row, (method, labels, right) in enumerate(found[name]):
         ax = axes[row, column]

@@ -32,7 +32,9 @@ Y = (X[:, 0] * X[:, 1] > 0).astype(int)
 # Each stops before it has converged.
 STOPPED = {
     "cg": LSSVMClassifier(C=1e6, solver="cg", max_iter=1, random_state=0),
-    "kernel_kmeans": KernelKMeans(4, max_iter=1, n_init=1, random_state=0),
+    "kernel_kmeans": KernelKMeans(
+        4, gamma="scale", max_iter=1, n_init=1, random_state=0
+    ),
     "spherical": SphericalKMeans(4, max_iter=1, n_init=1, random_state=0),
     "kmeans_kernel": KMeansKernelClassifier(
         8, kmeans_params={"max_iter": 1}, kernel="rbf", gamma=1.0, C=1.0, random_state=0

@@ -95,9 +95,9 @@ def test_kernel_kmeans_of_batches_is_that_of_all_rows(data, rng):
     assert_array_equal(model.labels_, expected.labels_)
     assert_array_equal(model.labels_, model.predict(X))
     assert model.exact_inertia_ is None
-    # A look, the scale of the kernel and its first row, landmarks, seeds, the first
+    # A look, the first row of the kernel, points of the graph, landmarks, the first
     # clusters, the steps, and the labels.
-    assert reader.n_reads == 7 + model.n_iter_
+    assert reader.n_reads == 5 + model.n_iter_
 
 
 def test_exact_kernel_kmeans_of_batches_is_refused_before_they_are_read(data):

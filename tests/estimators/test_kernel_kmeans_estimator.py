@@ -1,15 +1,20 @@
 """KernelKMeans: what users see."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from kaucus import KernelKMeans
 from kaucus._array import namespace
 from kaucus._array.namespace import to_numpy
+from kaucus.clustering import _kernel_kmeans as core
 from kaucus.clustering._kernel_kmeans import kernel_kmeans
 from kaucus.datasets import make_cassini, make_rings, make_smiley
 from kaucus.estimators import clusters as module
@@ -153,7 +158,8 @@ def test_the_gpu_finds_the_same(X):
 
 
 def test_a_small_budget_changes_nothing_but_the_memory(X):
-    a, b = fitted(X, n_init=2), fitted(X, n_init=2, memory_budget="60kB")
+    params = {"n_init": 2, "gamma": "scale"}  # the points of a graph are fewer
+    a, b = fitted(X, **params), fitted(X, **params, memory_budget="60kB")
     assert_array_equal(a.labels_, b.labels_)
     assert_allclose(a.inertia_, b.inertia_, rtol=1e-10)
 
@@ -300,6 +306,160 @@ def test_too_few_steps_warn(X):
 def test_too_few_different_rows_warn():
     with pytest.warns(ConvergenceWarning, match="Only 2 of n_clusters=4"):
         fitted(np.repeat([[0.0, 1.0], [2.0, 3.0]], 5, axis=0))
+
+
+# ---- without a width, or a number of clusters ----------------------------------------
+
+
+@pytest.fixture(params=["moons", "rings", "smiley", "unequal blobs"])
+def shape(request):
+    """Rows, their parts, and the number of these."""
+    seeded = {"random_state": 3}
+    if request.param == "moons":
+        return *make_moons(300, noise=0.05, **seeded), 2
+    if request.param == "rings":
+        return *make_circles(300, factor=0.5, noise=0.05, **seeded), 2
+    if request.param == "smiley":
+        return *make_smiley(300, **seeded), 4
+    options = {"centers": [[0, 0], [5, 0], [0, 6]], "cluster_std": [0.4, 0.8, 1.0]}
+    return *make_blobs([30, 60, 210], **options, **seeded), 3
+
+
+def same_parts(a, b):
+    return adjusted_rand_score(to_numpy(a), to_numpy(b)) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shapes_are_found_without_a_width_or_a_number(shape, seed):
+    X, y, k = shape
+    model = KernelKMeans("auto", random_state=seed).fit(X)
+    assert model.n_clusters_ == k
+    assert adjusted_rand_score(y, model.labels_) > 0.97
+    assert_array_equal(model.predict(X), model.labels_)
+
+
+@pytest.mark.parametrize("kernel", ["exponential", "cauchy", "laplacian", "matern32"])
+def test_other_kernels_of_distances_are_tuned_as_well(kernel):
+    X, y = make_moons(300, noise=0.05, random_state=0)
+    model, power = fitted(X, 2, kernel=kernel), 2 if kernel == "cauchy" else 1
+    assert adjusted_rand_score(y, model.labels_) > 0.97
+    larger = fitted(1000 * X, 2, kernel=kernel)
+    assert_allclose(larger.gamma_ * 1000**power, model.gamma_, rtol=1e-6)
+
+
+def test_units_and_the_order_of_rows_do_not_matter(shape):
+    X, _, k = shape
+    order = np.random.default_rng(0).permutation(len(X))
+    expected = fitted(X, k)
+    assert same_parts(fitted(1000 * X, k).labels_, expected.labels_)
+    assert same_parts(fitted(X + 50, k).labels_, expected.labels_)
+    assert same_parts(fitted(X[order], k).labels_, expected.labels_[order])
+    assert_allclose(fitted(1000 * X, k).gamma_ * 1e6, expected.gamma_, rtol=1e-6)
+
+
+def test_repeated_rows_are_weights_in_the_graph(shape):
+    X, _, k = shape
+    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
+    many = fitted(np.repeat(X, weight, axis=0), k)
+    one = fitted(X, k, sample_weight=weight)
+    assert_allclose(one.gamma_, many.gamma_, rtol=1e-9)
+    assert same_parts(np.repeat(one.labels_, weight), many.labels_)
+    assert same_parts(fitted(X, k, sample_weight=7.0 * weight).labels_, one.labels_)
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_separate_clouds_are_counted(n_clusters, kernel):
+    centers = 12 * np.eye(8)[:n_clusters]
+    X, y = make_blobs(40 * n_clusters, centers=centers, random_state=0)
+    model = fitted(X, "auto", kernel=kernel)
+    assert model.n_clusters_ == n_clusters
+    assert same_parts(model.labels_, y)
+    table = model.search_results_
+    assert table["n_clusters"][table["chosen"]].max(initial=1) == n_clusters
+    assert {len(column) for column in table.values()} == {len(table["kept"])}
+
+
+def test_rows_without_clusters_are_one():
+    rng = np.random.default_rng(0)
+    for X in (rng.uniform(size=(200, 2)), rng.normal(size=(200, 10))):
+        assert fitted(X, "auto").n_clusters_ == 1
+
+
+def test_more_rows_than_the_graph_has_points(monkeypatch):
+    X, y = make_moons(600, noise=0.05, random_state=1)
+    new, new_y = make_moons(600, noise=0.05, random_state=2)
+    monkeypatch.setattr(core, "_GRAPH_POINTS", 300)
+    for approximation in (None, "nystrom"):
+        model = fitted(X, "auto", approximation=approximation)
+        assert model.n_clusters_ == 2
+        assert adjusted_rand_score(y, model.labels_) > 0.97
+        assert adjusted_rand_score(new_y, model.predict(new)) > 0.97
+
+
+def test_the_width_of_the_table_is_the_widest_that_keeps_most(shape):
+    X, _, k = shape
+    model = fitted(X, k)
+    table = model.search_results_
+    kept, chosen = table["kept"], np.flatnonzero(table["chosen"])
+    assert (np.diff(table["gamma"]) > 0).all()
+    assert chosen.tolist() == [kept.argmax()]
+    assert model.gamma_ == model.kernel_.gamma == table["gamma"][chosen[0]]
+
+
+def test_separation_by_the_formula(shape):
+    """Conductance inside over the share of the border, of all cuts of a ranking."""
+    X, y, _ = shape
+    D = np.linalg.norm(X[:, None] - X[None], axis=2)
+    last = np.sort(D, axis=1)[:, 8]
+    A = ((last[:, None] >= D) / 2 + (last[None] >= D) / 2) * (1 - np.eye(len(X)))
+    assert_allclose(core._neighbour_graph(D), A)
+    ratios = []
+    for c in np.unique(y):
+        inside = y == c
+        own, whole = A[np.ix_(inside, inside)], A[inside].sum()
+        d = own.sum(axis=1)
+        walk = np.linalg.eig(own / d[:, None])
+        second = walk.eigenvectors[:, np.argsort(-walk.eigenvalues.real)[1]].real
+        least = np.inf
+        for value in np.unique(second)[:-1]:
+            part = second <= value
+            cut = own[np.ix_(part, ~part)].sum()
+            least = min(least, cut / min(d[part].sum(), d[~part].sum()))
+        ratios.append(least / max((whole - own.sum()) / whole, 1e-9))
+    assert_allclose(core._separation(A, y), min(ratios), rtol=1e-6)
+
+
+def test_who_names_kernel_and_width_has_algorithm_2_alone(X, monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("a graph was made")
+
+    monkeypatch.setattr(module, "choose_on_graph", refuse)
+    for params in ({"gamma": 0.3}, {"kernel": Gaussian(0.3)}, {"kernel": "poly"}):
+        model = fitted(X, **params)
+        assert not len(model.search_results_["gamma"])
+    assert fitted(X, kernel="linear").gamma_ is None
+    scale = fitted(X, kernel="sigmoid", gamma="scale").gamma_
+    assert fitted(X, kernel="sigmoid").gamma_ == scale
+    with pytest.raises(AssertionError, match="graph"):
+        fitted(X)
+
+
+def test_a_given_start_with_a_tuned_width(shape):
+    X, y, k = shape
+    assert same_parts(fitted(X, k, init=y, max_iter=1).labels_, y)
+    with pytest.raises(ValueError, match=r"n_clusters='auto'; pass their number"):
+        fitted(X, "auto", init=y)
+
+
+def test_few_and_equal_rows():
+    for X in (np.zeros((5, 2)), np.array([[0.0, 1.0], [0, 1], [3, 4], [3, 4]])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert fitted(X, 3).labels_.shape == X[:, 0].shape
+            assert fitted(X, "auto").n_clusters_ == 1
+    model = fitted(np.arange(4.0)[:, None], 4)
+    assert sorted(model.labels_) == [0, 1, 2, 3]
 
 
 # ---- the published numbers ---------------------------------------------------------

@@ -45,7 +45,7 @@ from kaucus.clustering._kmeans import (
     updated_sums,
     worst_rows,
 )
-from kaucus.kernels._kernel import Kernel, Precomputed
+from kaucus.kernels._kernel import DistanceKernel, Kernel, Laplacian, Precomputed
 from kaucus.kernels._matrix import KernelOperator, stored_product
 
 # ----------------------------------------------------------------------------------
@@ -1032,3 +1032,251 @@ def _next_columns(F: Array, columns, pivots: np.ndarray, K_diagonal: Array) -> A
     square = add_to_diagonal((square + square.T) / 2, rounding)
     L = cholesky_with_jitter(square, largest=1e-2, overwrite=True).L
     return nx.astype(solve_triangular(L, nx.astype(G, "float64").T).T, nx.dtype_name(F))
+
+
+# ----------------------------------------------------------------------------------
+# Choose the number of clusters, the first clusters and the width without labels.
+#
+# Of some points, A_ij is half the number of times that i and j are among each other's
+# nearest neighbours, and d_i = Σ_j A_ij. The graph is cut into k parts by the k leading
+# eigenvectors of D^(-1/2) A D^(-1/2) (U. von Luxburg, "A tutorial on spectral
+# clustering", 2007). The separation of the parts is
+#
+#     min_c  φ(c) / b(c),    b(c) = Σ_{i∈c, j∉c} A_ij / Σ_{i∈c} d_i,
+#
+# the least, over the parts, of the conductance φ of a part, that of its best cut in
+# two, over the share b of its weights that lead out: large where every part is easier
+# to leave alone than to cut. Lines, rings, squares and clouds of up to 20 columns, cut
+# into 2 to 10 parts, have less than 2.5.
+#
+# A width serves where kernel k-means from these parts keeps them.
+# ----------------------------------------------------------------------------------
+
+# Nearest neighbours of a point.
+_NEIGHBOURS = 8
+# Points of the graph; fewer where the memory is small: bytes for each entry of it.
+_GRAPH_POINTS, _GRAPH_BYTES = 1000, 128
+# Numbers of clusters that are tried; a separation below the least is none, and one
+# above the most is as good as that. Settled on 168 generated sets, as the rest here.
+_MOST_CLUSTERS, _LEAST_SEPARATION, _MOST_SEPARATION = 20, 2.5, 3.0
+# Widths, from half the inverse of the median squared distance to twice the inverse of
+# that of the neighbours.
+_N_WIDTHS = 9
+_CUT_STARTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class _PointGraph:
+    """Different points of the rows, and the graph of their nearest neighbours."""
+
+    points: Array
+    D: np.ndarray
+    """Distances of the different points, (p, p)."""
+    A: np.ndarray
+    """Weights of the graph, (p, p), symmetric."""
+    degrees: np.ndarray
+    vectors: np.ndarray
+    """Eigenvectors of D^(-1/2) A D^(-1/2), largest eigenvalue first, (p, p)."""
+    weight: np.ndarray
+    """Weight of each point, (p,)."""
+    rows: np.ndarray | None
+    """The point of each row, (n,), where the points are all rows; else None."""
+
+
+def choose_on_graph(
+    kernel: Kernel,
+    X: Array,
+    sample_weight: Array | None,
+    n_clusters: int | None,
+    kernel_at: Callable[[float], Kernel] | None,
+    rng: np.random.Generator,
+    memory_budget: int | str | None = None,
+) -> tuple[int, Kernel, str | np.ndarray, list[tuple]]:
+    """Return a number of clusters, a kernel, where to begin, and what was tried.
+
+    The number is chosen where ``n_clusters`` is None, the kernel where ``kernel_at``
+    makes one of a gamma, and then the parts of the graph are where to begin.
+    """
+    weight = None if sample_weight is None else nx.to_numpy(sample_weight)
+    budget = resolve_budget(memory_budget)
+    graph = _graph_of(kernel, X, weight, n_clusters or 2, budget, rng)
+    tried: list[tuple] = []
+    if n_clusters is None:
+        n_clusters, tried = _count_parts(graph, rng)
+    if kernel_at is None:
+        return n_clusters, kernel, "k-means++", tried
+    kernel, start, widths = _tune_width(kernel_at, kernel, X, graph, n_clusters, rng)
+    return n_clusters, kernel, start, tried + widths
+
+
+def _graph_of(
+    kernel: Kernel, X: Array, weight: np.ndarray | None, n_clusters: int, budget, rng
+) -> _PointGraph:
+    """Return the graph of the rows of positive weight, or of points for many rows."""
+    n = X.shape[0]
+    present = np.arange(n) if weight is None else np.flatnonzero(weight)
+    most = max(_GRAPH_POINTS, 2 * n_clusters)
+    most = max(min(most, int((budget / _GRAPH_BYTES) ** 0.5)), n_clusters, 2)
+    known = X if len(present) == n else nx.rows_in_order(X, present)
+    if len(present) > most:
+        how = "uniform" if isinstance(kernel, Precomputed) else "k-means"
+        points = choose_landmarks(kernel, known, most, method=how, rng=rng)
+        own = np.ones(points.shape[0])
+    else:
+        points = nx.take_rows(known, np.arange(len(present)))
+        own = np.ones(n) if weight is None else weight
+        own = own[present].astype(np.float64)
+    D = _point_distances(kernel, points)
+    first = np.argmax(D <= 0, axis=1)  # of points that are equal
+    different, inverse = np.unique(first, return_inverse=True)
+    D = D[np.ix_(different, different)]
+    A, rows = _neighbour_graph(D), None
+    degrees = np.maximum(A.sum(axis=1), 1e-300)
+    scale = 1 / np.sqrt(degrees)
+    with few_threads_for(len(A)):
+        vectors = np.linalg.eigh(A * scale[:, None] * scale[None, :])[1][:, ::-1]
+    if len(present) <= most:
+        rows = np.zeros(n, np.int64)
+        rows[present] = inverse
+    points = nx.take_rows(points, nx.as_like(different, points))
+    return _PointGraph(points, D, A, degrees, vectors, np.bincount(inverse, own), rows)
+
+
+def _point_distances(kernel: Kernel, points: Array) -> np.ndarray:
+    """Return distances by which a kernel falls, or those of its feature space."""
+    if isinstance(kernel, DistanceKernel | Laplacian):
+        D = nx.to_numpy(kernel.distances(points)).astype(np.float64)
+    else:
+        K = nx.to_numpy(kernel(points)).astype(np.float64)
+        own = np.diag(K)
+        D = np.sqrt(np.maximum(own[:, None] + own[None, :] - K - K.T, 0.0))
+    D = (D + D.T) / 2
+    np.fill_diagonal(D, 0.0)
+    return D
+
+
+def _neighbour_graph(D: np.ndarray) -> np.ndarray:
+    """Return A; points as far as the last neighbour are neighbours as well."""
+    last = min(_NEIGHBOURS, len(D) - 1)
+    near = np.partition(D, last, axis=1)[:, last, None] >= D
+    np.fill_diagonal(near, False)
+    return (near.astype(np.float64) + near.T) / 2
+
+
+def _cut_graph(graph: _PointGraph, n_clusters: int, rng: np.random.Generator):
+    """Return the part of each point, (p,), of a normalised cut into k parts."""
+    p = len(graph.A)
+    if n_clusters >= p:
+        return np.arange(p)
+    V = graph.vectors[:, :n_clusters] / np.sqrt(graph.degrees)[:, None]
+    V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300)
+    options = {"metric": "euclidean", "n_init": _CUT_STARTS, "rng": rng}
+    return nx.to_numpy(kmeans(V, n_clusters, **options).labels).astype(np.int64)
+
+
+def _count_parts(graph: _PointGraph, rng: np.random.Generator) -> tuple[int, list]:
+    """Return the number of parts of largest separation, and what was tried.
+
+    1 where no cut is separate.
+    """
+    numbers = range(2, min(_MOST_CLUSTERS, len(graph.A) - 1) + 1)
+    found = [_separation(graph.A, _cut_graph(graph, k, rng)) for k in numbers]
+    capped = np.minimum([0.0, *found], _MOST_SEPARATION)
+    largest = capped.max()
+    best = 1 + int(np.flatnonzero(capped == largest)[-1])
+    best = best if largest >= _LEAST_SEPARATION else 1
+    nan = np.nan
+    return best, [
+        (k, nan, s, nan, k == best) for k, s in zip(numbers, found, strict=True)
+    ]
+
+
+def _separation(A: np.ndarray, labels: np.ndarray) -> float:
+    least = np.inf
+    for c in np.unique(labels):
+        inside = labels == c
+        whole, own = A[inside].sum(), A[np.ix_(inside, inside)]
+        border = (whole - own.sum()) / max(whole, 1e-300)
+        least = min(least, _inner_conductance(own) / max(border, 1e-9))
+    return float(least)
+
+
+def _inner_conductance(A: np.ndarray) -> float:
+    """Return the least conductance of the cuts along the second eigenvector."""
+    d = A.sum(axis=1)
+    if len(A) < 2 or not d.all():
+        return 0.0
+    scale = 1 / np.sqrt(d)
+    with few_threads_for(len(A)):
+        vectors = np.linalg.eigh(A * scale[:, None] * scale[None, :])[1]
+    order = np.argsort(vectors[:, -2] * scale, kind="stable")
+    before = np.cumsum(d[order])[:-1]
+    inside = np.cumsum(2 * np.tril(A[np.ix_(order, order)], -1).sum(axis=1))[:-1]
+    least = float(np.min((before - inside) / np.minimum(before, d.sum() - before)))
+    return least if least > 1e-9 else 0.0
+
+
+def _tune_width(
+    kernel_at: Callable[..., Kernel],
+    kernel: Kernel,
+    X: Array,
+    graph: _PointGraph,
+    n_clusters: int,
+    rng: np.random.Generator,
+) -> tuple[Kernel, np.ndarray, list]:
+    """Return the widest kernel that keeps the most points in their parts of a cut.
+
+    Also the parts of the rows, (n,), and what was tried. ``kernel_at(gamma)`` makes a
+    kernel like the given one.
+    """
+    parts = _cut_graph(graph, n_clusters, rng)
+    gammas = _widths(kernel, graph.D)
+    found = [(*_kept(kernel_at(g), graph, parts, n_clusters, rng), g) for g in gammas]
+    shares = np.asarray([share for share, *_ in found])
+    best = int(np.argmax(shares >= shares.max() - 1e-9))
+    _, result, gamma = found[best]
+    kernel = kernel_at(gamma)
+    tried = [
+        (n_clusters, g, np.nan, share, i == best)
+        for i, (share, _, g) in enumerate(found)
+    ]
+    if graph.rows is not None:
+        return kernel, parts[graph.rows], tried
+    return kernel, labels_on_landmarks(kernel, X, graph.points, result), tried
+
+
+def _widths(kernel: Kernel, D: np.ndarray) -> np.ndarray:
+    """Return gammas to try, the widest kernel first."""
+    if len(D) < 2:
+        return np.ones(1)
+    last = min(_NEIGHBOURS, len(D) - 1)
+    middle = np.median(D[np.triu_indices(len(D), 1)])
+    near = min(np.median(np.partition(D, last, axis=1)[:, last]), middle)
+    gammas = np.geomspace(0.5 / middle**2, 2 / near**2, _N_WIDTHS)
+    return np.sqrt(gammas) if kernel.of_length else gammas
+
+
+def _kept(
+    kernel: Kernel, graph: _PointGraph, parts: np.ndarray, n_clusters: int, rng
+) -> tuple[float, KernelKMeansResult]:
+    """Return the share of points that kernel k-means keeps in their parts.
+
+    Each point is assigned by the means of all others. Also the clusters, with ``coef``.
+    """
+    gram = make_gram(kernel, graph.points)
+    weight = nx.as_like(graph.weight, gram.diagonal())
+    options = {"init": parts, "sample_weight": weight, "rng": rng}
+    best = kernel_kmeans(gram, n_clusters, **options)[0]
+    problem = pose_problem(gram, n_clusters, weight)
+    run = begin_runs(problem, [best.labels])[0]
+    S, s, Q = (nx.to_numpy(v) for v in (run.sums, run.weights, run.squares))
+    w, c, every = graph.weight, nx.to_numpy(best.labels), np.arange(len(S))
+    mass = np.where(s > 0, s, np.inf)
+    scores = 2 * S / mass - np.where(s > 0, Q / mass**2, np.inf)  # K_ii − D
+    own, inside, rest = w * nx.to_numpy(problem.diagonal), S[every, c], s[c] - w
+    alone = rest <= 1e-9 * s[c]
+    rest = np.where(alone, 1.0, rest)
+    left = 2 * (inside - own) / rest - (Q[c] - 2 * w * inside + w * own) / rest**2
+    scores[every, c] = np.where(alone, -np.inf, left)
+    share = float(w @ (scores.argmax(axis=1) == parts) / w.sum())
+    return share, replace(best, coef=nx.to_numpy(mean_shares(best, weight)))

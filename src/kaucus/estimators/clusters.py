@@ -34,6 +34,7 @@ from kaucus._base import (
     generator_from,
     in_precision_of,
     is_dask,
+    is_of_distances,
     is_whole,
     map_rows,
     not_text,
@@ -54,6 +55,7 @@ from kaucus.clustering._kernel_kmeans import (
     KernelKMeansResult,
     best_start,
     choose_landmarks,
+    choose_on_graph,
     distances_from_sums,
     kernel_kmeans,
     kernel_kmeans_on_landmarks,
@@ -111,7 +113,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         return 10 if has_many else 1
 
     def _check_rows(self, X) -> None:
-        if X.shape[0] < self.n_clusters:
+        if is_whole(self.n_clusters) and X.shape[0] < self.n_clusters:
             raise ValueError(
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}; "
                 "lower n_clusters or pass more rows."
@@ -120,14 +122,15 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
     def _store(self, result: KMeansResult | KernelKMeansResult) -> None:
         """Store cost and steps; warn where fewer clusters were found."""
         self.inertia_, self.n_iter_ = result.inertia, result.n_iter
-        self.n_reseeded_, self._n_features_out = result.n_reseeded, self.n_clusters
+        self.n_reseeded_, k = result.n_reseeded, result.weights.shape[0]
+        self._n_features_out = k
         if result.labels is None:  # of a row source
             n_found = np.count_nonzero(result.weights)
         else:
             n_found = len(np.unique(nx.to_numpy(result.labels)))
-        if n_found < self.n_clusters:
+        if n_found < k:
             nx.warn_user(
-                f"Only {n_found} of n_clusters={self.n_clusters} have rows: X has too "
+                f"Only {n_found} of n_clusters={k} have rows: X has too "
                 "few different rows. Lower n_clusters.",
                 ConvergenceWarning,
             )
@@ -170,6 +173,11 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
 EXACT_ROWS = 20_000
 # Where a bar of progress is full with tol=0: the last step gains nothing.
 _SMALL_GAIN = 1e-12
+# Columns of the table of what was tried, and their types.
+_TRIED = {
+    **{"n_clusters": np.int64, "gamma": np.float64, "separation": np.float64},
+    **{"kept": np.float64, "chosen": np.bool_},
+}
 
 
 class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
@@ -182,14 +190,26 @@ class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
 
     Parameters
     ----------
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), \
-default="k-means++"
+    n_clusters : int or "auto", default=8
+        Number of clusters. ``"auto"``: of 1 to 20 the number of largest separation (see
+        Notes).
+    gamma : {"tune", "scale", "auto", "median"} or float, default="tune"
+        Width of the kernel. ``"tune"``, for kernels of distances that are given by
+        name: the widest of nine with which kernel k-means keeps the most of the
+        clusters that the graph of the nearest neighbours has (see Notes); for other
+        kernels that is ``"scale"``, 1 / (n_features X.var()). ``"auto"`` is
+        1 / n_features, ``"median"`` is from the median distance between rows (see
+        :func:`kaucus.kernels.median_gamma`).
+    init : {"auto", "k-means++", "random"} or array-like of shape (n_samples,), \
+default="auto"
         Where to begin: rows far from each other in feature space, a random cluster for
         every row (the paper), or these clusters, whole numbers below ``n_clusters``.
+        ``"auto"``: the clusters of the graph where gamma is tuned, else
+        ``"k-means++"``.
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. They share the kernel matrix and go side by
-        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for given
-        clusters and for ``approximation="nystrom"``.
+        side, so that ten cost little more than one. ``"auto"``: 10, but 1 for clusters
+        that are given or of the graph, and for ``approximation="nystrom"``.
     tol : float, default=0.0
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
@@ -221,8 +241,17 @@ default="k-means++"
         read in parts, or after Ctrl-C.
     labels_ : ndarray of shape (n_samples,)
         The cluster of each training row; a lazy Dask array where ``X`` was one.
+    n_clusters_ : int
+        The number of clusters that was used.
     kernel_ : kernel object
         The kernel, with its parameters as numbers; None if precomputed.
+    gamma_ : float or None
+        The gamma that was used; None for a kernel without one.
+    search_results_ : dict of ndarrays
+        What was tried, a row for each number of clusters and each width, none where
+        both were given: ``n_clusters``, ``gamma``, ``separation``, ``kept``, the share
+        of the rows that stay in their clusters, and ``chosen``; NaN for what the row
+        does not try. For ``pandas.DataFrame(model.search_results_)``.
     X_fit_ : array or CSR matrix of shape (m, n_features)
         The rows in whose span the means lie: the training rows, or the landmarks.
         Absent with a precomputed kernel.
@@ -244,6 +273,22 @@ default="k-means++"
     kernel that is not positive semidefinite (``"sigmoid"``) it may rise, and then the
     clusters before that are kept, with a warning.
 
+    Without a width or a number of clusters, the graph of the eight nearest neighbours
+    of each row is cut by its leading eigenvectors (spectral clustering). The separation
+    of a cut is the least, over its clusters, of the conductance of the best cut through
+    the cluster over the share of its edges that lead out: large where clusters are
+    easier to leave alone than to cut. The number of largest separation is taken, where
+    3 is as good as more and the larger number wins a tie, and 1 where all are below
+    2.5.
+
+    Nine gammas are tried by kernel k-means from the clusters of the graph; each row is
+    counted by the means of the other rows. The model is that of kernel k-means with
+    kernel and gamma given, so that new rows go to the nearest mean.
+
+    Of more than 1,000 rows, the graph is of 1,000 centres of k-means, or of fewer where
+    ``memory_budget`` is less than 128 MB. A row of weight 0 is no part of it; other
+    weights count in the choice of the width alone.
+
     For a graph of weights A with degrees D, the kernel σ D⁻¹ + D⁻¹ A D⁻¹, with σ large
     enough to make it positive semidefinite, and the degrees as ``sample_weight`` give
     normalised cuts.
@@ -257,20 +302,31 @@ default="k-means++"
     I. S. Dhillon, Y. Guan, B. Kulis, "Kernel k-means: spectral clustering and
     normalized cuts", KDD 2004.
 
+    U. von Luxburg, "A tutorial on spectral clustering", Statistics and Computing 17,
+    395 (2007).
+
+    R. Kannan, S. Vempala, A. Vetta, "On clusterings: good, bad and spectral", Journal
+    of the ACM 51, 497 (2004), for clusters by the conductance inside and outside.
+
     Examples
     --------
     >>> from kaucus import KernelKMeans
     >>> from kaucus.datasets import make_rings
     >>> from kaucus.evaluation import clustering_accuracy
     >>> X, y = make_rings(random_state=0)
-    >>> model = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0).fit(X)
-    >>> clustering_accuracy(y, model.labels_)
+    >>> model = KernelKMeans("auto", random_state=0).fit(X)
+    >>> model.n_clusters_, clustering_accuracy(y, model.labels_)
+    (2, 1.0)
+    >>> named = KernelKMeans(2, kernel="exponential", gamma=0.5, random_state=0)
+    >>> clustering_accuracy(y, named.fit_predict(X))
     1.0
     """
 
     fit_batches, to_onnx = fit_batches, to_onnx
     _parameters: ClassVar = {
-        "init": one_of(*INITS) | not_text("the cluster of each row"),
+        "n_clusters": count() | one_of("auto"),
+        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
+        "init": one_of("auto", *INITS) | not_text("the cluster of each row"),
         "tol": NOT_NEGATIVE,
         "approximation": one_of(None, "nystrom"),
         "n_landmarks": count(),
@@ -280,13 +336,13 @@ default="k-means++"
     @stored
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | Literal["auto"] = 8,
         *,
         kernel: KernelLike = "rbf",
-        gamma: float | Literal["scale", "auto", "median"] = "scale",
+        gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         degree: int = 3,
         coef0: float = 0.0,
-        init: Literal["k-means++", "random"] | np.ndarray = "k-means++",
+        init: Literal["auto", "k-means++", "random"] | np.ndarray = "auto",
         n_init: int | Literal["auto"] = "auto",
         max_iter: int = 300,
         tol: float = 0.0,
@@ -320,22 +376,18 @@ default="k-means++"
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
-        weight, init = check_weights(sample_weight, X), self.init
-        if not isinstance(init, str):
-            init = check_start_labels(init, X.shape[0], self.n_clusters)
+        weight, rng = check_weights(sample_weight, X), generator_from(self.random_state)
+        kernel, rows, init = self._choose(X, weight, rng)
+        weight, k = nx.as_like(weight, rows), self.n_clusters_
         options = {
             "init": init,
             "n_init": self._n_starts(isinstance(init, str) and not self.approximation),
             "max_iter": self.max_iter,
             "tol": self.tol,
             "sample_weight": weight,
-            "rng": generator_from(self.random_state),
+            "rng": rng,
         }
-        self.kernel_ = self._resolve_kernel(X, weight)
-        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
-        kernel, rows = self._kernel_and_rows(self.kernel_, X)
-        options["sample_weight"] = weight = nx.as_like(weight, rows)
         if self.approximation is None:
             best = self._fit_exactly(kernel, rows, options)
             coef, support = mean_shares(best, weight), X
@@ -354,9 +406,40 @@ default="k-means++"
             labels = labels_on_landmarks(kernel, rows, support, best)
         self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
-            exact, k = self._matrix(kernel, rows), self.n_clusters
+            exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
         return self
+
+    def _choose(self, X, weight, rng):
+        """Settle the kernel and the number of clusters.
+
+        Return the kernel and the rows to work on, and where to begin.
+        """
+        given = self.init
+        if not isinstance(given, str):
+            given = check_start_labels(given, X.shape[0], self.n_clusters)
+        words = self.n_clusters, self.gamma, self.init
+        auto, width, first = (isinstance(word, str) and word for word in words)
+        tunes = width == "tune" and isinstance(self.kernel, str)
+        tunes = tunes and is_of_distances(self.kernel)
+        gamma = 1.0 if tunes else "scale" if width == "tune" else None
+        self.kernel_ = self._resolve_kernel(X, weight, gamma)
+        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        kernel, rows = self._kernel_and_rows(self.kernel_, X)
+        k, tried, start = self.n_clusters, [], "k-means++"
+        if auto or tunes:
+            tell_stage(self.verbose, "cutting the graph of nearest neighbours")
+            at = (lambda g: self._resolve_kernel(X, weight, g)) if tunes else None
+            k, kernel, start, tried = choose_on_graph(
+                kernel, rows, weight, None if auto else k, at, rng, self.memory_budget
+            )
+            self.kernel_ = kernel if tunes else self.kernel_
+        self.n_clusters_, self.gamma_ = int(k), getattr(self.kernel_, "gamma", None)
+        self.search_results_ = {
+            name: np.asarray([row[i] for row in tried], dtype)
+            for i, (name, dtype) in enumerate(_TRIED.items())
+        }
+        return kernel, rows, start if first == "auto" else given
 
     def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
@@ -366,7 +449,7 @@ default="k-means++"
         with nx.products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 self._matrix(kernel, rows),
-                self.n_clusters,
+                self.n_clusters_,
                 **options,
                 memory_budget=self.memory_budget,
                 callback=report,
@@ -388,7 +471,7 @@ default="k-means++"
                     kernel,
                     rows,
                     landmarks,
-                    self.n_clusters,
+                    self.n_clusters_,
                     **options,
                     memory_budget=self.memory_budget,
                     callback=report,
@@ -421,6 +504,11 @@ default="k-means++"
 
     def _check_combinations(self) -> None:
         super()._check_combinations()
+        if isinstance(self.n_clusters, str) and not isinstance(self.init, str):
+            raise ValueError(
+                "init is the cluster of each row, and n_clusters='auto'; pass their "
+                "number as n_clusters, or init='auto'."
+            )
         if self.approximation is None:
             return
         if self._precomputed and self.landmarks == "k-means":
@@ -428,7 +516,7 @@ default="k-means++"
                 "landmarks='k-means' needs rows that can be averaged, and "
                 "kernel='precomputed' has none; use 'rpcholesky' or 'uniform'."
             )
-        if self.n_landmarks < self.n_clusters:
+        if is_whole(self.n_clusters) and self.n_landmarks < self.n_clusters:
             raise ValueError(
                 f"n_landmarks={self.n_landmarks} should be >= n_clusters="
                 f"{self.n_clusters}; raise n_landmarks."
@@ -436,7 +524,8 @@ default="k-means++"
 
     def _matrix(self, kernel, rows):
         budget = self.memory_budget
-        return make_gram(kernel, rows, n_clusters=self.n_clusters, memory_budget=budget)
+        k = self.n_clusters_
+        return make_gram(kernel, rows, n_clusters=k, memory_budget=budget)
 
     def _report(self, best: KernelKMeansResult) -> None:
         """Warn where kernel k-means has ended early."""
@@ -466,7 +555,7 @@ default="k-means++"
             )
             return
         if self.approximation is not None:  # landmarks are row numbers
-            of_all = np.zeros((X.shape[0], self.n_clusters))
+            of_all = np.zeros((X.shape[0], self.n_clusters_))
             of_all[nx.to_numpy(support)[:, 0].astype(np.int64)] = nx.to_numpy(coef)
             coef = of_all
         self.center_coef_ = nx.as_like(coef, X)
