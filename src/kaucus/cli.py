@@ -274,11 +274,11 @@ def predict(
     from kaucus.export.files import describe, load
     from kaucus.export.tables import (
         Remarks,
-        TableWriter,
         check_outputs,
         column_of,
         model_chunks,
         prediction_frame,
+        write_frames,
     )
 
     if output is not None:
@@ -286,11 +286,10 @@ def predict(
     about, kept = describe(model).about, keep or []
     loaded = load(model, trusted=trust or ())
     check_outputs(loaded, proba=proba, interval=interval)
-    name, n_rows = f"predicted_{about.get('target')}", 0
-    remarks = Remarks(rows)
-    chunks = model_chunks(model, loaded, remarks, chunk)
-    with TableWriter(sys.stdout if output is None else output) as writer:
-        for X, frame in chunks:
+    name, remarks = f"predicted_{about.get('target')}", Remarks(rows)
+
+    def predictions():
+        for X, frame in model_chunks(model, loaded, remarks, chunk):
             found = prediction_frame(
                 loaded, X, name=name, proba=proba, interval=interval,
                 label_type=about.get("label_type"),
@@ -299,8 +298,9 @@ def predict(
             for place, column in enumerate(kept):
                 values = column_of(frame, column, rows)
                 found.insert(place, column, values.array)
-            writer.add(found)
-            n_rows += len(frame)
+            yield found
+
+    n_rows = write_frames(sys.stdout if output is None else output, predictions())
     print(f"{n_rows:,} rows" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0
 
