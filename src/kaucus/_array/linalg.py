@@ -587,11 +587,7 @@ def jitter_steps(
 
 
 def cholesky_with_jitter(
-    H: Array,
-    *,
-    largest: float = 1e-4,
-    rounding: float = 0.0,
-    overwrite: bool = False,
+    H: Array, *, largest: float = 1e-4, rounding: float = 0.0, overwrite: bool = False
 ) -> CholeskyFactor:
     """Factor ``H + jitter I`` with the smallest jitter of a growing list that works.
 

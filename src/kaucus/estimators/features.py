@@ -16,10 +16,7 @@ from kaucus._array.blocks import format_bytes, resolve_budget
 from kaucus.clustering._kernel_kmeans import LANDMARKS, choose_landmarks
 from kaucus.estimators.metric import targets_of
 from kaucus.fitting._problem import Problem
-from kaucus.fitting._search import (
-    metric_options,
-    metric_or_scale,
-)
+from kaucus.fitting._search import metric_options, metric_or_scale
 from kaucus.kernels._kernel import dense
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel

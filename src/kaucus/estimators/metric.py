@@ -11,13 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from kaucus import _base as base
 from kaucus._array.namespace import as_like, is_sparse, working_types
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
-from kaucus.fitting._search import (
-    metric_options,
-    metric_or_scale,
-)
-from kaucus.kernels._kernel import (
-    kernel_class,
-)
+from kaucus.fitting._search import metric_options, metric_or_scale
+from kaucus.kernels._kernel import kernel_class
 
 # ----------------------------------------------------------------------------------
 # A transformer to columns in which a metric learned from the targets is Euclidean.

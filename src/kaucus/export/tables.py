@@ -316,7 +316,8 @@ def _as_dates(column, kind: str, remarks: Remarks):
     return dates.reindex(column.index)
 
 
-class _Dates(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Dates:
     """Texts read as dates, day first and month first; in UTC, if they have a zone."""
 
     day_first: Any

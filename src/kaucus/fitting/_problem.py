@@ -90,14 +90,9 @@ class TargetUnit(NamedTuple):
     def standardised(self, model: Any) -> Any:
         """Return a model of y with coefficients for standard targets."""
         coef, intercept = model.dual_coef, model.intercept
-        offset, scale = (
-            nx.as_like(self.offset, intercept),
-            nx.as_like(self.scale, intercept),
-        )
-        intercept = (intercept - offset) / scale
-        return model._replace(
-            dual_coef=coef / nx.as_like(self.scale, coef), intercept=intercept
-        )
+        offset, scale = (nx.as_like(part, intercept) for part in self)
+        coef = coef / nx.as_like(self.scale, coef)
+        return model._replace(dual_coef=coef, intercept=(intercept - offset) / scale)
 
 
 NO_UNIT = TargetUnit(np.zeros(1), np.ones(1))

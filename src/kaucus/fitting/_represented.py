@@ -13,11 +13,7 @@ from kaucus._array.blocks import release_freed_memory, resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import Array
 from kaucus._array.segments import draw_some
-from kaucus.clustering._kmeans import (
-    Representatives,
-    represent_classes,
-    with_rows,
-)
+from kaucus.clustering._kmeans import Representatives, represent_classes, with_rows
 from kaucus.fitting._problem import (
     NO_ROWS,
     UNSEEN_ROWS,

@@ -25,11 +25,7 @@ from kaucus._array.rows import (
 from kaucus.clustering._kernel_kmeans import pivoted_factor
 from kaucus.kernels._kernel import Kernel, kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
-from kaucus.solvers._blocks import (
-    RANDOMIZED,
-    plan_blocks,
-    solve_ls_svm_randomized,
-)
+from kaucus.solvers._blocks import RANDOMIZED, plan_blocks, solve_ls_svm_randomized
 from kaucus.solvers._cg import solve_ls_svm_cg
 from kaucus.solvers._direct import MIXED_FROM, solve_ls_svm
 from kaucus.solvers._system import (
@@ -180,7 +176,11 @@ def plan_ls_svm(
     else:
         reason = f"{size}{why}; random blocks of it are taken (block descent)."
         solver = "block_descent"
-    return Plan(solver, dtype, "auto", f"{reason} {_compare(n, cg, blocks)}")
+    compared = (
+        f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
+        f"block_descent {blocks:.0f}."
+    )
+    return Plan(solver, dtype, "auto", f"{reason} {compared}")
 
 
 def _shown(budget: int, X: Array) -> str:
@@ -251,19 +251,9 @@ def _block_work(
     return d + passes * (16 * n_columns + J * J / (3 * n) + again)
 
 
-def _compare(n: int, cg: float, blocks: float) -> str:
-    """Return the cost estimates of the choice as text."""
-    return (
-        f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
-        f"block_descent {blocks:.0f}."
-    )
-
-
 def matrices_held(X: Array, dtype: str) -> int:
     """Return the least number of n × n matrices that a factorisation takes."""
-    if nx.on_gpu(X) and nx.is_torch(
-        X
-    ):  # in place; of float32 the copy that is factored
+    if nx.on_gpu(X) and nx.is_torch(X):  # in place; of float32 a copy is factored
         return 1 if dtype == "float64" else 2
     # Only NumPy's arrays are factored in place on the host, and CuPy's nowhere; a small
     # float32 matrix is factored in a float64 copy.
@@ -392,9 +382,19 @@ def fit_ls_svm(
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
         free -= cg_bytes(X, n_columns)
-        limits = {"tol": tol, "max_iter": max_iter, "recorder": recorder}
-        problem = (kernel, X, Y, C, sample_weight, loo_rows)
-        solution = _fit_cg(*problem, K_diagonal, free, rng, limits)
+        operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
+        solution = solve_ls_svm_cg(
+            operator.matmul,
+            Y,
+            C=C,
+            sample_weight=sample_weight,
+            low_rank_factor=factor,
+            held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
+            rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
+            tol=tol,
+            max_iter=max_iter,
+            recorder=recorder,
+        )
         history = history_of([recorder])
     else:
         with few_threads_for(n):
@@ -493,35 +493,16 @@ def _fit_cholesky(
             n_bytes = 8 * X.shape[0] ** 2 * matrices_held(X, "float64")
             if plan.kernel_dtype == "float64" or n_bytes > budget:
                 raise
-            X, plan = (
-                nx.astype(X, "float64"),
-                plan._replace(
-                    kernel_dtype="float64",
-                    reason=f"{plan.reason} Rounded to float32 it is indefinite: it was "
-                    "computed again in float64.",
-                ),
+            X = nx.astype(X, "float64")
+            reason = (
+                f"{plan.reason} Rounded to float32 it is indefinite: it was computed "
+                "again in float64."
             )
+            plan = plan._replace(kernel_dtype="float64", reason=reason)
     if moves:
         dual_coef = nx.take_rows(solution.dual_coef, np.argsort(order))
         solution = solution._replace(dual_coef=dual_coef)
     return solution, plan
-
-
-def _fit_cg(
-    kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, free: int, rng, limits
-) -> LSSVMSolution:
-    """Solve by conjugate gradients, caching as much of K as memory allows."""
-    operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
-    return solve_ls_svm_cg(
-        operator.matmul,
-        Y,
-        C=C,
-        sample_weight=sample_weight,
-        low_rank_factor=factor,
-        held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
-        rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
-        **limits,
-    )
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):

@@ -4,6 +4,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -444,7 +445,8 @@ def _best_length(R: Array, moved: Array) -> Array:
 # ---- the pseudo-inverse --------------------------------------------------------------
 
 
-class GramInverse(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GramInverse:
     """(E Eᵀ)⁺, ready to be applied."""
 
     scale: Array
@@ -646,20 +648,12 @@ _EXACT_ROWS = 4096
 _POWER_STEPS = 10
 
 
-class Acceleration(NamedTuple):
-    """The numbers α, β, γ of the recurrences."""
-
-    alpha: float
-    beta: float
-    gamma: float
-
-
-def acceleration(n: int, block_size: int, mu: float) -> Acceleration:
-    """Return α, β, γ for a guess of μ, the rate of descent of one step."""
+def acceleration(n: int, block_size: int, mu: float) -> tuple[float, float, float]:
+    """Return α, β, γ of the recurrences, for a guess of μ, the descent of one step."""
     nu = n / block_size
     mu = min(mu, 1 / nu)
     gamma = (mu * nu) ** -0.5
-    return Acceleration(1 / (1 + gamma * nu), 1 - (mu / nu) ** 0.5, gamma)
+    return 1 / (1 + gamma * nu), 1 - (mu / nu) ** 0.5, gamma
 
 
 @known_as("block_descent")
@@ -834,7 +828,10 @@ def solve_ls_svm_randomized(
     operator = KernelOperator(
         kernel, X, memory_budget=memory.operator, keep="rows", widen=False
     )
-    rngs = [rng] if n_runs == 1 else _children(rng, n_runs)
+    rngs = [rng]
+    if n_runs > 1:
+        seeds = (int(rng.integers(2**63)) for _ in range(n_runs))
+        rngs = [np.random.default_rng(seed) for seed in seeds]
     stop = threading.Event()
 
     def make_run(k: int) -> _Run:
@@ -853,10 +850,6 @@ def solve_ls_svm_randomized(
         best = Start(*_mean(stepped)) if stepped else None
         raise Interrupted(best) from None
     return _average(runs, operator, solver, held_out, memory.block_size)
-
-
-def _children(rng: np.random.Generator, n_runs: int) -> list[np.random.Generator]:
-    return [np.random.default_rng(int(rng.integers(2**63))) for _ in range(n_runs)]
 
 
 def _run_all(runs: list["_Run"], workers: int) -> None:

@@ -257,10 +257,7 @@ class Columns(NamedTuple):
 
 
 def solve_equations(
-    data: RowData,
-    columns: Columns,
-    C: float,
-    loo_rows: np.ndarray | None,
+    data: RowData, columns: Columns, C: float, loo_rows: np.ndarray | None
 ) -> LSSVMSolution:
     """Solve for the coefficients, and leave out some rows.
 
@@ -679,12 +676,7 @@ def add_rows(
 
 
 def solve_running(
-    data: RowData,
-    Z: Array,
-    sums: RunningSums,
-    *,
-    C: float,
-    loo_rows=None,
+    data: RowData, Z: Array, sums: RunningSums, *, C: float, loo_rows=None
 ) -> LSSVMSolution:
     """Solve for the coefficients of all rows seen so far.
 

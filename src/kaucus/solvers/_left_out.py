@@ -540,11 +540,7 @@ def conformal_quantiles(values: Array, levels: Sequence[float]) -> list[Array]:
 
 
 def left_out_intervals(
-    f: Array,
-    influence: Array,
-    residuals: Array,
-    levels: Sequence[float],
-    method: str,
+    f: Array, influence: Array, residuals: Array, levels: Sequence[float], method: str
 ) -> Array:
     """Return intervals by leave-one-out models, (b, 2, n_levels, t).
 
