@@ -51,7 +51,6 @@ from kaucus.kernels._kernel import inner_products, squared_norms, unit_rows
 # added to the centres that are found. Sparse rows stay as they are.
 # ----------------------------------------------------------------------------------
 
-METRICS = ("cosine", "euclidean")
 # Rows that tell how far all are from the origin.
 _ROWS_OF_SHIFT = 100
 
@@ -1301,10 +1300,8 @@ def represent_classes(
     def represent(c: int) -> Representatives:
         nonlocal n_done
         numbers, k = jobs[c]
-        own, w = (
-            on_device_if_it_fits(nx.rows_in_order(X, numbers), budget),
-            weight[numbers],
-        )
+        own = on_device_if_it_fits(nx.rows_in_order(X, numbers), budget)
+        w = weight[numbers]
         if len(numbers) <= k:
             found = _rows_of_class(c, own, w)
         else:

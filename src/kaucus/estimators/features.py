@@ -144,9 +144,7 @@ class RepresentativeFeatures(
         self._check_parameters()
         if not self.learn_metric:
             X = self._validate(X, reset=True)
-            base.warn_of_one_column(
-                X, self.kernel, getattr(self, "feature_names_in_", None)
-            )
+            self._warn_of_one_column(X)
         elif y is None:
             raise ValueError(
                 "learn_metric=True learns from targets, and y is None; pass y, or "

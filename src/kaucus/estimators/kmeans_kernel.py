@@ -279,9 +279,7 @@ class RepresentativesBase(LSSVMBase):
     def _metric_options(self, X):
         """Return the options of the metric search; None where no metric is learned."""
         if not base.learns_metric(self.learn_metric, self.kernel, self.gamma):
-            base.warn_of_one_column(
-                X, self.kernel, getattr(self, "feature_names_in_", None)
-            )
+            self._warn_of_one_column(X)
             return None
         Cs = None if self._chooses_C else [float(self.C)]
         return metric_options(
@@ -476,10 +474,8 @@ class RepresentativesBase(LSSVMBase):
         """Drop representatives; assign their rows to the remaining ones."""
         hard_rows = nx.to_numpy(self.hard_rows_)
         n_first = self.representatives_.shape[0] - len(hard_rows)
-        weights, points = (
-            nx.to_numpy(self.representative_weights_),
-            self.representatives_,
-        )
+        points = self.representatives_
+        weights = nx.to_numpy(self.representative_weights_)
         hard_rows = hard_rows[kept[kept >= n_first] - n_first]
         self.hard_rows_ = nx.as_like(hard_rows, points)
         share = weights.sum() / max(weights[kept].sum(), 1e-300)

@@ -289,15 +289,11 @@ class _Monitor:
     """The fit of a model and each of its steps, told to scikit-learn's callbacks."""
 
     def __init__(self, model, X, problem: Problem):
-        unit, values, weight = (
-            problem.targets.unit,
-            problem.targets.values,
-            problem.weight,
-        )
-        if isinstance(problem.targets, ClassTargets):
-            y = model.classes_[values]
+        targets, weight = problem.targets, problem.weight
+        if isinstance(targets, ClassTargets):
+            y = model.classes_[targets.values]
         else:
-            y = unit.values(values)
+            y = targets.unit.values(targets.values)
             y = y[:, 0] if model._single_output else y
         metadata = None if weight is None else {"sample_weight": weight}
         self._given = {"estimator": model, "X": X, "y": y, "metadata": metadata}
@@ -535,10 +531,10 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
 
         As given, by leave-one-out, or together with a metric by rows held out.
         """
-        weight, names = problem.fit_weight, getattr(self, "feature_names_in_", None)
+        weight = problem.fit_weight
         if self._learns_metric and enough_rows(X.shape[0], weight):
             return self._choose_with_metric(X, problem)
-        base.warn_of_one_column(X, self.kernel, names)
+        self._warn_of_one_column(X)
         self.search_results_ = dict(_NOTHING_TRIED)
         self.best_score_ = math.nan
         if self._chooses:

@@ -266,9 +266,7 @@ class KernelOutlierDetector(
         if isinstance(scales, str):
             scales = isinstance(self.gamma, str) and self.gamma == "tune"
         if not scales:
-            base.warn_of_one_column(
-                X, self.kernel, getattr(self, "feature_names_in_", None)
-            )
+            self._warn_of_one_column(X)
             return None
         spread = _spread(sample)
         used = (spread > 1e-300) & np.isfinite(spread)

@@ -270,18 +270,7 @@ def solve_equations(
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
     if loo_rows is not None and len(loo_rows):
-        loo = leave_one_out(
-            *data.some(loo_rows),
-            columns=lambda rows: (
-                nx.astype(data.kernel(nx.astype(rows, nx.dtype_name(Z)), Z), "float64")
-                - shift
-                - mean
-            ),
-            factor=factor,
-            coef=coef,
-            target_mean=equations.target_sum / equations.weight,
-            total=equations.weight,
-        )
+        loo = _leave_one_out(data, loo_rows, columns, factor, coef, mean)
     info = SolveInfo(
         "normal_equations",
         precision=nx.dtype_name(Z),
@@ -328,16 +317,19 @@ def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Ar
     return A
 
 
-def leave_one_out(
-    X, Y, weight, *, columns, factor, coef, target_mean, total: float
+def _leave_one_out(
+    data: RowData, some: np.ndarray, columns: Columns, factor, coef: Array, mean: Array
 ) -> Array:
-    """Return leave-one-out decision values, (r, t)."""
-    xp, parts = nx.array_namespace(Y), []
+    """Return leave-one-out decision values of some rows, (r, t)."""
+    (X, Y, weight), (Z, _, shift, equations) = data.some(some), columns
+    xp, total, parts = nx.array_namespace(Y), equations.weight, []
+    target_mean = equations.target_sum / total
     # No more rows than columns: matrices of m × m have room in the budget.
     m = coef.shape[0]
     height = max(min(_LEFT_OUT_BYTES // (8 * m), m), 256)
     for rows in row_blocks(Y.shape[0], 1, height):
-        centred = columns(X[rows, :])  # c_i, (r, m)
+        K = data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
+        centred = nx.astype(K, "float64") - shift - mean  # c_i, (r, m)
         residuals = Y[rows, :] - target_mean[None, :] - centred @ coef
         half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
         leverage = weight[rows] * (xp.sum(half**2, axis=0) + 1 / total)
