@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus._array.namespace import warn_user
+from kaucus._array.blocks import parse_bytes
+from kaucus._array.namespace import to_device, warn_user
 from kaucus._base import require
 from kaucus.estimators.tables import TableClassifier, TableRegressor
-from kaucus.export.files import describe, last_step, replace_file
+from kaucus.export.files import check_output, describe, last_step, replace_file
 
 # ----------------------------------------------------------------------------------
 # Read table files, whole or in chunks, and convert their columns.
@@ -710,6 +711,55 @@ def write_frames(path, frames: Iterable[Any]) -> int:
                 writer.write_table(table)
             n_rows += len(frame)
     return n_rows
+
+
+# ----------------------------------------------------------------------------------
+# Options and files of a command, checked before any work.
+# ----------------------------------------------------------------------------------
+
+
+def check_word(option: str, word: str | None, known: tuple) -> None:
+    """Refuse a word that an option does not know."""
+    if word not in known:
+        words = ", ".join(str(w) for w in known if w is not None)
+        raise TableError(f"{option}={word!r} must be one of {words}.")
+
+
+def check_machine(device: str | None, memory_budget: str | None) -> None:
+    """Check device and memory budget before the data is read."""
+    try:
+        if memory_budget is not None:
+            parse_bytes(memory_budget)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise TableError(str(error)) from error
+
+
+def check_files(outputs: list[Path | None], inputs: list[Path | None]) -> None:
+    """Refuse outputs that cannot be written, or that the same command reads."""
+    taken = {path.resolve(): path for path in inputs if path is not None}
+    for output in filter(None, outputs):
+        if not output.parent.is_dir():
+            raise TableError(f"There is no folder {output.parent}; make it first.")
+        target = check_output(output)
+        for other, path in taken.items():
+            both = target.exists() and other.exists()  # hard links are one file, too
+            if target == other or (both and target.samefile(other)):
+                raise TableError(
+                    f"{output} would replace {path}, which this command needs; choose "
+                    "another name for the output."
+                )
+        taken[target] = output
+
+
+def check_kept(kept: list[str], others) -> None:
+    """Refuse a column that is copied twice, or has the name of another result."""
+    for place, name in enumerate(kept):
+        if name in kept[:place] or name in others:
+            raise TableError(
+                f"--keep={name!r} would be the second column of this name; the result "
+                f"has {', '.join([*kept[:place], *others])}. Rename it in the table."
+            )
 
 
 # ----------------------------------------------------------------------------------
