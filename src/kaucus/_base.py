@@ -797,7 +797,7 @@ def map_rows(function, X, device, memory_budget):
     """
     rows = place_rows(X, device, memory_budget)
     parts = [nx.as_like(function(b.rows), X) for b in as_rows(rows, 1).blocks()]
-    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
+    return nx.joined(parts)
 
 
 def in_precision_of(fitted, X):

@@ -217,8 +217,7 @@ class KnowsLeftOut:
                 function(*self._columns_of(rows[block, :], models))
                 for block in row_blocks(rows.shape[0], 8 * n * _NUMBERS, limit)
             ]
-            xp = nx.array_namespace(parts[0])
-            return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+            return nx.joined(parts)
 
         if self._precomputed:
             return of_rows(X)

@@ -67,6 +67,18 @@ from kaucus.solvers._system import (
 
 # Bytes of the kernel's slopes at a block of rows, and arrays as large as these.
 _GRADIENT_BYTES, _GRADIENT_ARRAYS = 64 * 2**20, 6
+# Types of parameters, for type checkers.
+Width = float | Literal["scale", "auto", "median", "tune"] | Sequence[Any]
+SolverName = Literal[
+    "auto",
+    "cholesky",
+    "cg",
+    "nystrom",
+    "kaczmarz",
+    "matching_pursuit",
+    "kaczmarz_mp",
+    "block_descent",
+]
 # Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
 
@@ -918,9 +930,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
         kernel: base.KernelLike = "rbf",
-        gamma: float
-        | Literal["scale", "auto", "median", "tune"]
-        | Sequence[Any] = "scale",
+        gamma: Width = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         learn_metric: bool | Literal["auto"] = "auto",
@@ -930,16 +940,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         ] = "accuracy",
         max_samples: int | None = 5000,
         probability: Literal["softmax", "sum_exp", False] = "softmax",
-        solver: Literal[
-            "auto",
-            "cholesky",
-            "cg",
-            "nystrom",
-            "kaczmarz",
-            "matching_pursuit",
-            "kaczmarz_mp",
-            "block_descent",
-        ] = "auto",
+        solver: SolverName = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         block_size: int | None = None,
@@ -1102,9 +1103,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
         kernel: base.KernelLike = "rbf",
-        gamma: float
-        | Literal["scale", "auto", "median", "tune"]
-        | Sequence[Any] = "scale",
+        gamma: Width = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         learn_metric: bool | Literal["auto"] = "auto",
@@ -1112,16 +1111,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
             "neg_mean_squared_error", "neg_mean_absolute_error"
         ] = "neg_mean_squared_error",
         max_samples: int | None = 5000,
-        solver: Literal[
-            "auto",
-            "cholesky",
-            "cg",
-            "nystrom",
-            "kaczmarz",
-            "matching_pursuit",
-            "kaczmarz_mp",
-            "block_descent",
-        ] = "auto",
+        solver: SolverName = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         block_size: int | None = None,

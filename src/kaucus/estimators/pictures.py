@@ -770,12 +770,12 @@ class PatchVotingClassifier(
             votes = votes - xp.where(least < 0, least, xp.zeros_like(least))
             return votes / xp.sum(votes, axis=1, keepdims=True)
         parts = self._map_patches(X, lambda rows: self.estimator_.predict_proba(rows))
-        return _joined([nx.array_namespace(p).mean(p, axis=1) for p in parts])
+        return nx.joined([nx.array_namespace(p).mean(p, axis=1) for p in parts])
 
     def _votes(self, X):
         """Return the votes of the patches for each class, (n, k)."""
         count = _majority if self.voting == "majority" else _sum
-        return _joined([count(v) for v in self._map_patches(X, self._values)])
+        return nx.joined([count(v) for v in self._map_patches(X, self._values)])
 
     def _map_patches(self, X, function):
         """Yield ``function(patches)`` of each block of images, (images, patches, k)."""
@@ -849,10 +849,6 @@ class PatchVotingClassifier(
         if self.estimator is not None:
             tags.array_api_support = get_tags(self.estimator).array_api_support
         return tags
-
-
-def _joined(parts: list):
-    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
 
 
 def _sum(values):

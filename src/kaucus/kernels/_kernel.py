@@ -221,7 +221,7 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
         In the precision of ``X``.
     """
     parts = [kernel.diag(block.rows) for block in as_rows(X, 1).blocks()]
-    return nx.array_namespace(X).concat(parts) if len(parts) > 1 else parts[0]
+    return nx.joined(parts)
 
 
 # ----------------------------------------------------------------------------------
@@ -429,7 +429,7 @@ def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
     for s in row_blocks(i.shape[0], max(x.shape[1], 1), _CHUNK):
         difference = dense(nx.take_rows(x, i[s])) - dense(nx.take_rows(y, j[s]))
         parts.append(xp.sum(difference**2, axis=1))
-    return xp.concat(parts) if len(parts) > 1 else parts[0]
+    return nx.joined(parts)
 
 
 def manhattan_distances(X: Array, Y: Array) -> Array:

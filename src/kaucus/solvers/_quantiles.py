@@ -209,4 +209,4 @@ def _columns(data: RowData, Z: Array, shift: Array, height: int) -> Array:
         plain.columns(data.X[rows, :], rows, Z, shift)
         for rows in row_blocks(data.X.shape[0], 1, height)
     ]
-    return parts[0] if len(parts) == 1 else nx.array_namespace(Z).concat(parts)
+    return nx.joined(parts)
