@@ -1237,15 +1237,21 @@ def validate_partitions(
             device=getattr(estimator, "device", None),
             name=type(estimator).__name__,
         )
-    # Shape and targets are looked at by scikit-learn itself, which need not see the
-    # values for that; and the names of a frame's columns.
-    shape_alone = np.broadcast_to(np.zeros(()), tuple(rows.shape))
-    options = {name: o for name, o in options.items() if name != "accept_sparse"}
-    checked = _validate_data(
-        estimator, shape_alone, y, ensure_all_finite=False, **options
-    )
+    checked = _with_targets(estimator, rows, y, **options)
     if hasattr(X, "columns"):
         remember_columns(estimator, X._meta_nonempty)
+    return checked
+
+
+def _with_targets(estimator: BaseEstimator, rows: Any, y: Any, **options: Any) -> Any:
+    """Return rows, and targets if given, after scikit-learn's own checks.
+
+    It looks at shape and targets, and need not see the values of the rows for that.
+    """
+    shape_alone = np.broadcast_to(np.zeros(()), tuple(rows.shape))
+    options = options | {"ensure_all_finite": False}
+    options.pop("accept_sparse", None)
+    checked = _validate_data(estimator, shape_alone, y, **options)
     return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
 
@@ -1579,20 +1585,12 @@ _BATCH_BYTES = 64 * 2**20
 _SMALL_SHARE = 1 / 8
 
 
-class Batches(NamedTuple):
-    """Rows read batch by batch, with their targets and weights."""
-
-    rows: BatchRows
-    y: np.ndarray | None
-    sample_weight: np.ndarray | None
-    first: Any
-    """The first batch as it was given, for the names of its columns."""
-
-
 def read_batches(
     batches: Callable[[], Iterable], types: tuple, memory_budget: Any, name: str
-) -> Batches:
-    """Read all batches once; store targets and weights, not rows.
+) -> tuple[BatchRows, Any, Any, Any]:
+    """Return rows, targets, weights and the first batch, all read once.
+
+    Targets and weights are stored, rows are not.
 
     Parameters
     ----------
@@ -1629,7 +1627,7 @@ def read_batches(
         name,
     )
     y, weight = (np.concatenate(v) if v else None for v in (targets, weights))
-    return Batches(source, y, weight, first)
+    return source, y, weight, first
 
 
 def is_large_map(X: Any, memory_budget: Any) -> bool:
@@ -1686,15 +1684,12 @@ def fit_batches(self, batches):
     if self._dask_fit is None:
         what = "a source of batches"
         raise refusal(self, "fit_batches", what, "the first batch")
-    found = read_batches(
-        batches,
-        nx.working_types(getattr(self, "precision", None)),
-        self.memory_budget,
-        type(self).__name__,
-    )
-    self.fit(found.rows, found.y, found.sample_weight)
-    if hasattr(found.first, "columns"):
-        remember_columns(self, found.first)
+    types = nx.working_types(getattr(self, "precision", None))
+    name = type(self).__name__
+    *data, first = read_batches(batches, types, self.memory_budget, name)
+    self.fit(*data)
+    if hasattr(first, "columns"):
+        remember_columns(self, first)
     return self
 
 
@@ -1766,15 +1761,9 @@ def validate_data(
         with _line_for_frames(type(estimator).__name__):
             return _validate_data(estimator, X, y, dtype=dtype, **options)
     X = _as_dtype(nx.without_history(X), dtype)
-    # Shape, number of features and targets are looked at by scikit-learn itself, which
-    # need not see the values for that.
-    shape_alone = np.broadcast_to(np.zeros(()), tuple(X.shape))
-    options.pop("accept_sparse", None)
-    checked = _validate_data(
-        estimator, shape_alone, y, ensure_all_finite=False, **options
-    )
+    checked = _with_targets(estimator, X, y, **options)
     _check_finite(X, type(estimator).__name__)
-    return (X, *checked[1:]) if isinstance(checked, tuple) else X
+    return checked
 
 
 def _refuse_images(X: Any) -> None:

@@ -261,6 +261,20 @@ def for_each_block(
         pass
 
 
+def in_threads(
+    function: Callable[[int], Result], n_jobs: int, workers: int, stop: threading.Event
+) -> list[Result]:
+    """Return ``function(k)`` of each job; an error or Ctrl-C sets ``stop`` for all."""
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        try:
+            futures = [pool.submit(function, k) for k in range(n_jobs)]
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 # ---- calls that Ctrl-C can leave -----------------------------------------------------
 
 

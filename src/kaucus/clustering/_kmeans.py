@@ -3,7 +3,6 @@
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,8 +13,8 @@ from kaucus._array.blocks import (
     Scratch,
     for_each_block,
     format_bytes,
+    in_threads,
     n_workers,
-    one_blas_thread,
     resolve_budget,
     row_blocks,
 )
@@ -1324,7 +1323,7 @@ def represent_classes(
         return found
 
     if workers > 1:
-        return _join(_in_threads(represent, len(jobs), workers, stop))
+        return _join(in_threads(represent, len(jobs), workers, stop))
     return _join([represent(c) for c in range(len(jobs))])
 
 
@@ -1394,18 +1393,6 @@ def _parallel_classes(jobs: list[_Job], workers: int) -> int:
     work = [len(job.rows) * job.n_representatives for job in jobs]
     balanced = max(work) * workers <= 1.25 * sum(work)
     return min(workers, len(jobs)) if balanced else 1
-
-
-def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
-    """Return a function's results for all classes, in threads."""
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        try:
-            futures = [pool.submit(function, c) for c in range(n_classes)]
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _rows_of_class(c: int, rows: Array, weights: np.ndarray) -> Representatives:

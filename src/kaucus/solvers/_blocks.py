@@ -3,7 +3,6 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -13,9 +12,9 @@ from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     format_bytes,
+    in_threads,
     map_blocks,
     n_workers,
-    one_blas_thread,
     reduce_blocks,
     row_blocks,
 )
@@ -844,29 +843,16 @@ def solve_ls_svm_randomized(
 
     runs = [make_run(k) for k in range(n_runs)]
     try:
-        _run_all(runs, workers)
+        if workers > 1:
+            in_threads(lambda k: runs[k].to_the_end(), n_runs, workers, stop)
+        else:
+            for run in runs:
+                run.to_the_end()
     except KeyboardInterrupt:
         stepped = [run.models()[0] for run in runs if run.residuals]
         best = Start(*_mean(stepped)) if stepped else None
         raise Interrupted(best) from None
     return _average(runs, operator, solver, held_out, memory.block_size)
-
-
-def _run_all(runs: list["_Run"], workers: int) -> None:
-    """Run each, one after the other or in threads; Ctrl-C ends all after their step."""
-    if workers == 1:
-        for run in runs:
-            run.to_the_end()
-        return
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(run.to_the_end) for run in runs]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            runs[0].stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def draw_blocks(
