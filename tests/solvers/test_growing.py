@@ -20,7 +20,10 @@ from kaucus.solvers._columns import (
     solve_with_hard_rows,
 )
 from tests.arrays import array, assert_close
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+solve_on_representatives = of_rows(solve_on_representatives)
+solve_with_hard_rows = of_rows(solve_with_hard_rows)
 
 KERNEL = Gaussian(gamma=0.5)
 TOL = {"float32": 2e-3, "float64": 1e-8}

@@ -22,6 +22,7 @@ from kaucus.fitting._problem import (
     one_vs_rest_targets,
 )
 from kaucus.solvers._blocks import Start
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._left_out import (
     LeftOutModels,
     check_enough_rows,
@@ -176,23 +177,14 @@ class KnowsLeftOut:
         if represented:
             like = points = base.on_device(nx.as_like(support, rows), self.device)
         Y = nx.as_like(self._target_columns(training.values), like)
-        problem = {
-            "C": training.C,
-            "memory_budget": self.memory_budget,
-            "sample_weight": nx.as_like(training.weight, Y),
-        }
+        data = RowData(kernel, rows, Y, nx.as_like(training.weight, Y))
+        options = {"C": training.C, "memory_budget": self.memory_budget}
         if not represented:
-            return _in_unit(leave_out_rows(kernel, rows, Y, **problem), training.unit)
+            return _in_unit(leave_out_rows(data, **options), training.unit)
         fitted = training.unit.standardised(Start(self.dual_coef_, self.intercept_))
-        models = leave_out_on_representatives(
-            kernel,
-            rows,
-            Y,
-            points,
-            *(nx.as_like(part, Y) for part in fitted),
-            rng=base.generator_from(self.random_state),
-            **problem,
-        )
+        fitted = (nx.as_like(part, Y) for part in fitted)
+        rng = base.generator_from(self.random_state)
+        models = leave_out_on_representatives(data, points, *fitted, rng=rng, **options)
         return _in_unit(models, training.unit)
 
     def _target_columns(self, values: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ from kaucus.kernels._kernel import (
     resolve_kernel,
 )
 from kaucus.kernels._matrix import kernel_expansion
-from kaucus.solvers._columns import compress_columns
+from kaucus.solvers._columns import RowData, compress_columns
 from kaucus.solvers._quantiles import rows_that_fit, solve_quantiles
 from kaucus.solvers._system import LSSVMSolution, SolveInfo
 
@@ -1003,15 +1003,14 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         points = nx.as_like(model.representatives.points, like)
         points = nx.astype(points, "float64")
         coef, b = (nx.as_like(part, points) for part in model.solution[:2])
+        given = problem.targets.values[some], of_rows(weight, some)
+        y, weight = (nx.as_like(part, points) for part in given)
         solution = solve_quantiles(
-            model.kernel,
-            nx.astype(rows, "float64"),
-            nx.as_like(problem.targets.values[some], points),
+            RowData(model.kernel, nx.astype(rows, "float64"), y, weight),
             points,
             self.quantiles_.tolist(),
             start=LSSVMSolution(coef, b, None, model.solution.info),
             C=C,
-            sample_weight=None if weight is None else nx.as_like(weight[some], points),
             memory_budget=self.memory_budget,
             callback=base.step_reporter(self.verbose, 1e-3, 1000),
         )

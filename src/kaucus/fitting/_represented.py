@@ -537,23 +537,22 @@ class _Fit(NamedTuple):
         self, problem: Problem, growth, held, loo_rows, first_fit, choose_C, points
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
-        rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
-        Y = targets.columns()
-        columns = (self.tuning.kernel, rows, nx.as_like(Y, points), points)
+        targets, fit_weight = problem.targets, problem.fit_weight
+        weight = _without(fit_weight, held, problem.n)
+        data = _row_data(problem, self.tuning.kernel, weight, points)
         options: dict[str, Any] = {
             "C": self.tuning.C,
-            "sample_weight": nx.as_like(_without(fit_weight, held, len(Y)), points),
             "loo_rows": loo_rows,
             "memory_budget": self.plan.memory_budget,
             "callback": self.plan.progress("row"),
         }
         if not growth.additions:
-            solution = solve_on_representatives(*columns, **options)
+            solution = solve_on_representatives(data, points, **options)
             return GrownSolution(solution, NO_ROWS, 0, [])
         if len(held):
             options["judge"] = Judge(
-                nx.take_rows(rows, held),
-                nx.as_like(Y[held], points),
+                nx.take_rows(problem.rows, held),
+                nx.as_like(targets.columns()[held], points),
                 None if fit_weight is None else nx.as_like(fit_weight[held], points),
                 lambda values: targets.score(values, fit_weight, held),
                 growth.least_gain,
@@ -561,7 +560,8 @@ class _Fit(NamedTuple):
         ways = targets.hardness(fit_weight, points, self.rng)
         choices = [ways[choice] for choice in growth.choices]
         options |= {"first_fit": first_fit, "choose_C": choose_C}
-        return solve_with_hard_rows(*columns, growth.additions, choices, **options)
+        grown = (data, points, growth.additions, choices)
+        return solve_with_hard_rows(*grown, **options)
 
     def in_enough_precision(self, fit: Callable[[Array], Any], points: Array) -> Any:
         """Return ``fit(points)``, with float64 points where float32 is not enough.
@@ -585,26 +585,22 @@ class _Fit(NamedTuple):
         """Choose the rows near the boundary; None where all are to be fitted."""
         if self.plan.fit_on != "boundary":
             return None
-        problem, kernel, C = self.problem, self.tuning.kernel, self.tuning.C
+        problem, kernel = self.problem, self.tuning.kernel
         first = chosen.points.shape[0]
         n_representatives = first + sum(growth.additions)
         n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
-        Y = problem.targets.columns()
-        weight = _without(problem.fit_weight, held, len(Y))
-        if n_rows >= (len(Y) if weight is None else np.count_nonzero(weight)):
+        weight = _without(problem.fit_weight, held, problem.n)
+        if n_rows >= (problem.n if weight is None else np.count_nonzero(weight)):
             return None
         return self.in_enough_precision(
             lambda points: rows_near_boundary(
-                kernel,
-                problem.rows,
-                nx.as_like(Y, points),
+                _row_data(problem, kernel, weight, points),
                 points,
                 n_rows,
                 # As many entries of the kernel as the fit itself will have.
                 n_rough=n_rows * n_representatives // first,
-                C=C,
+                C=self.tuning.C,
                 rng=self.rng,
-                sample_weight=weight,
                 memory_budget=self.plan.memory_budget,
             ),
             chosen.points,
@@ -742,7 +738,7 @@ def learn_part(
     points = nx.astype(model.representatives.points, stream.precision)
     wanted = np.arange(first.n) if plan.calibrates or plan.moves_intercept else None
     with errors_at(model.C), nx.products_in(plan.precision):
-        data = _row_data(first, model, points)
+        data = _row_data(first, model.kernel, first.fit_weight, points)
         solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
     chosen = model.representatives
     chosen = replace(chosen, weights=chosen.weights * (total / stream.total))
@@ -761,7 +757,7 @@ def _equations(problem: Problem, plan: Plan, model: Model, precision: str, befor
     points = nx.astype(model.representatives.points, precision)
     with nx.products_in(plan.precision):
         return add_rows(
-            _row_data(problem, model, points),
+            _row_data(problem, model.kernel, problem.fit_weight, points),
             points,
             before,
             memory_budget=plan.memory_budget,
@@ -769,6 +765,6 @@ def _equations(problem: Problem, plan: Plan, model: Model, precision: str, befor
         )
 
 
-def _row_data(problem: Problem, model: Model, points: Array) -> RowData:
-    given = problem.targets.columns(), problem.fit_weight
-    return RowData(model.kernel, problem.rows, *(nx.as_like(v, points) for v in given))
+def _row_data(problem: Problem, kernel: Kernel, weight, points: Array) -> RowData:
+    given = problem.targets.columns(), weight
+    return RowData(kernel, problem.rows, *(nx.as_like(v, points) for v in given))

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -85,12 +85,18 @@ def bytes_per_row(m: int, Z: Array) -> int:
 
 
 class RowData(NamedTuple):
-    """The rows that the columns are fitted to."""
+    """The rows that the columns are fitted to, and their kernel."""
 
     kernel: Kernel
-    X: Array
+    X: Any
+    """(n, d): an array, a CSR matrix, rows of the host or in parts."""
     Y: Array
-    sample_weight: Array | None
+    """Targets, (n, t), in the library of ``X`` (NumPy for CSR)."""
+    sample_weight: Array | None = None
+
+    def within(self, memory_budget: int | str | None) -> "RowData":
+        """Return the data with rows that are worked on within a budget."""
+        return self._replace(X=as_rows(self.X, memory_budget))
 
     def targets(self, rows: slice) -> Array:
         """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
@@ -525,13 +531,10 @@ _TARGETS = 2
 
 
 def solve_on_representatives(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     *,
     C: float,
-    sample_weight: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -540,14 +543,10 @@ def solve_on_representatives(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-    Y : array of shape (n, t)
-        Targets, in the library of ``X`` (NumPy for CSR).
+    data : RowData
     Z : array of shape (m, d)
         The representatives.
     C : float
-    sample_weight : array of shape (n,), default=None
     loo_rows : integer array, default=None
         Rows whose leave-one-out decision values are wanted as ``loo_decision``.
     memory_budget : int, str or None, default=None
@@ -569,10 +568,10 @@ def solve_on_representatives(
     -----
     n m d + n m²/2 multiplications, and m³/6 for the solution.
     """
-    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
-    height = block_height(data, resolve_budget(memory_budget, Y), Z)
-    with few_threads_for(max(X.shape[0], Z.shape[0])):
-        K_mm = kernel(nx.astype(Z, "float64"))
+    data = data.within(memory_budget)
+    height = block_height(data, resolve_budget(memory_budget, data.Y), Z)
+    with few_threads_for(max(data.X.shape[0], Z.shape[0])):
+        K_mm = data.kernel(nx.astype(Z, "float64"))
         shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
         equations = sum_equations(data, Z, shift, height, callback)
         return solve_equations(data, Columns(Z, K_mm, shift, equations), C, loo_rows)
@@ -885,9 +884,7 @@ def random_hardness(rng: np.random.Generator) -> Hardness:
 
 
 def solve_with_hard_rows(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     additions: Sequence[int],
     hardness: Hardness | Sequence[Hardness],
@@ -896,7 +893,6 @@ def solve_with_hard_rows(
     judge: Judge | None = None,
     choose_C: Callable[[int, Callable[[float], float]], float] | None = None,
     first_fit: LSSVMSolution | None = None,
-    sample_weight: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -905,9 +901,7 @@ def solve_with_hard_rows(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-    Y : array of shape (n, t)
+    data : RowData
     Z : array of shape (m, d)
         The first representatives.
     additions : sequence of int
@@ -918,15 +912,15 @@ def solve_with_hard_rows(
         first round decides, by the judge.
     C : float
     judge : Judge, default=None
-        Rows that are not among ``X``.
+        Rows that are not among those of the data.
     choose_C : callable, default=None
         Takes the number of columns in the end and the loss of the judge as a function
         of C, and returns C. The rounds before have the given one.
     first_fit : LSSVMSolution, default=None
         Coefficients of ``Z`` by which the first round orders the rows, where they are
-        known from elsewhere; None fits ``Z`` to ``X``. Rows that were chosen for being
-        undecided are ordered better by a fit that has not seen them alone.
-    sample_weight, loo_rows
+        known from elsewhere; None fits ``Z`` to the data. Rows that were chosen for
+        being undecided are ordered better by a fit that has not seen them alone.
+    loo_rows : integer array, default=None
         As in :func:`solve_on_representatives`.
     memory_budget : int, str or None, default=None
         Holds five matrices of m × m, a block of K_nm, and K_nm itself where it can.
@@ -948,18 +942,18 @@ def solve_with_hard_rows(
     n m d + n m²/2 multiplications for m representatives in the end, as if they had been
     known from the start, and m³/6 in every round.
     """
-    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
-    m, budget = Z.shape[0] + sum(additions), resolve_budget(memory_budget, Y)
+    data, n = data.within(memory_budget), data.X.shape[0]
+    m, budget = Z.shape[0] + sum(additions), resolve_budget(memory_budget, data.Y)
     # The columns of rows in parts are not kept: they are in no one place.
-    plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=data.X.local)
+    plan = plan_blocks(n, m, budget, Z, may_keep=data.X.local)
     progress = _progress([Z.shape[0], *additions], callback)
-    with few_threads_for(max(X.shape[0], m)):
+    with few_threads_for(max(n, m)):
         grown = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
         growth = _Growth(data, C, plan, judge, choices, progress, grown)
         for r, n_new in enumerate(additions):
             if not growth.add_round(r, n_new, first_fit if r == 0 else None):
-                progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
+                progress(len(additions))(n, n)  # no more rounds
                 break
         if judge is not None and choose_C is not None:
             C = choose_C(growth.grown.columns.Z.shape[0], growth.loss)
@@ -1145,26 +1139,21 @@ class NearBoundary(NamedTuple):
 
 
 def rows_near_boundary(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     n_rows: int,
     *,
     n_rough: int,
     C: float,
     rng: np.random.Generator,
-    sample_weight: np.ndarray | None = None,
     memory_budget: int | str | None = None,
 ) -> NearBoundary:
     """Choose rows near the boundary and, twice as many, any others.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array of shape (n, t)
-        Targets ±1, one column for two classes.
+    data : RowData
+        Targets ±1, one column for two classes; rows of weight zero are passed over.
     Z : array of shape (m, d)
         The representatives of the rough fit.
     n_rows : int
@@ -1174,8 +1163,6 @@ def rows_near_boundary(
     C : float
     rng : numpy.random.Generator
         Draws the rows of the rough fit, and those that are not near the boundary.
-    sample_weight : NumPy array of shape (n,), default=None
-        Rows of weight zero are passed over.
     memory_budget : int, str or None, default=None
         As in :func:`solve_on_representatives`.
 
@@ -1187,20 +1174,16 @@ def rows_near_boundary(
     -----
     n m (d + t) + n_rough m (d + m/2) multiplications.
     """
-    present = np.arange(X.shape[0])
-    if sample_weight is not None:
-        present = np.flatnonzero(sample_weight)
+    kernel, X, Y, weight = data
+    every = np.arange(X.shape[0])
+    present = every if weight is None else np.flatnonzero(nx.to_numpy(weight))
     some = np.sort(draw_some(rng, present, n_rough))
-    weight = None if sample_weight is None else nx.as_like(sample_weight[some], Y)
-    rough = solve_on_representatives(
-        kernel,
-        X if len(some) == X.shape[0] else nx.take_rows(X, some),
-        nx.take_rows(Y, some),
-        Z,
-        C=C,
-        sample_weight=weight,
-        memory_budget=memory_budget,
+    part = data._replace(
+        X=X if len(some) == len(every) else nx.take_rows(X, some),
+        Y=nx.take_rows(Y, some),
+        sample_weight=None if weight is None else nx.take_rows(weight, some),
     )
+    rough = solve_on_representatives(part, Z, C=C, memory_budget=memory_budget)
     rows = as_rows(X, memory_budget)
     doubt = undecided(row_values(rows, kernel, Z, rough.dual_coef, rough.intercept))
     order = present[np.argsort(-doubt[present], kind="stable")]
