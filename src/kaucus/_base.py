@@ -1586,7 +1586,7 @@ _SMALL_SHARE = 1 / 8
 
 
 def read_batches(
-    batches: Callable[[], Iterable], types: tuple, memory_budget: Any, name: str
+    batches: Callable[[], Iterable], estimator: Any
 ) -> tuple[BatchRows, Any, Any, Any]:
     """Return rows, targets, weights and the first batch, all read once.
 
@@ -1597,11 +1597,8 @@ def read_batches(
     batches : callable
         Returns an iterable, anew at every call, of rows or of tuples of rows, targets
         and, perhaps, weights.
-    types : tuple of NumPy types
-        Of rows of others than these, the first is made.
-    memory_budget : int, str or None
-    name : str
-        The estimator's, for messages.
+    estimator : BaseEstimator
+        Its precision, memory budget and name.
     """
     if not callable(batches):
         raise TypeError(
@@ -1622,9 +1619,8 @@ def read_batches(
         lambda: (as_matrix(_rows_of(batch)) for batch in batches()),
         looks,
         as_matrix(first),
-        types,
-        memory_budget,
-        name,
+        nx.working_types(getattr(estimator, "precision", None)),
+        estimator,
     )
     y, weight = (np.concatenate(v) if v else None for v in (targets, weights))
     return source, y, weight, first
@@ -1638,23 +1634,25 @@ def is_large_map(X: Any, memory_budget: Any) -> bool:
     return in_work > _SMALL_SHARE * resolve_budget(memory_budget)
 
 
-def map_rows_of(X: np.memmap, types: tuple, memory_budget: Any, name: str) -> BatchRows:
+def map_rows_of(X: np.memmap, types: tuple, estimator: Any) -> BatchRows:
     """Return the rows of a memory map, of which no more than a batch is copied."""
-    n_bytes = min(_BATCH_BYTES, resolve_budget(memory_budget) // 16)
+    n_bytes = min(_BATCH_BYTES, resolve_budget(estimator.memory_budget) // 16)
     slices = list(row_blocks(X.shape[0], 8 * X.shape[1], n_bytes))
 
     def batches():
         return (np.asarray(X[s]) for s in slices)
 
     looks = [look_at(rows) for rows in batches()]
-    return _source(batches, looks, X, types, memory_budget, name)
+    return _source(batches, looks, X, types, estimator)
 
 
-def _source(read, looks, like, types, memory_budget, name: str) -> BatchRows:
+def _source(read, looks, like, types, estimator: Any) -> BatchRows:
+    """Return the rows, of the first of the types if they are of no other of them."""
     dtype = like.dtype if like.dtype in types else np.dtype(types[0])
     row = np.zeros((1, like.shape[1]), dtype)
+    name, budget = type(estimator).__name__, resolve_budget(estimator.memory_budget)
     seen = summary_of(looks, row, "batch", range(like.shape[1]), name)
-    return BatchRows(**seen, budget=resolve_budget(memory_budget), read=read)
+    return BatchRows(**seen, budget=budget, read=read)
 
 
 def _rows_of(batch: Any) -> Any:
@@ -1684,9 +1682,7 @@ def fit_batches(self, batches):
     if self._dask_fit is None:
         what = "a source of batches"
         raise refusal(self, "fit_batches", what, "the first batch")
-    types = nx.working_types(getattr(self, "precision", None))
-    name = type(self).__name__
-    *data, first = read_batches(batches, types, self.memory_budget, name)
+    *data, first = read_batches(batches, self)
     self.fit(*data)
     if hasattr(first, "columns"):
         remember_columns(self, first)
@@ -1752,8 +1748,7 @@ def validate_data(
     if not options.get("multi_output"):
         y = _one_column(y)
     if _is_read_in_batches(estimator, X, options.get("reset", True)):
-        budget, name = estimator.memory_budget, type(estimator).__name__
-        X = map_rows_of(X, dtype, budget, name)
+        X = map_rows_of(X, dtype, estimator)
     if is_dask(X) or isinstance(X, RowSource):
         reset = options.pop("reset", True)
         return validate_partitions(estimator, X, y, dtype=dtype, reset=reset, **options)

@@ -13,6 +13,7 @@ from kaucus.kernels import Gaussian, Polynomial
 from kaucus.solvers import _columns
 from kaucus.solvers._columns import (
     Judge,
+    RowData,
     margin_hardness,
     random_hardness,
     residual_hardness,
@@ -204,7 +205,7 @@ def judge(p, rows, least_gain=-np.inf, weight=None):
         return -float(np.mean((values - p.Y[rows]) ** 2))
 
     held = None if weight is None else weight[rows]
-    return Judge(p.X[rows], p.Y[rows], held, score, least_gain)
+    return Judge(RowData(KERNEL, p.X[rows], p.Y[rows], held), score, least_gain)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

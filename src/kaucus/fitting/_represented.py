@@ -113,19 +113,12 @@ class Growth:
     """Row numbers of the representatives where every row is one: group by group."""
 
 
-def plan_growth(
-    problem: Problem,
-    plan: Plan,
-    kernel: Kernel,
-    C: float,
-    groups: np.ndarray,
-    rng: np.random.Generator,
-) -> Growth:
+def plan_growth(fit: "Fit", groups: np.ndarray) -> Growth:
     """Return the number of representatives of each group, and how it grows.
 
-    ``groups`` are those of the rows that are clustered apart; ``kernel`` and ``C`` are
-    for a trial of how to share representatives out.
+    ``groups`` are those of the rows that are clustered apart.
     """
+    problem, plan = fit.problem, fit.plan
     weight, size = problem.weight, plan.size
     present = groups if weight is None else groups[weight > 0]
     sizes = np.bincount(present, minlength=problem.targets.n_groups)
@@ -146,16 +139,7 @@ def plan_growth(
         return _of_every_row(groups, sizes) if factored else Growth(sizes.tolist(), [])
     allocation = "proportional"
     if isinstance(problem.targets, ClassTargets):
-        allocation = choose_allocation(
-            kernel,
-            C,
-            problem.rows,
-            problem.targets.columns(),
-            groups,
-            weight=problem.fit_weight,
-            rng=rng,
-            memory_budget=plan.memory_budget,
-        )
+        allocation = choose_allocation(fit, groups)
     most = most_representatives(size, budget)
     return grow_openly(size, sizes, allocation, most)
 
@@ -242,30 +226,20 @@ def _n_held_out(n: int) -> int:
     return min(max(n // 10, 1), _HELD_OUT)
 
 
-def choose_allocation(
-    kernel: Kernel,
-    C: float,
-    rows,
-    Y: np.ndarray,
-    labels: np.ndarray,
-    *,
-    weight: np.ndarray | None,
-    rng: np.random.Generator,
-    memory_budget: int | str | None = None,
-) -> str:
+def choose_allocation(fit: "Fit", labels: np.ndarray) -> str:
     """Return the allocation of representatives to classes that leave-one-out prefers.
 
     Each way is tried with random rows of the classes as columns, on a part of the rows.
     """
-    present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
+    problem, kernel, budget = fit.problem, fit.tuning.kernel, fit.plan.memory_budget
+    rows, Y, weight = problem.rows, problem.targets.columns(), problem.fit_weight
+    present = problem.present()
     sizes = np.bincount(labels[present])
     sizes = sizes[sizes > 0]
     if sizes.max() <= _ABOUT_EQUAL * sizes.min():
         return "equal"
-    order = rng.permutation(present)
-    n_rows, n_columns = affordable_search(
-        *_TRIAL, rows.shape[1], Y.shape[1], memory_budget
-    )
+    order = fit.rng.permutation(present)
+    n_rows, n_columns = affordable_search(*_TRIAL, rows.shape[1], Y.shape[1], budget)
     some = order[:n_rows]
     part = nx.take_rows(rows, some)
     counts = np.bincount(labels[order])
@@ -279,9 +253,9 @@ def choose_allocation(
         judge = LeftOutColumns(
             *([kernel], part, nx.as_like(Y[some], Z), Z),
             sample_weight=None if weight is None else nx.as_like(weight[some], Z),
-            memory_budget=memory_budget,
+            memory_budget=budget,
         )
-        losses.append(judge.tried([(kernel, [C])])[0].loss)
+        losses.append(judge.tried([(kernel, [fit.tuning.C])])[0].loss)
     return ALLOCATIONS[int(np.argmin(losses))]
 
 
@@ -400,11 +374,11 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
 
 def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     """Fit with a known kernel and C."""
-    groups = problem.targets.clusters(problem.weight)
-    growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
-    held = _hold_out(problem, growth, rng)
-    chosen = _choose(problem, plan, groups, growth, held, rng)
-    fit, targets = _Fit(problem, plan, tuning, rng), problem.targets
+    fit, targets = Fit(problem, plan, tuning, rng), problem.targets
+    groups = targets.clusters(problem.weight)
+    growth = plan_growth(fit, groups)
+    held = _hold_out(fit, growth)
+    chosen = _choose(fit, groups, growth, held)
     with errors_at(tuning.C), nx.products_in(plan.precision):
         if growth.order is not None:
             own = targets.like(targets.values[growth.order])
@@ -419,18 +393,18 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
 # ---- 2. choose -----------------------------------------------------------------------
 
 
-def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
+def _hold_out(fit: "Fit", growth: Growth) -> np.ndarray:
     """Return the numbers of the rows that are held out while others are added."""
     if growth.n_held_out == 0:
         return NO_ROWS
-    weight = problem.weight
-    present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
-    return draw_some(rng, present, growth.n_held_out)
+    weight, n = fit.problem.weight, fit.problem.n
+    present = np.arange(n) if weight is None else np.flatnonzero(weight)
+    return draw_some(fit.rng, present, growth.n_held_out)
 
 
-def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
+def _choose(fit: "Fit", groups, growth: Growth, held: np.ndarray) -> Representatives:
     """Return representatives of each group, from rows that are not held out."""
-    weight = problem.weight
+    problem, plan, weight = fit.problem, fit.plan, fit.problem.weight
     if growth.order is not None:
         points = nx.dense_rows(problem.rows, growth.order)
         ones = np.ones(problem.n)
@@ -441,7 +415,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
         growth.numbers,
         options=plan.kmeans,
         sample_weight=_without(weight, held, problem.n),
-        rng=rng,
+        rng=fit.rng,
         memory_budget=plan.memory_budget,
         callback=plan.progress(problem.targets.clustered),
     )
@@ -461,7 +435,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
 # ---- 3. to 5. accumulate, solve, refine ----------------------------------------------
 
 
-class _Fit(NamedTuple):
+class Fit(NamedTuple):
     """A problem whose kernel and C are known."""
 
     problem: Problem
@@ -550,10 +524,9 @@ class _Fit(NamedTuple):
             solution = solve_on_representatives(data, points, **options)
             return GrownSolution(solution, NO_ROWS, 0, [])
         if len(held):
+            part = problem.part(held)
             options["judge"] = Judge(
-                nx.take_rows(problem.rows, held),
-                nx.as_like(targets.columns()[held], points),
-                None if fit_weight is None else nx.as_like(fit_weight[held], points),
+                _row_data(part, self.tuning.kernel, part.fit_weight, points),
                 lambda values: targets.score(values, fit_weight, held),
                 growth.least_gain,
             )
@@ -608,7 +581,7 @@ class _Fit(NamedTuple):
 
 
 def fit_representatives(
-    fit: _Fit,
+    fit: Fit,
     chosen: Representatives,
     targets: Targets,
     order: np.ndarray | None = None,

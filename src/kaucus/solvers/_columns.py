@@ -837,9 +837,7 @@ class Judge:
     In the end they join the others.
     """
 
-    X: Array
-    Y: Array
-    sample_weight: Array | None
+    data: RowData
     score: Callable[[np.ndarray], float]
     """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
     least_gain: float
@@ -1047,7 +1045,7 @@ class _Growth:
 
     def _score(self, grown: GrownColumns, fit: LSSVMSolution) -> float:
         assert self._judge is not None, "several choices need a judge"
-        X, Z = self._judge.X, grown.columns.Z
+        X, Z = self._judge.data.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self._plan.height):
             K = self._data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
@@ -1058,10 +1056,10 @@ class _Growth:
         """Add the held-out rows to the equations."""
         if self._judge is None:
             return
-        given = self._judge
-        held = RowData(self._data.kernel, given.X, given.Y, given.sample_weight)
         columns, height = self.grown.columns, self._plan.height
-        sum_equations(held, columns.Z, columns.shift, height, None, columns.equations)
+        sum_equations(
+            self._judge.data, columns.Z, columns.shift, height, None, columns.equations
+        )
 
 
 def _gains(scores: list[float], least: float) -> bool:
