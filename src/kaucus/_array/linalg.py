@@ -608,18 +608,12 @@ def cholesky_with_jitter(
         A = add_to_diagonal(H if overwrite else xp.asarray(H, copy=True), jitter)
         if (L := cholesky(A, overwrite=True)) is not None:
             return CholeskyFactor(L, jitter)
-        if overwrite:
-            _undo(H, on_diagonal)
+        if overwrite and (nx.is_numpy(H) or nx.is_torch(H)):
+            restore_lower(H, on_diagonal)
     raise NotPositiveDefiniteError(
         f"The matrix of shape {tuple(H.shape)} is not positive definite: even "
         f"{steps[-1]:.1e} on its diagonal does not make it so."
     )
-
-
-def _undo(H: Array, on_diagonal: Array) -> None:
-    """Bring back a matrix whose diagonal was changed and whose factoring failed."""
-    if nx.is_numpy(H) or nx.is_torch(H):
-        restore_lower(H, on_diagonal)
 
 
 def operator_norm(matvec: Callable[[Array], Array], like: Array, rng) -> float:

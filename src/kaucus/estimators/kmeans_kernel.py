@@ -81,10 +81,6 @@ def _in_unit(model: Model, unit: TargetUnit) -> Model:
     return replace(model, solution=unit.restored(model.solution))
 
 
-def _is_mapping(value) -> bool:
-    return isinstance(value, Mapping)
-
-
 # Ways to find representatives, and the geometry of each.
 CLUSTERINGS = {"kmeans": "euclidean", "spherical": "cosine"}
 
@@ -170,8 +166,8 @@ class RepresentativesBase(LSSVMBase):
         "clustering": base.one_of(*CLUSTERINGS),
         "refine": base.count() | base.one_of("auto", None),
         "learn_metric": base.LEARN_METRIC,
-        "kmeans_params": base.Constraint(
-            _is_mapping, f"a dict with some of the keys {list(_KMEANS)}"
+        "kmeans_params": base.instance_of(
+            Mapping, f"a dict with some of the keys {list(_KMEANS)}"
         )
         | base.NONE,
     }
