@@ -423,21 +423,11 @@ class DaskRows(RowSource):
         nodes = tasks(_together, "rows-to-use", vectors, self.homes)
         return replace(self, vectors=persist(nodes, wait=False))
 
-    def each(
-        self,
-        function: Callable,
-        arguments: Sequence,
-        parts: Sequence[int],
-        label: str,
-        *,
-        shared: bool = False,
-    ) -> list:
+    def each(self, function, arguments, parts, label, *, shared=False) -> list:
         """Return a function of some partitions, a task for each."""
         return compute(self._tasks(function, arguments, parts, label, shared))
 
-    def reduce(
-        self, function: Callable, *common: Any, label: str, n_bytes: int = 0
-    ) -> Any:
+    def reduce(self, function, *common, label: str, n_bytes: int = 0) -> Any:
         """Return the merged accumulators of all partitions."""
         parts = range(len(self.sizes))
         leaves = self._tasks(function, [common], parts, label, shared=True)

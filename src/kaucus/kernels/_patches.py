@@ -515,9 +515,7 @@ class PatchKernel(UnitDiagonalKernel):
     name = "patches"
     thread_safe = False  # its own threads
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, *, out: Array | None = None
-    ) -> Array:
+    def __call__(self, X: Array, Y: Array | None = None, *, out=None) -> Array:
         budget = resolve_budget(self.memory_budget, X)
         if Y is not None:
             n = X.shape[0] + Y.shape[0]
@@ -583,9 +581,7 @@ class KeepingPatchKernel(PatchKernel):
 
     kept: KeptFeatures = field(init=False, default_factory=KeptFeatures)
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, *, out: Array | None = None
-    ) -> Array:
+    def __call__(self, X: Array, Y: Array | None = None, *, out=None) -> Array:
         if Y is None:
             return super().__call__(X)
         if Y is not self.kept.pictures or X.shape[0] > self.kept.n_rows:
