@@ -51,6 +51,7 @@ from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._system import (
     Interrupted,
     LSSVMSolution,
@@ -686,6 +687,8 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         """Solve on the device, and report; warm_start keeps the iterate at Ctrl-C."""
         named, unit, callback = kernel, problem.targets.unit, self.callback
         kernel, rows = self._kernel_and_rows(kernel, X)
+        given = problem.targets.columns(), problem.fit_weight
+        Y, weight = (nx.as_like(part, rows) for part in given)
 
         def watch(step, state):  # coefficients are shown in the unit of y
             state = unit.restored(state)
@@ -699,11 +702,8 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         try:
             with nx.products_in(self.precision):
                 fitted = fit_ls_svm(
-                    kernel,
-                    rows,
-                    nx.as_like(problem.targets.columns(), rows),
+                    RowData(kernel, rows, Y, weight),
                     C=C,
-                    sample_weight=nx.as_like(problem.fit_weight, rows),
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,

@@ -598,12 +598,11 @@ def fit_representatives(
     n_left_out = min(plan.n_unseen, n) if wants else 0
 
     def solved(C: float, n_left_out: int, rng, points, own: Targets) -> FitResult:
+        given = own.columns(), own.fit_weights(None)
+        Y, weight = (nx.as_like(part, points) for part in given)
         return fit_ls_svm(
-            tuning.kernel,
-            points,
-            nx.as_like(own.columns(), points),
+            RowData(tuning.kernel, points, Y, weight),
             C=C,
-            sample_weight=nx.as_like(own.fit_weights(None), points),
             memory_budget=plan.memory_budget,
             leave_one_out=n_left_out,
             # What the rounding of the rows themselves comes to.

@@ -158,17 +158,20 @@ def _writing(
     in_place = compute is None and nx.is_torch(out) and kernel.tile_into is not None
     compute = kernel.tile if compute is None else compute
 
-    def write(block: Tile, pair: tuple[Any, Any] | None = None) -> None:
-        rows, columns = pair or next(pairs.iterate([block]))
+    here = pairs if isinstance(pairs, PreparedPairs) else None
+
+    def write(block: Tile, pair: Any = None) -> None:
+        if here is not None:
+            pair = here.rows.block(block[0]), here.columns.block(block[1])
         if in_place:
-            kernel.tile_into(out[block], rows, columns)
+            kernel.tile_into(out[block], *pair)
         else:
-            out[block] = compute(rows, columns)
+            out[block] = compute(*pair)
         if symmetric:
             _mirror(out, block)
 
-    if isinstance(pairs, PreparedPairs):
-        return write, blocks, kernel.n_workers(pairs.like)
+    if here is not None:
+        return write, blocks, kernel.n_workers(here.like)
     copied = zip(blocks, pairs.iterate(blocks), strict=True)
     return lambda item: write(*item), copied, 1
 

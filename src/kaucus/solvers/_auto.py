@@ -23,10 +23,11 @@ from kaucus._array.rows import (
     shifted_bytes,
 )
 from kaucus.clustering._kernel_kmeans import pivoted_factor
-from kaucus.kernels._kernel import Kernel, kernel_diagonal
+from kaucus.kernels._kernel import kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._blocks import RANDOMIZED, plan_blocks, solve_ls_svm_randomized
 from kaucus.solvers._cg import solve_ls_svm_cg
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._direct import MIXED_FROM, solve_ls_svm
 from kaucus.solvers._system import (
     Callback,
@@ -304,12 +305,9 @@ class FitResult(NamedTuple):
 
 
 def fit_ls_svm(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     *,
     C: float,
-    sample_weight: Array | None = None,
     solver: str = "auto",
     tol: float = 1e-3,
     max_iter: int = 1000,
@@ -322,19 +320,15 @@ def fit_ls_svm(
     validation: Validation | None = None,
     **options,
 ) -> FitResult:
-    """Fit a least-squares SVM on the rows of ``X``.
+    """Fit a least-squares SVM of rows, with each of them as a column.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
+    data : RowData
         Rows of the host travel to their device in blocks, for every tile of the kernel
         matrix that is computed.
-    Y : array of shape (n, t)
-        Targets, in the library and on the device of ``X`` (NumPy for CSR).
     C : float
         H = K + I/C.
-    sample_weight : array of shape (n,), default=None
     solver : str, default="auto"
         ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     tol, max_iter : float, int
@@ -358,16 +352,17 @@ def fit_ls_svm(
         Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
         ``safeguard``. Other solvers have no use for them.
     """
-    budget = budget_without_buffers(X, memory_budget)
-    given = X
-    K_diagonal = kernel_diagonal(kernel, X)
-    K_largest = _largest_entry(K_diagonal, sample_weight)
+    kernel, given, Y, weight = data
+    budget = budget_without_buffers(given, memory_budget)
+    K_diagonal = kernel_diagonal(kernel, given)
+    K_largest = _largest_entry(K_diagonal, weight)
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
-    plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
-    X = nx.astype(X, plan.kernel_dtype)
+    plan = plan_ls_svm(given, K_largest, C, solver, budget, **limits)
+    X = nx.astype(given, plan.kernel_dtype)
     if X is not given:  # a copy of another precision
         budget = max(budget - resident_bytes(X), 1)
+    data = data._replace(X=X)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
     n_unseen = leave_one_out if direct else min(_n_held_out(n), leave_one_out)
@@ -376,9 +371,7 @@ def fit_ls_svm(
     history: dict[str, list] = {}
     if direct:
         with few_threads_for(n):
-            solution, plan = _fit_cholesky(
-                kernel, X, Y, C, sample_weight, plan, loo_rows, refine_tol, budget
-            )
+            solution, plan = _fit_cholesky(data, C, plan, loo_rows, refine_tol, budget)
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
         free -= cg_bytes(X, n_columns)
@@ -387,7 +380,7 @@ def fit_ls_svm(
             operator.matmul,
             Y,
             C=C,
-            sample_weight=sample_weight,
+            sample_weight=weight,
             low_rank_factor=factor,
             held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
             rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
@@ -399,14 +392,11 @@ def fit_ls_svm(
     else:
         with few_threads_for(n):
             solution, history = solve_ls_svm_randomized(
-                kernel,
-                X,
-                Y,
+                data,
                 C=C,
                 solver=plan.solver,
                 rng=rng,
                 memory_budget=free,
-                sample_weight=sample_weight,
                 held_out=loo_rows if len(loo_rows) else None,
                 max_iter=max_iter,
                 tol=tol,
@@ -462,7 +452,7 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
 
 
 def _fit_cholesky(
-    kernel, X, Y, C, weight, plan: Plan, loo_rows, refine_tol: float, budget: int
+    data: RowData, C: float, plan: Plan, loo_rows, refine_tol: float, budget: int
 ) -> tuple[LSSVMSolution, Plan]:
     """Solve directly; in float64 where float32 rounds the kernel to an indefinite one.
 
@@ -470,6 +460,7 @@ def _fit_cholesky(
     GPU, of a matrix of low rank, was seen to be larger. The rows for leave-one-out are
     moved to the end, and their coefficients back.
     """
+    kernel, X, Y, weight = data
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
     order = np.concatenate([others, loo_rows])
     moves = not np.array_equal(order, np.arange(len(order)))

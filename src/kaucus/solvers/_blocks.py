@@ -32,9 +32,9 @@ from kaucus._array.namespace import Array
 from kaucus._array.rows import shifted_bytes
 from kaucus._array.segments import random_normal
 from kaucus.clustering._kernel_kmeans import pivoted_factor
-from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._cg import low_rank_inverse
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._system import (
     Interrupted,
     LSSVMSolution,
@@ -785,15 +785,12 @@ class RandomizedResult(NamedTuple):
 
 
 def solve_ls_svm_randomized(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     *,
     C: float,
     solver: str,
     rng: np.random.Generator,
     memory_budget: int,
-    sample_weight: Array | None = None,
     held_out: np.ndarray | None = None,
     block_size: int | None = None,
     max_iter: int = 1000,
@@ -810,15 +807,16 @@ def solve_ls_svm_randomized(
     no significant change: of the residual (matching_pursuit, kaczmarz_mp), or of W
     (kaczmarz, nystrom). Ctrl-C raises :class:`Interrupted` with the best iterate.
     """
+    kernel, X, Y, weight = data
     if start is not None:
         start = Start(*(nx.as_like(part, Y, dtype="float64") for part in start))
-    problems = scale_problems(Y, sample_weight, held_out)
+    problems = scale_problems(Y, weight, held_out)
     workers = min(n_runs, n_workers(X))
     memory = plan_blocks(
         X,
         n_targets=Y.shape[1],
         n_problems=len(problems),
-        weighted=sample_weight is not None,
+        weighted=weight is not None,
         block_size=block_size,
         budget=memory_budget,
         n_parallel=workers,
