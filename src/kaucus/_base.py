@@ -750,10 +750,6 @@ class KernelInputMixin:
         names = getattr(self, "feature_names_in_", None)
         warn_of_one_column(X, self.kernel, names)
 
-    def _placed(self, X):
-        """Return rows on the device, or as ``HostRows`` if they do not fit."""
-        return place_rows(X, self.device, self.memory_budget)
-
     def _kernel_and_rows(self, kernel, X):
         """Return kernel and rows on the device; row numbers for a given matrix.
 
@@ -1360,6 +1356,14 @@ class FollowsX:
 
     def _check_combinations(self) -> None:
         """Check parameters that depend on each other."""
+
+    def _placed(self, X):
+        """Return rows on the device, or as ``HostRows`` if they do not fit."""
+        return place_rows(X, self.device, self.memory_budget)
+
+    def _map_rows(self, function, X):
+        """Return a function of all rows, computed on the device, in the kind of X."""
+        return map_rows(function, X, self.device, self.memory_budget)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -1042,14 +1042,10 @@ def kmeans_of_groups(
             old = best.get(group)
             if old is None or clearly_less(new.inertia, old.inertia):
                 best[group] = new
-    return [_at_home(best[group], shift) for group in n_clusters]
-
-
-def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
-    """Return a result with the shift of the rows undone."""
+    found = [best[group] for group in n_clusters]
     if shift is None:
-        return result
-    return replace(result, centers=less(-shift, result.centers))
+        return found
+    return [replace(one, centers=less(-shift, one.centers)) for one in found]
 
 
 def best_of_starts(

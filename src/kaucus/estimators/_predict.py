@@ -213,7 +213,7 @@ class KnowsLeftOut:
 
         if self._precomputed:
             return of_rows(X)
-        return base.map_rows(of_rows, X, self.device, self.memory_budget)
+        return self._map_rows(of_rows, X)
 
     def _columns_of(self, rows, models: LeftOutModels):
         """Return decision values, models, rows and their kernel columns."""
@@ -321,13 +321,9 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
 
     def _validate_outputs(self, X, y, *, reset: bool = True):
         """Return ``X`` and the outputs as columns, (n, t)."""
+        options = {"multi_output": True, "y_numeric": True}
         X, y = self._validate(
-            X,
-            y,
-            reset=reset,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=2 if reset else 1,
+            X, y, reset=reset, ensure_min_samples=1 + reset, **options
         )
         if reset:
             self._single_output = y.ndim == 1

@@ -537,9 +537,7 @@ class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
         """Check rows, and return their decision values, (n, n_classes)."""
         check_is_fitted(self, "partition_")
         X = self._validate(X, reset=False)
-        values = base.map_rows(
-            self._decision_values, X, self.device, self.memory_budget
-        )
+        values = self._map_rows(self._decision_values, X)
         return base.check_results(values)
 
 

@@ -189,21 +189,16 @@ class RepresentativeFeatures(
         """
         check_is_fitted(self, "normalization_")
         X = base.validated_new_rows(self, X)
-        found = base.map_rows(self._on_device, X, self.device, self.memory_budget)
+        found = self._map_rows(self._on_device, X)
         return nx.astype(found, nx.dtype_name(X))
 
     # ---- parts -----------------------------------------------------------------------
 
     def _on_device(self, rows):
         """Return φ of checked rows on their device, (n, m), in float64."""
-        points = nx.as_like(self.representatives_, rows)
-        return kernel_expansion(
-            self.kernel_,
-            rows,
-            points,
-            nx.as_like(self.normalization_, points),
-            memory_budget=self.memory_budget,
-        )
+        points, budget = nx.as_like(self.representatives_, rows), self.memory_budget
+        roots = nx.as_like(self.normalization_, points)
+        return kernel_expansion(self.kernel_, rows, points, roots, memory_budget=budget)
 
     def _learned_kernel(self, X, rows, y, rng) -> MappedKernel:
         """Return the kernel in a metric that the targets decide."""

@@ -382,22 +382,13 @@ class RepresentativesBase(LSSVMBase):
             base.in_precision_of(self.representatives_, X), self.device
         )
         weights = nx.to_numpy(self.representative_weights_).astype(np.float64)
-        weights = weights / self._weight_unit
-        labels = self._representative_groups()
-        return Model(
-            self.kernel_,
-            self.C_,
-            self.search_results_,
-            Representatives(points, labels, weights, self.n_iter_, 0, True),
-            LSSVMSolution(
-                nx.as_like(self.dual_coef_, points),
-                nx.as_like(self.intercept_, points),
-                None,
-                self.solve_info_,
-            ),
-            nx.to_numpy(self.hard_rows_),
-            self.refine_,
-        )
+        weights, labels = weights / self._weight_unit, self._representative_groups()
+        chosen = Representatives(points, labels, weights, self.n_iter_, 0, True)
+        coef, b = (nx.as_like(v, points) for v in (self.dual_coef_, self.intercept_))
+        solution = LSSVMSolution(coef, b, None, self.solve_info_)
+        tuned = (self.kernel_, self.C_, self.search_results_)
+        hard_rows = nx.to_numpy(self.hard_rows_)
+        return Model(*tuned, chosen, solution, hard_rows, self.refine_)
 
     def _representative_groups(self) -> np.ndarray:
         return np.zeros(self.representatives_.shape[0], dtype=np.int64)

@@ -199,8 +199,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
             values = nx.astype(X, "float64") @ nx.as_like(self.dual_coef_, X)
             values = values + nx.as_like(self.intercept_, X)[None, :]
         else:
-            budget = self.memory_budget
-            values = base.map_rows(self._values_on_device, X, self.device, budget)
+            values = self._map_rows(self._values_on_device, X)
         return nx.astype(values, nx.dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
@@ -261,7 +260,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
         if nx.is_sparse(X):
             raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
         X = base.validated_new_rows(self, X)
-        G = base.map_rows(self._gradients_on_device, X, self.device, self.memory_budget)
+        G = self._map_rows(self._gradients_on_device, X)
         G = nx.astype(G, nx.dtype_name(X))
         return G[:, 0, :] if G.shape[1] == 1 else G
 
@@ -848,7 +847,7 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
     if estimator._precomputed:
         K_val = base.on_device(X_val, estimator.device)
         return Validation(None, make_error(y_val), K_val)
-    rows = base.place_rows(X_val, estimator.device, estimator.memory_budget)
+    rows = estimator._placed(X_val)
     return Validation(rows, make_error(y_val))
 
 

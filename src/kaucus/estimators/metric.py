@@ -161,7 +161,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=True)
         weight = base.relative_weights(base.check_weights(sample_weight, X))
-        rows = base.place_rows(X, self.device, self.memory_budget)
+        rows = self._placed(X)
         problem = Problem.of(rows, targets_of(y, weight), weight)
         options, rng = self._options(X), base.generator_from(self.random_state)
         report, budget = base.share_reporter(self.verbose, "stage"), self.memory_budget
@@ -207,7 +207,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "row_map_")
         X = self._validate(X, reset=False)
         base.warn_of_wild_rows(self, X, self.row_map_)
-        return base.map_rows(self.row_map_, X, self.device, self.memory_budget)
+        return self._map_rows(self.row_map_, X)
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the columns: those of X, or ``learnedmetric0`` and so on.

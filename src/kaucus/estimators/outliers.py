@@ -309,9 +309,7 @@ class KernelOutlierDetector(
         """Return checked rows, and log p of them, (n,), in float64."""
         check_is_fitted(self, "offset_")
         X = base.validated_new_rows(self, X)
-        found = base.map_rows(
-            self._scores_on_device, X, self.device, self.memory_budget
-        )
+        found = self._map_rows(self._scores_on_device, X)
         return X, base.check_results(found)
 
     def _scores_on_device(self, rows):

@@ -276,9 +276,7 @@ class PatchKernelBase(base.FollowsX, BaseEstimator):
         """
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
-        values = base.map_rows(
-            self._values_on_device, X, self.device, self.memory_budget
-        )
+        values = self._map_rows(self._values_on_device, X)
         if dtype is None:
             dtype = "float64" if nx.dtype_name(X) == "float64" else "float32"
         return nx.astype(values, dtype)

@@ -429,15 +429,10 @@ def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
 
 def values_of(model: Model, problem: Problem, some: np.ndarray, plan: Plan) -> Unseen:
     """Return the decision values of some rows by the model."""
-    rows = nx.as_like(nx.take_rows(problem.rows, some), model.representatives.points)
-    solution = model.solution
-    sums = kernel_expansion(
-        model.kernel,
-        rows,
-        model.representatives.points,
-        solution.dual_coef,
-        memory_budget=plan.memory_budget,
-    )
+    points, solution = model.representatives.points, model.solution
+    rows, budget = nx.take_rows(problem.rows, some), plan.memory_budget
+    given = (model.kernel, nx.as_like(rows, points), points, solution.dual_coef)
+    sums = kernel_expansion(*given, memory_budget=budget)
     return unseen_values(sums + solution.intercept[None, :], problem, some)
 
 
