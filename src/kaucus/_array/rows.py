@@ -183,9 +183,8 @@ class ArrayRows(Rows):
 
     def in_kind_of(self, like: Any) -> "ArrayRows":
         """Return the same rows in another precision."""
-        return replace(
-            self, values=nx.astype(self.values, nx.dtype_name(like)), cache={}
-        )
+        values = nx.astype(self.values, nx.dtype_name(like))
+        return replace(self, values=values, cache={})
 
     def mapped(self, function: Callable, width: int | None = None) -> "ArrayRows":
         """Apply a row-wise function."""
@@ -518,9 +517,8 @@ class HostRows(Rows):
     def take(self, numbers: np.ndarray) -> Any:
         """Return the rows with the given numbers, on the device."""
         some = np.asarray(self.values[self.part(numbers)])
-        return self.of_block(
-            nx.as_like(some, self.like, dtype=nx.dtype_name(self.like))
-        )
+        some = nx.as_like(some, self.like, dtype=nx.dtype_name(self.like))
+        return self.of_block(some)
 
     def rows_at_once(self, copies: int) -> int:
         """Return the number of rows for one copy to the device."""

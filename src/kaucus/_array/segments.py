@@ -140,9 +140,8 @@ def _portable_segment_sum(
     values: Array, labels: Array, n_segments: int, left: Array | None = None
 ) -> Array:
     xp = nx.array_namespace(values, labels)
-    ids = xp.arange(n_segments, dtype=labels.dtype, device=nx.device_of(labels))[
-        :, None
-    ]
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=nx.device_of(labels))
+    ids = ids[:, None]
     sums = xp.zeros_like(values[:1, :] * xp.astype(ids, values.dtype))
     for s in row_blocks(values.shape[0], n_segments, _MEMBERS):
         member = xp.astype(labels[None, s] == ids, values.dtype)
@@ -222,9 +221,8 @@ def patch_rows(images: Array, size: tuple[int, int]) -> Array:
     xp = nx.array_namespace(images)
     numbers = patch_rows(np.arange(c * H * W).reshape(1, c, H, W), size)[0]
     flat = xp.reshape(images, (n, -1))
-    return xp.reshape(
-        xp.take(flat, nx.as_like(numbers.reshape(-1), flat), axis=1), shape
-    )
+    patches = xp.take(flat, nx.as_like(numbers.reshape(-1), flat), axis=1)
+    return xp.reshape(patches, shape)
 
 
 def convolve(

@@ -378,9 +378,8 @@ class RepresentativesBase(LSSVMBase):
 
     def _as_model(self, X) -> Model:
         """Return the stored model, with its points where rows like ``X`` are fitted."""
-        points = base.on_device(
-            base.in_precision_of(self.representatives_, X), self.device
-        )
+        points = base.in_precision_of(self.representatives_, X)
+        points = base.on_device(points, self.device)
         weights = nx.to_numpy(self.representative_weights_).astype(np.float64)
         weights, labels = weights / self._weight_unit, self._representative_groups()
         chosen = Representatives(points, labels, weights, self.n_iter_, 0, True)
