@@ -26,7 +26,6 @@ import numpy as np
 
 from benchmarks._isolated import run_isolated
 from kaucus._array.blocks import format_bytes
-from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds
 from papers import (
     MissingPackageError,
@@ -39,6 +38,7 @@ from papers import (
     timed,
 )
 from papers._markdown import markdown_table
+from papers._progress import StepProgress
 
 NAMES = (
     "lssvm",

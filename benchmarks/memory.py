@@ -25,10 +25,10 @@ import scipy.linalg
 
 import kaucus
 from kaucus._array.blocks import n_workers, parse_bytes, release_freed_memory
-from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds
 from papers import describe_machine, peak_memory, timed
 from papers._markdown import markdown_table
+from papers._progress import StepProgress
 
 N_ROWS, N_FEATURES, N_CLASSES = 20_000, 200, 10
 PICTURE = (12, 12)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from kaucus import PatchKernelClassifier
+from kaucus._array.segments import convolve
 from kaucus.evaluation.displays import figure_file
-from kaucus.kernels._patches import n_positions, responses_of
+from kaucus.kernels._patches import FilterWork, n_positions
 from papers._data import load_split
 from papers._figures import SMALL, selected
 from papers._registry import build_method
@@ -83,7 +84,10 @@ def _draw_responses(panels, model: PatchKernelClassifier, X: np.ndarray) -> None
     """Draw a picture, and its responses to the first filters."""
     how, bank = model.kernel_.how, model.kernel_.parts[0][0].bank
     few = bank.part(slice(0, len(panels) - 1))
-    z = responses_of(X, how, few)[0]
+    work = FilterWork(how._replace(threshold=0.0), few, 1, X[:1])
+    images = work.images(X[:1])
+    scale = work.contrast(images)
+    z = convolve(images, work.filters, scale=scale, bias=work.bias)[0]
     _show(panels[0], X[0].reshape(how.shape))
     panels[0].set_title("picture", loc="left")
     grid = n_positions(how.shape, bank.size)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kaucus import __version__
-from kaucus._base import StepProgress
 from kaucus.evaluation.clustering import format_seconds, peak_memory
 from papers._curves import (
     curve_key,
@@ -24,6 +23,7 @@ from papers._curves import (
 )
 from papers._data import Split, command_if_missing, load_split
 from papers._machine import describe_machine, now
+from papers._progress import StepProgress
 from papers._registry import (
     MEASUREMENTS,
     METHODS,

@@ -746,9 +746,9 @@ class KernelInputMixin:
         kernel(some[:2, :], some)
         return kernel
 
-    def _placed(self, X):
-        """Return rows on the device, or as ``HostRows`` if they do not fit."""
-        return place_rows(X, self.device, self.memory_budget)
+    def _warn_of_one_column(self, X) -> None:
+        names = getattr(self, "feature_names_in_", None)
+        warn_of_one_column(X, self.kernel, names)
 
     def _kernel_and_rows(self, kernel, X):
         """Return kernel and rows on the device; row numbers for a given matrix.
@@ -793,7 +793,7 @@ def map_rows(function, X, device, memory_budget):
     """
     rows = place_rows(X, device, memory_budget)
     parts = [nx.as_like(function(b.rows), X) for b in as_rows(rows, 1).blocks()]
-    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
+    return nx.joined(parts)
 
 
 def in_precision_of(fitted, X):
@@ -1030,47 +1030,6 @@ def tell_stage(verbose: int, text: str) -> None:
         print(f"[kaucus] {text}", file=sys.stderr, flush=True)
 
 
-class StepProgress:
-    """Progress of long steps, each of which leaves a line of text.
-
-    On a terminal the lines are above a bar; in a log there are the lines alone.
-
-    Parameters
-    ----------
-    total : int
-        Number of steps.
-    stream : text stream, default=None
-        Where to; None is the standard error.
-    """
-
-    def __init__(self, total: int, stream: TextIO | None = None):
-        self._total, self._done = total, 0
-        self._stream = sys.stderr if stream is None else stream
-        self._has_bar = self._stream.isatty()
-        self._start = time.monotonic()
-
-    def __enter__(self) -> "StepProgress":
-        return self
-
-    def __exit__(self, *exc_info) -> None:
-        if self._has_bar:
-            print(f"\r{_CLEAR_REST}", end="", file=self._stream, flush=True)
-
-    def begin(self, text: str) -> None:
-        """Draw the stage that begins; logs list finished stages only."""
-        if self._has_bar:
-            left = _time_left(self._start, self._done, self._total)
-            text = f"{self._done} of {self._total}{left}: {text}"
-            _draw(self._done / max(self._total, 1), text, stream=self._stream)
-
-    def advance(self, text: str) -> None:
-        """Count one step and print its line."""
-        self._done += 1
-        over_the_bar = f"\r{_CLEAR_REST}" if self._has_bar else ""
-        line = f"[{self._done}/{self._total}] {text}"
-        print(over_the_bar + line, file=self._stream, flush=True)
-
-
 def _is_shown(verbose: int) -> bool:
     return bool(verbose) and sys.stderr.isatty()
 
@@ -1274,15 +1233,21 @@ def validate_partitions(
             device=getattr(estimator, "device", None),
             name=type(estimator).__name__,
         )
-    # Shape and targets are looked at by scikit-learn itself, which need not see the
-    # values for that; and the names of a frame's columns.
-    shape_alone = np.broadcast_to(np.zeros(()), tuple(rows.shape))
-    options = {name: o for name, o in options.items() if name != "accept_sparse"}
-    checked = _validate_data(
-        estimator, shape_alone, y, ensure_all_finite=False, **options
-    )
+    checked = _with_targets(estimator, rows, y, **options)
     if hasattr(X, "columns"):
         remember_columns(estimator, X._meta_nonempty)
+    return checked
+
+
+def _with_targets(estimator: BaseEstimator, rows: Any, y: Any, **options: Any) -> Any:
+    """Return rows, and targets if given, after scikit-learn's own checks.
+
+    It looks at shape and targets, and need not see the values of the rows for that.
+    """
+    shape_alone = np.broadcast_to(np.zeros(()), tuple(rows.shape))
+    options = options | {"ensure_all_finite": False}
+    options.pop("accept_sparse", None)
+    checked = _validate_data(estimator, shape_alone, y, **options)
     return (rows, *checked[1:]) if isinstance(checked, tuple) else rows
 
 
@@ -1391,6 +1356,14 @@ class FollowsX:
 
     def _check_combinations(self) -> None:
         """Check parameters that depend on each other."""
+
+    def _placed(self, X):
+        """Return rows on the device, or as ``HostRows`` if they do not fit."""
+        return place_rows(X, self.device, self.memory_budget)
+
+    def _map_rows(self, function, X):
+        """Return a function of all rows, computed on the device, in the kind of X."""
+        return map_rows(function, X, self.device, self.memory_budget)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -1616,31 +1589,20 @@ _BATCH_BYTES = 64 * 2**20
 _SMALL_SHARE = 1 / 8
 
 
-class Batches(NamedTuple):
-    """Rows read batch by batch, with their targets and weights."""
-
-    rows: BatchRows
-    y: np.ndarray | None
-    sample_weight: np.ndarray | None
-    first: Any
-    """The first batch as it was given, for the names of its columns."""
-
-
 def read_batches(
-    batches: Callable[[], Iterable], types: tuple, memory_budget: Any, name: str
-) -> Batches:
-    """Read all batches once; store targets and weights, not rows.
+    batches: Callable[[], Iterable], estimator: Any
+) -> tuple[BatchRows, Any, Any, Any]:
+    """Return rows, targets, weights and the first batch, all read once.
+
+    Targets and weights are stored, rows are not.
 
     Parameters
     ----------
     batches : callable
         Returns an iterable, anew at every call, of rows or of tuples of rows, targets
         and, perhaps, weights.
-    types : tuple of NumPy types
-        Of rows of others than these, the first is made.
-    memory_budget : int, str or None
-    name : str
-        The estimator's, for messages.
+    estimator : BaseEstimator
+        Its precision, memory budget and name.
     """
     if not callable(batches):
         raise TypeError(
@@ -1661,12 +1623,11 @@ def read_batches(
         lambda: (as_matrix(_rows_of(batch)) for batch in batches()),
         looks,
         as_matrix(first),
-        types,
-        memory_budget,
-        name,
+        nx.working_types(getattr(estimator, "precision", None)),
+        estimator,
     )
     y, weight = (np.concatenate(v) if v else None for v in (targets, weights))
-    return Batches(source, y, weight, first)
+    return source, y, weight, first
 
 
 def is_large_map(X: Any, memory_budget: Any) -> bool:
@@ -1677,23 +1638,25 @@ def is_large_map(X: Any, memory_budget: Any) -> bool:
     return in_work > _SMALL_SHARE * resolve_budget(memory_budget)
 
 
-def map_rows_of(X: np.memmap, types: tuple, memory_budget: Any, name: str) -> BatchRows:
+def map_rows_of(X: np.memmap, types: tuple, estimator: Any) -> BatchRows:
     """Return the rows of a memory map, of which no more than a batch is copied."""
-    n_bytes = min(_BATCH_BYTES, resolve_budget(memory_budget) // 16)
+    n_bytes = min(_BATCH_BYTES, resolve_budget(estimator.memory_budget) // 16)
     slices = list(row_blocks(X.shape[0], 8 * X.shape[1], n_bytes))
 
     def batches():
         return (np.asarray(X[s]) for s in slices)
 
     looks = [look_at(rows) for rows in batches()]
-    return _source(batches, looks, X, types, memory_budget, name)
+    return _source(batches, looks, X, types, estimator)
 
 
-def _source(read, looks, like, types, memory_budget, name: str) -> BatchRows:
+def _source(read, looks, like, types, estimator: Any) -> BatchRows:
+    """Return the rows, of the first of the types if they are of no other of them."""
     dtype = like.dtype if like.dtype in types else np.dtype(types[0])
     row = np.zeros((1, like.shape[1]), dtype)
+    name, budget = type(estimator).__name__, resolve_budget(estimator.memory_budget)
     seen = summary_of(looks, row, "batch", range(like.shape[1]), name)
-    return BatchRows(**seen, budget=resolve_budget(memory_budget), read=read)
+    return BatchRows(**seen, budget=budget, read=read)
 
 
 def _rows_of(batch: Any) -> Any:
@@ -1723,15 +1686,10 @@ def fit_batches(self, batches):
     if self._dask_fit is None:
         what = "a source of batches"
         raise refusal(self, "fit_batches", what, "the first batch")
-    found = read_batches(
-        batches,
-        nx.working_types(getattr(self, "precision", None)),
-        self.memory_budget,
-        type(self).__name__,
-    )
-    self.fit(found.rows, found.y, found.sample_weight)
-    if hasattr(found.first, "columns"):
-        remember_columns(self, found.first)
+    *data, first = read_batches(batches, self)
+    self.fit(*data)
+    if hasattr(first, "columns"):
+        remember_columns(self, first)
     return self
 
 
@@ -1794,8 +1752,7 @@ def validate_data(
     if not options.get("multi_output"):
         y = _one_column(y)
     if _is_read_in_batches(estimator, X, options.get("reset", True)):
-        budget, name = estimator.memory_budget, type(estimator).__name__
-        X = map_rows_of(X, dtype, budget, name)
+        X = map_rows_of(X, dtype, estimator)
     if is_dask(X) or isinstance(X, RowSource):
         reset = options.pop("reset", True)
         return validate_partitions(estimator, X, y, dtype=dtype, reset=reset, **options)
@@ -1803,15 +1760,9 @@ def validate_data(
         with _line_for_frames(type(estimator).__name__):
             return _validate_data(estimator, X, y, dtype=dtype, **options)
     X = _as_dtype(nx.without_history(X), dtype)
-    # Shape, number of features and targets are looked at by scikit-learn itself, which
-    # need not see the values for that.
-    shape_alone = np.broadcast_to(np.zeros(()), tuple(X.shape))
-    options.pop("accept_sparse", None)
-    checked = _validate_data(
-        estimator, shape_alone, y, ensure_all_finite=False, **options
-    )
+    checked = _with_targets(estimator, X, y, **options)
     _check_finite(X, type(estimator).__name__)
-    return (X, *checked[1:]) if isinstance(checked, tuple) else X
+    return checked
 
 
 def _refuse_images(X: Any) -> None:

@@ -210,10 +210,10 @@ def fit(
     from kaucus.export import tables
     from kaucus.export.files import save
 
-    _check_word("--task", task, (None, *tables.MODELS))
-    _check_word("--time", time, tuple(EFFORTS))
-    _check_machine(device, memory_budget)
-    _check_outputs([output], [train, test])
+    tables.check_word("--task", task, (None, *tables.MODELS))
+    tables.check_word("--time", time, tuple(EFFORTS))
+    tables.check_machine(device, memory_budget)
+    tables.check_files([output], [train, test])
     data = tables.TrainingTable(train, target, weights, task)
     options = {
         "effort": time,
@@ -271,36 +271,30 @@ def predict(
     trust: Trusted = None,
 ) -> int:
     """Predict the rows of a table, a chunk at a time, however long it is."""
+    from kaucus.export import tables
     from kaucus.export.files import describe, load
-    from kaucus.export.tables import (
-        Remarks,
-        TableWriter,
-        check_outputs,
-        column_of,
-        model_chunks,
-        prediction_frame,
-    )
 
     if output is not None:
-        _check_outputs([output], [model, rows])
+        tables.check_files([output], [model, rows])
     about, kept = describe(model).about, keep or []
     loaded = load(model, trusted=trust or ())
-    check_outputs(loaded, proba=proba, interval=interval)
-    name, n_rows = f"predicted_{about.get('target')}", 0
-    remarks = Remarks(rows)
-    chunks = model_chunks(model, loaded, remarks, chunk)
-    with TableWriter(sys.stdout if output is None else output) as writer:
-        for X, frame in chunks:
-            found = prediction_frame(
+    tables.check_outputs(loaded, proba=proba, interval=interval)
+    name, remarks = f"predicted_{about.get('target')}", tables.Remarks(rows)
+
+    def predictions():
+        for X, frame in tables.model_chunks(model, loaded, remarks, chunk):
+            found = tables.prediction_frame(
                 loaded, X, name=name, proba=proba, interval=interval,
                 label_type=about.get("label_type"),
             )  # fmt: skip
-            _check_kept(kept, found.columns)
+            tables.check_kept(kept, found.columns)
             for place, column in enumerate(kept):
-                values = column_of(frame, column, rows)
+                values = tables.column_of(frame, column, rows)
                 found.insert(place, column, values.array)
-            writer.add(found)
-            n_rows += len(frame)
+            yield found
+
+    to = sys.stdout if output is None else output
+    n_rows = tables.write_frames(to, predictions())
     print(f"{n_rows:,} rows" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0
 
@@ -352,9 +346,9 @@ def report(
     from kaucus._array.blocks import format_bytes
     from kaucus.export.files import describe, load, write_whole
     from kaucus.export.report import model_card, report
-    from kaucus.export.tables import labelled_rows
+    from kaucus.export.tables import check_files, labelled_rows
 
-    _check_outputs([output, card], [model, rows])
+    check_files([output, card], [model, rows])
     loaded = load(model, trusted=trust or ())
     about = describe(model).about
     X, y, weight = labelled_rows(model, loaded, rows, target, weights)
@@ -382,9 +376,10 @@ def export(
     from kaucus._array.blocks import format_bytes
     from kaucus.export.files import load, write_whole
     from kaucus.export.onnx import to_onnx
+    from kaucus.export.tables import check_files, check_word
 
-    _check_word("--dtype", dtype, ("float32", "float64"))
-    _check_outputs([output], [model])
+    check_word("--dtype", dtype, ("float32", "float64"))
+    check_files([output], [model])
     loaded = load(model, trusted=trust or ())
     graph = to_onnx(loaded, dtype=dtype)
     data = graph.SerializeToString()
@@ -409,62 +404,6 @@ def demo(
 
 
 # ---- parts of the commands for tables ------------------------------------------------
-
-
-def _check_word(option: str, word: str | None, known: tuple) -> None:
-    from kaucus.export.tables import TableError
-
-    if word not in known:
-        words = ", ".join(str(w) for w in known if w is not None)
-        raise TableError(f"{option}={word!r} must be one of {words}.")
-
-
-def _check_machine(device: str | None, memory_budget: str | None) -> None:
-    """Check device and memory budget before the data is read."""
-    import numpy as np
-
-    from kaucus._array.blocks import parse_bytes
-    from kaucus._array.namespace import to_device
-    from kaucus.export.tables import TableError
-
-    try:
-        if memory_budget is not None:
-            parse_bytes(memory_budget)
-        to_device(np.empty(0), device)
-    except (ValueError, ModuleNotFoundError) as error:
-        raise TableError(str(error)) from error
-
-
-def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Refuse outputs that cannot be written, or that the same command reads."""
-    from kaucus.export.files import check_output
-    from kaucus.export.tables import TableError
-
-    taken = {path.resolve(): path for path in inputs if path is not None}
-    for output in filter(None, outputs):
-        if not output.parent.is_dir():
-            raise TableError(f"There is no folder {output.parent}; make it first.")
-        target = check_output(output)
-        for other, path in taken.items():
-            both = target.exists() and other.exists()  # hard links are one file, too
-            if target == other or (both and target.samefile(other)):
-                raise TableError(
-                    f"{output} would replace {path}, which this command needs; choose "
-                    "another name for the output."
-                )
-        taken[target] = output
-
-
-def _check_kept(kept: list[str], others) -> None:
-    """Refuse a column that is copied twice, or has the name of another result."""
-    from kaucus.export.tables import TableError
-
-    for place, name in enumerate(kept):
-        if name in kept[:place] or name in others:
-            raise TableError(
-                f"--keep={name!r} would be the second column of this name; the result "
-                f"has {', '.join([*kept[:place], *others])}. Rename it in the table."
-            )
 
 
 def _print_lines(lines) -> None:

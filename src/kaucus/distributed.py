@@ -274,12 +274,8 @@ def _merged_nodes(*parts: Any) -> Any:
 @contextlib.contextmanager
 def alone_on_its_core() -> Iterator[None]:
     """Context manager of a task: BLAS has one thread where tasks run side by side."""
-    side_by_side = _local_threads() > 1
-    if "distributed" in sys.modules:
-        from distributed import get_worker
-
-        with contextlib.suppress(ValueError):  # no worker: the local scheduler
-            side_by_side = get_worker().state.nthreads > 1
+    worker = _worker()
+    side_by_side = (_local_threads() if worker is None else worker.state.nthreads) > 1
     with one_blas_thread() if side_by_side else contextlib.nullcontext():
         yield
 
@@ -320,11 +316,17 @@ def _as_errors_of_ours() -> Iterator[None]:
 
 def here() -> str | None:
     """Return the address of the worker on which a task runs; None without workers."""
+    worker = _worker()
+    return None if worker is None else worker.address
+
+
+def _worker() -> Any:
+    """Return the worker on which a task runs; None for Dask's local scheduler."""
     if "distributed" in sys.modules:
         from distributed import get_worker
 
-        with contextlib.suppress(ValueError):  # no worker: the local scheduler
-            return get_worker().address
+        with contextlib.suppress(ValueError):
+            return get_worker()
     return None
 
 
@@ -421,21 +423,11 @@ class DaskRows(RowSource):
         nodes = tasks(_together, "rows-to-use", vectors, self.homes)
         return replace(self, vectors=persist(nodes, wait=False))
 
-    def each(
-        self,
-        function: Callable,
-        arguments: Sequence,
-        parts: Sequence[int],
-        label: str,
-        *,
-        shared: bool = False,
-    ) -> list:
+    def each(self, function, arguments, parts, label, *, shared=False) -> list:
         """Return a function of some partitions, a task for each."""
         return compute(self._tasks(function, arguments, parts, label, shared))
 
-    def reduce(
-        self, function: Callable, *common: Any, label: str, n_bytes: int = 0
-    ) -> Any:
+    def reduce(self, function, *common, label: str, n_bytes: int = 0) -> Any:
         """Return the merged accumulators of all partitions."""
         parts = range(len(self.sizes))
         leaves = self._tasks(function, [common], parts, label, shared=True)

@@ -9,11 +9,4 @@ from kaucus.export.files import (
     trusted_types,
 )
 
-__all__ = [
-    "ModelFile",
-    "ModelFileError",
-    "describe",
-    "load",
-    "save",
-    "trusted_types",
-]
+__all__ = ["ModelFile", "ModelFileError", "describe", "load", "save", "trusted_types"]

@@ -110,7 +110,7 @@ def there(monkeypatch):
     def to_device(x, device):
         return torch.tensor(np.array(x)) if device == "there" else x
 
-    monkeypatch.setattr(_streaming, "to_device", to_device)
+    monkeypatch.setattr(_streaming.nx, "to_device", to_device)
     return "there"
 
 

@@ -212,12 +212,14 @@ import numpy as np
 from kaucus._array.namespace import as_like, to_device
 from kaucus.kernels import Gaussian
 from kaucus.solvers._auto import fit_ls_svm
+from kaucus.solvers._columns import RowData
 X = np.random.default_rng(0).normal(size=(20, 2))
 assert to_device(X, "cpu") is X
 assert as_like(X, X, dtype="float32").dtype == np.float32
 for solver in ("cholesky", "cg"):
     rng = np.random.default_rng(0)
-    fit_ls_svm(Gaussian(), X, X, C=1.0, solver=solver, rng=rng, leave_one_out=2000)
+    data = RowData(Gaussian(), X, X)
+    fit_ls_svm(data, C=1.0, solver=solver, rng=rng, leave_one_out=2000)
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
+from kaucus._array import blocks
 from kaucus._array.namespace import to_numpy
 from kaucus.clustering import _kmeans
 from kaucus.clustering._kmeans import (
@@ -156,13 +157,13 @@ def test_an_interrupt_ends_every_class_and_is_raised(monkeypatch, threads):
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    class Interrupted(_kmeans.ThreadPoolExecutor):
+    class Interrupted(blocks.ThreadPoolExecutor):
         def submit(self, function, *args):
             if args[0] == 2:
                 raise KeyboardInterrupt
             return super().submit(function, *args)
 
     monkeypatch.setattr(_kmeans, "kmeans", impatient)
-    monkeypatch.setattr(_kmeans, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(blocks, "ThreadPoolExecutor", Interrupted)
     with threadpool_limits(threads), pytest.raises(KeyboardInterrupt):
         represent(X, labels, [20, 20, 20])

@@ -231,8 +231,8 @@ def test_too_few_steps_of_k_means_are_told():
 def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision):
     real = base.solve_on_representatives
 
-    def singular_in_float32(kernel, X, Y, Z, **kwargs):
-        solution = real(kernel, X, Y, Z, **kwargs)
+    def singular_in_float32(data, Z, **kwargs):
+        solution = real(data, Z, **kwargs)
         jitter = 1e-3 if Z.dtype == np.float32 else 0.0
         info = solution.info._replace(jitter=jitter, relative_jitter=jitter)
         return solution._replace(info=info)
@@ -251,10 +251,10 @@ def test_what_is_singular_in_float32_is_solved_in_float64(monkeypatch, precision
 def test_what_is_indefinite_in_float32_is_solved_in_float64(monkeypatch, precision):
     real = base.solve_on_representatives
 
-    def indefinite_in_float32(kernel, X, Y, Z, **kwargs):
+    def indefinite_in_float32(data, Z, **kwargs):
         if Z.dtype == np.float32:
             raise NotPositiveDefiniteError
-        return real(kernel, X, Y, Z, **kwargs)
+        return real(data, Z, **kwargs)
 
     monkeypatch.setattr(base, "solve_on_representatives", indefinite_in_float32)
     X, m = DIGITS[:300].astype(np.float32), model(precision=precision)

@@ -11,6 +11,9 @@ from kaucus import KMeansKernelClassifier
 from kaucus.fitting import _represented
 from kaucus.solvers._columns import solve_on_representatives
 from tests.arrays import assert_to_rounding
+from tests.solvers.problems import of_rows
+
+solve_on_representatives = of_rows(solve_on_representatives)
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 TRAIN, TEST = slice(0, 1300), slice(1300, None)

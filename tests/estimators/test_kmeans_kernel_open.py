@@ -7,7 +7,9 @@ from sklearn.datasets import load_digits, make_blobs, make_friedman1
 from threadpoolctl import threadpool_limits
 
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
+from kaucus.clustering._kmeans import KMeansOptions
 from kaucus.fitting import _represented as growth
+from kaucus.fitting._problem import ClassTargets, Plan, Problem
 from kaucus.fitting._represented import (
     Size,
     grow_from,
@@ -156,11 +158,12 @@ def test_where_all_rows_are_representatives_nothing_is_to_be_shared_out(monkeypa
     assert len(m.representatives_) == len(y)
 
 
-def share(X, y, **options):
-    Y = np.where(y[:, None] == np.arange(y.max() + 1), 1.0, -1.0)
-    rng = np.random.default_rng(0)
-    options = {"weight": None, "rng": rng, **options}
-    return growth.choose_allocation(Gaussian(gamma=1.0), 100.0, X, Y, y, **options)
+def share(X, y):
+    targets = ClassTargets(y, y.max() + 1, lambda weight, labels: weight)
+    plan = Plan([], [], "balanced", KMeansOptions())
+    tuning = growth.Choice(Gaussian(gamma=1.0), 100.0, [])
+    problem, rng = Problem.of(X, targets, None), np.random.default_rng(0)
+    return growth.choose_allocation(growth.Fit(problem, plan, tuning, rng), y)
 
 
 def test_classes_of_about_equal_size_need_no_trial(monkeypatch):

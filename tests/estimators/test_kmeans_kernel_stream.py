@@ -11,6 +11,9 @@ from sklearn.datasets import load_digits, make_friedman1
 from kaucus import KMeansKernelClassifier, KMeansKernelRegressor
 from kaucus.solvers._columns import solve_on_representatives
 from tests.arrays import assert_to_rounding
+from tests.solvers.problems import of_rows
+
+solve_on_representatives = of_rows(solve_on_representatives)
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16

@@ -81,9 +81,9 @@ def test_with_few_columns_all_rows_are_fitted_once(digits, few_columns, monkeypa
     X, calls = X.copy(), []
     plain = _pictures.solve_with_hard_rows
 
-    def counted(kernel, rows, *args, **options):
-        calls.append(rows.shape[0])
-        return plain(kernel, rows, *args, **options)
+    def counted(data, *args, **options):
+        calls.append(data.X.shape[0])
+        return plain(data, *args, **options)
 
     monkeypatch.setattr(_pictures, "solve_with_hard_rows", counted)
     PatchKernelClassifier(**FIXED, n_representatives=60).fit(X, y)

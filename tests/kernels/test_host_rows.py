@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaucus._array import rows as _streaming
-from kaucus._array.namespace import dtype_name, to_numpy
+from kaucus._array.namespace import as_like, astype, dtype_name, to_numpy
 from kaucus._array.rows import HostRows
 from kaucus.kernels import CallableKernel, Gaussian, KernelOperator, _kernel
 from kaucus.kernels._kernel import kernel_diagonal
@@ -36,7 +36,7 @@ def there(request):
 
 def on_device(rows):
     """Return rows as a whole where HostRows are seen."""
-    return _streaming.as_like(np.asarray(rows.values), rows.like)
+    return as_like(np.asarray(rows.values), rows.like)
 
 
 def data(dtype, n=23, m=14, seed=0):
@@ -111,7 +111,7 @@ def test_rows_by_number_in_any_order(there, dtype):
 def test_a_kernel_in_double_of_single_rows(there):
     X, _ = data("float32")
     H = there(X)
-    wide = H.in_kind_of(_streaming.astype(H.like, "float64"))
+    wide = H.in_kind_of(astype(H.like, "float64"))
     K = Gaussian(gamma=0.3)(wide)
     assert dtype_name(K) == "float64"
     assert_close(K, Gaussian(gamma=0.3)(X.astype(float)), rtol=1e-13)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kaucus.kernels import Gaussian
+from kaucus.solvers._columns import RowData
 
 
 class Problem(NamedTuple):
@@ -27,3 +28,12 @@ def weights(seed, n):
     s = rng.choice([0.0, 0.25, 1.0, 1.0, 3.0], size=n)
     s[rng.integers(n)] = 1.0  # at least one row counts
     return s
+
+
+def of_rows(function):
+    """Return a function of RowData as one of kernel, rows, targets and weights."""
+
+    def called(kernel, X, Y, *more, sample_weight=None, **options):
+        return function(RowData(kernel, X, Y, sample_weight), *more, **options)
+
+    return called

@@ -15,7 +15,10 @@ from kaucus.solvers._columns import (
     undecided,
 )
 from tests.arrays import array
-from tests.solvers.problems import weights
+from tests.solvers.problems import of_rows, weights
+
+rows_near_boundary = of_rows(rows_near_boundary)
+solve_on_representatives = of_rows(solve_on_representatives)
 
 KERNEL = Gaussian(gamma=0.5)
 

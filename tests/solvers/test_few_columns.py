@@ -8,6 +8,9 @@ from kaucus.kernels import Gaussian
 from kaucus.solvers._columns import solve_on_representatives
 from kaucus.solvers._direct import solve_columns
 from tests.arrays import array, assert_close
+from tests.solvers.problems import of_rows
+
+solve_on_representatives = of_rows(solve_on_representatives)
 
 CS = [0.1, 10.0, 1e3]
 

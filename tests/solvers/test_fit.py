@@ -18,7 +18,9 @@ from kaucus.kernels import (
 from kaucus.solvers._auto import fit_ls_svm, plan_ls_svm
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+fit_ls_svm = of_rows(fit_ls_svm)
 
 KERNEL = Gaussian(gamma=0.5)
 

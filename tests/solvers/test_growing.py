@@ -13,6 +13,7 @@ from kaucus.kernels import Gaussian, Polynomial
 from kaucus.solvers import _columns
 from kaucus.solvers._columns import (
     Judge,
+    RowData,
     margin_hardness,
     random_hardness,
     residual_hardness,
@@ -20,7 +21,10 @@ from kaucus.solvers._columns import (
     solve_with_hard_rows,
 )
 from tests.arrays import array, assert_close
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+solve_on_representatives = of_rows(solve_on_representatives)
+solve_with_hard_rows = of_rows(solve_with_hard_rows)
 
 KERNEL = Gaussian(gamma=0.5)
 TOL = {"float32": 2e-3, "float64": 1e-8}
@@ -201,7 +205,7 @@ def judge(p, rows, least_gain=-np.inf, weight=None):
         return -float(np.mean((values - p.Y[rows]) ** 2))
 
     held = None if weight is None else weight[rows]
-    return Judge(p.X[rows], p.Y[rows], held, score, least_gain)
+    return Judge(RowData(KERNEL, p.X[rows], p.Y[rows], held), score, least_gain)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -24,6 +24,9 @@ from kaucus.solvers._auto import fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
 from kaucus.solvers._system import Validation
 from tests.arrays import assert_close
+from tests.solvers.problems import of_rows
+
+fit_ls_svm = of_rows(fit_ls_svm)
 
 N, D = 60, 40
 SOLVERS = ["cholesky", "cg", *RANDOMIZED]

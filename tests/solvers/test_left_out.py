@@ -13,7 +13,11 @@ from tests.arrays import array, assert_close
 from tests.reference import low_rank
 from tests.reference.conformal import left_out_models
 from tests.reference.ls_svm import decide, solve_bordered
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+leave_out_on_representatives = of_rows(leave_out_on_representatives)
+leave_out_rows = of_rows(leave_out_rows)
+solve = of_rows(solve)
 
 KERNEL = Gaussian(gamma=0.5)
 TOL = {"float32": 2e-3, "float64": 1e-9}

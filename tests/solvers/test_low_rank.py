@@ -14,7 +14,9 @@ from kaucus.solvers._columns import NormalEquations, RowData, solve_on_represent
 from tests.arrays import array, assert_close, assert_to_rounding
 from tests.reference import low_rank as reference
 from tests.reference.ls_svm import solve_bordered
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+solve_on_representatives = of_rows(solve_on_representatives)
 
 KERNEL = Gaussian(gamma=0.5)
 TOL = {"float32": 2e-3, "float64": 1e-8}

@@ -16,7 +16,12 @@ from kaucus.solvers._columns import (
     solve_with_hard_rows,
     sum_equations,
 )
+from tests.solvers.problems import of_rows
 from tests.sources import batch_rows
+
+rows_near_boundary = of_rows(rows_near_boundary)
+solve_on_representatives = of_rows(solve_on_representatives)
+solve_with_hard_rows = of_rows(solve_with_hard_rows)
 
 
 @pytest.fixture

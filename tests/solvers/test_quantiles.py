@@ -9,6 +9,10 @@ from kaucus.solvers._columns import solve_on_representatives
 from kaucus.solvers._quantiles import mean_residual, solve_quantiles
 from tests.arrays import array, assert_close
 from tests.reference import quantiles as reference
+from tests.solvers.problems import of_rows
+
+solve_on_representatives = of_rows(solve_on_representatives)
+solve_quantiles = of_rows(solve_quantiles)
 
 LEVELS = [0.1, 0.5, 0.8]
 

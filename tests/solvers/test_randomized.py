@@ -17,7 +17,10 @@ from kaucus.solvers._blocks import (
 from kaucus.solvers._system import Interrupted, Validation, Watch
 from tests.arrays import array, assert_close, same_bits
 from tests.reference import ls_svm as reference
-from tests.solvers.problems import problem, weights
+from tests.solvers.problems import of_rows, problem, weights
+
+fit_ls_svm = of_rows(fit_ls_svm)
+solve_ls_svm_randomized = of_rows(solve_ls_svm_randomized)
 
 KERNEL = Gaussian(gamma=3.0)
 C = 10.0

@@ -18,16 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 import threadpoolctl
 
-from kaucus._array.namespace import (
-    Array,
-    is_cupy,
-    is_numpy,
-    is_sparse,
-    is_torch,
-    itemsize,
-    on_gpu,
-    torch_versions,
-)
+from kaucus._array import namespace as nx
+from kaucus._array.namespace import Array
 
 # ----------------------------------------------------------------------------------
 # Work on many rows as work on blocks of rows, in threads, under a memory budget.
@@ -78,9 +70,9 @@ def row_blocks(n_rows: int, bytes_per_row: int, budget: int) -> Iterator[slice]:
 
 def tile_shape(X: Array, n_columns: int, budget: int) -> tuple[int, int]:
     """Return rows and columns of the tiles in which a kernel of ``X`` is computed."""
-    gpu = on_gpu(X)
+    gpu = nx.on_gpu(X)
     wanted = _TILE_BYTES_GPU if gpu else _TILE_BYTES_CPU
-    size = itemsize(X)
+    size = nx.itemsize(X)
     allowed = budget // (n_workers(X) * _TEMPORARIES)
     elements = max(min(wanted, allowed) // size, _LEAST_TILE_ENTRIES)
     columns = max(min(n_columns, _TILE_COLUMNS, elements), 1)
@@ -128,7 +120,7 @@ def n_workers(like: Array = None) -> int:
     joblib's workers limit them too; one for torch, which runs every operation,
     elementwise ones included, in its own threads.
     """
-    if like is not None and not (is_numpy(like) or is_sparse(like)):
+    if like is not None and not (nx.is_numpy(like) or nx.is_sparse(like)):
         return 1
     return max([lib.num_threads or 1 for lib in _blas().lib_controllers], default=1)
 
@@ -267,6 +259,20 @@ def for_each_block(
     """Call ``function`` on every block, for its effect on memory of the caller's."""
     for _ in map_blocks(function, blocks, workers=workers):
         pass
+
+
+def in_threads(
+    function: Callable[[int], Result], n_jobs: int, workers: int, stop: threading.Event
+) -> list[Result]:
+    """Return ``function(k)`` of each job; an error or Ctrl-C sets ``stop`` for all."""
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        try:
+            futures = [pool.submit(function, k) for k in range(n_jobs)]
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 # ---- calls that Ctrl-C can leave -----------------------------------------------------
@@ -410,11 +416,11 @@ def _kept_by_threads(like: Array) -> int:
 
 def free_memory(like: Array = None) -> int:
     """Return the free bytes of the host, or of the device of the tensor ``like``."""
-    if like is not None and is_torch(like):
-        on_device = torch_versions().free_memory(like)
+    if like is not None and nx.is_torch(like):
+        on_device = nx.torch_versions().free_memory(like)
         if on_device is not None:
             return on_device
-    if like is not None and is_cupy(like):
+    if like is not None and nx.is_cupy(like):
         return _cupy_free_memory(like)
     return _host_free_memory()
 

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     Scratch,
     for_each_block,
@@ -19,17 +20,7 @@ from kaucus._array.blocks import (
     n_workers,
     row_blocks,
 )
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    astype,
-    device_of,
-    epsilon,
-    is_numpy,
-    is_torch,
-    on_gpu,
-    torch_versions,
-)
+from kaucus._array.namespace import Array
 from kaucus._array.segments import random_normal
 
 # ----------------------------------------------------------------------------------
@@ -186,10 +177,10 @@ _TILE, _LEAST_TASKS = 760, 48
 
 def zero_gram(m: int, like: Array) -> Array:
     """Return a float64 zero matrix, (m, m), for :func:`add_gram`."""
-    if is_numpy(like):
+    if nx.is_numpy(like):
         return np.zeros((m, m), order="F")  # as BLAS has it: no copy
-    xp = array_namespace(like)
-    return xp.zeros((m, m), dtype=xp.float64, device=device_of(like))
+    xp = nx.array_namespace(like)
+    return xp.zeros((m, m), dtype=xp.float64, device=nx.device_of(like))
 
 
 def gram_bytes(m: int, like: Array) -> int:
@@ -197,7 +188,7 @@ def gram_bytes(m: int, like: Array) -> int:
 
     For float32 rows of NumPy: the tiles that threads work on, and those to be added.
     """
-    if not is_numpy(like) or like.dtype != np.float32:
+    if not nx.is_numpy(like) or like.dtype != np.float32:
         return 0
     workers = n_workers(like)
     width = min(m, -(-m // max(-(-m // _TILE), 1)))
@@ -215,11 +206,11 @@ def add_gram(G: Array, A: Array) -> Array:
     G : float64 array of shape (m, m)
     A : array of shape (n, m)
     """
-    if is_numpy(G):
+    if nx.is_numpy(G):
         return _blas_add_gram(G, A)
-    if is_torch(G):
-        return torch_versions().add_gram(G, A)
-    return G + astype(A.T @ A, "float64")
+    if nx.is_torch(G):
+        return nx.torch_versions().add_gram(G, A)
+    return G + nx.astype(A.T @ A, "float64")
 
 
 def _blas_add_gram(G: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -298,13 +289,13 @@ def mirror_lower(G: Array) -> Array:
 
     In the memory of ``G`` where the library allows it.
     """
-    if is_numpy(G):
+    if nx.is_numpy(G):
         restore_lower(G.T, np.diagonal(G).copy())  # G's lower is Gᵀ's upper triangle
         return G
-    if is_torch(G):
+    if nx.is_torch(G):
         restore_lower(G.mT, G.diagonal().clone())
         return G
-    xp = array_namespace(G)
+    xp = nx.array_namespace(G)
     lower = xp.tril(G)
     return lower + xp.tril(lower, k=-1).T
 
@@ -312,7 +303,7 @@ def mirror_lower(G: Array) -> Array:
 def restore_lower(H: Array, on_diagonal: Array) -> None:
     """Undo ``cholesky(H, overwrite=True)``, of a NumPy array or a tensor."""
     mirror_upper(H)
-    if is_torch(H):
+    if nx.is_torch(H):
         H.diagonal().copy_(on_diagonal)
     else:
         np.einsum("ii->i", H)[...] = on_diagonal
@@ -320,13 +311,13 @@ def restore_lower(H: Array, on_diagonal: Array) -> None:
 
 def mirror_upper(H: Array) -> None:
     """Write the strict upper triangle of a square matrix into the lower one."""
-    xp = array_namespace(H)
+    xp = nx.array_namespace(H)
     # Strips that stay in cache; a call of torch costs as much as millions of entries.
-    step = 1024 if is_torch(H) else 64
+    step = 1024 if nx.is_torch(H) else 64
     for start in range(0, H.shape[0], step):
         s = slice(start, min(start + step, H.shape[0]))
         H[s.stop :, s] = H[s, s.stop :].T
-        if is_numpy(H):
+        if nx.is_numpy(H):
             np.copyto(H[s, s], H[s, s].T, where=_below_diagonal(s.stop - start))
         else:
             square = xp.triu(H[s, s])
@@ -350,8 +341,8 @@ def add_cross_gram(G: Array, A: Array, B: Array) -> Array:
     A : array of shape (n, m)
     B : array of shape (n, k)
     """
-    if not is_numpy(G):
-        return G + astype(A, "float64").T @ astype(B, "float64")
+    if not nx.is_numpy(G):
+        return G + nx.astype(A, "float64").T @ nx.astype(B, "float64")
     if A.dtype != np.float32:
         G += A.T @ B
         return G
@@ -413,9 +404,9 @@ def cholesky(H: Array, *, overwrite: bool = False) -> Array | None:
     upper triangle of ``H`` then survives, which is how :mod:`kaucus.solvers` keeps the
     matrix and its factor in the room of one.
     """
-    if is_torch(H):
-        return torch_versions().cholesky(H, overwrite=overwrite)
-    if not is_numpy(H):
+    if nx.is_torch(H):
+        return nx.torch_versions().cholesky(H, overwrite=overwrite)
+    if not nx.is_numpy(H):
         return _portable_cholesky(H)
     if H.shape[0] <= _LAPACK_ROWS:
         return _lapack_cholesky(H, overwrite=overwrite)
@@ -462,7 +453,7 @@ def _blocked_cholesky(A: np.ndarray) -> np.ndarray | None:
 
 
 def _portable_cholesky(H: Array) -> Array | None:
-    xp = array_namespace(H)
+    xp = nx.array_namespace(H)
     try:
         L = xp.linalg.cholesky(H)
     except np.linalg.LinAlgError:
@@ -472,9 +463,9 @@ def _portable_cholesky(H: Array) -> Array | None:
 
 def cho_solve(L: Array, B: Array) -> Array:
     """Solve ``L @ L.T @ X = B`` for a lower factor ``L``, (n, n), and ``B``, (n, t)."""
-    if is_torch(L):
-        return torch_versions().cho_solve(L, B)
-    if is_numpy(L):
+    if nx.is_torch(L):
+        return nx.torch_versions().cho_solve(L, B)
+    if nx.is_numpy(L):
         # See _lapack_cholesky: no copy of the factor.
         factor = (L.T, False) if L.flags.c_contiguous else (L, True)
         return _by_columns(
@@ -493,9 +484,9 @@ def _by_columns(solve, L: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
     """Solve ``L @ X = B``, or ``L.T @ X = B``, for a lower triangular ``L``."""
-    if is_torch(L):
-        return torch_versions().solve_triangular(L, B, transpose=transpose)
-    if is_numpy(L):
+    if nx.is_torch(L):
+        return nx.torch_versions().solve_triangular(L, B, transpose=transpose)
+    if nx.is_numpy(L):
         row_major = bool(L.flags.c_contiguous)
         options = {"trans": int(row_major != transpose), "lower": not row_major}
         A = L.T if row_major else L
@@ -504,7 +495,7 @@ def solve_triangular(L: Array, B: Array, *, transpose: bool = False) -> Array:
             return scipy.linalg.solve_triangular(A, b, check_finite=False, **options)
 
         return solve(B) if B.ndim == 1 else _by_columns(solve, L, B)
-    xp = array_namespace(L, B)
+    xp = nx.array_namespace(L, B)
     L = xp.tril(L)
     return xp.linalg.solve(L.T if transpose else L, B)
 
@@ -514,15 +505,15 @@ def inverse_diagonal(L: Array) -> Array:
 
     Entry i is the squared norm of column i of L⁻¹: n³/3 multiplications.
     """
-    xp = array_namespace(L)
-    if is_numpy(L):
+    xp = nx.array_namespace(L)
+    if nx.is_numpy(L):
         row_major = L.strides[0] > L.strides[1]  # see _lapack_cholesky
         (trtri,) = scipy.linalg.get_lapack_funcs(("trtri",), (L,))
         inverse, info = trtri(L.T if row_major else L, lower=not row_major)
         if info:
             raise NotPositiveDefiniteError(f"L[{info - 1}, {info - 1}] is zero.")
         return _squared_norms_of_columns(inverse.T if row_major else inverse)
-    identity = xp.eye(L.shape[0], dtype=L.dtype, device=device_of(L))
+    identity = xp.eye(L.shape[0], dtype=L.dtype, device=nx.device_of(L))
     return xp.sum(solve_triangular(L, identity) ** 2, axis=0)
 
 
@@ -539,9 +530,9 @@ def _squared_norms_of_columns(L: np.ndarray) -> np.ndarray:
 
 def eigh(H: Array) -> tuple[Array, Array]:
     """Return the eigenvalues, ascending, and eigenvectors of a symmetric ``H``."""
-    decompose = _lapack_eigh if is_numpy(H) else array_namespace(H).linalg.eigh
+    decompose = _lapack_eigh if nx.is_numpy(H) else nx.array_namespace(H).linalg.eigh
     decompose = functools.partial(decompose, H)
-    if on_gpu(H):  # its work belongs to the stream of this thread
+    if nx.on_gpu(H):  # its work belongs to the stream of this thread
         return decompose()
     try:
         return decompose() if H.shape[0] < _LONG_ROWS else interruptible(decompose)
@@ -562,19 +553,19 @@ def add_to_diagonal(H: Array, value: Array | float) -> Array:
 
     Works in place where the library can; use the returned array in any case.
     """
-    if is_torch(H):
-        return torch_versions().add_to_diagonal(H, value)
-    if is_numpy(H):
+    if nx.is_torch(H):
+        return nx.torch_versions().add_to_diagonal(H, value)
+    if nx.is_numpy(H):
         np.einsum("ii->i", H)[...] += value
         return H
-    xp = array_namespace(H)
-    identity = xp.eye(H.shape[0], dtype=H.dtype, device=device_of(H))
+    xp = nx.array_namespace(H)
+    identity = xp.eye(H.shape[0], dtype=H.dtype, device=nx.device_of(H))
     return H + identity * value
 
 
 def diagonal(H: Array) -> Array:
     """Return a copy of the diagonal."""
-    xp = array_namespace(H)
+    xp = nx.array_namespace(H)
     return xp.linalg.diagonal(H) * 1
 
 
@@ -589,18 +580,14 @@ def jitter_steps(
     caller must hear of it.
     """
     n = H_diagonal.shape[0]
-    scale = max(float(array_namespace(H_diagonal).mean(H_diagonal)), 1e-300)
-    first = min(max(epsilon(H_diagonal) * max(n, 8), rounding), largest / 10)
+    scale = max(float(nx.array_namespace(H_diagonal).mean(H_diagonal)), 1e-300)
+    first = min(max(nx.epsilon(H_diagonal) * max(n, 8), rounding), largest / 10)
     n_steps = int(np.floor(np.log10(largest / first) + 1e-9)) + 1
     return [0.0] + [scale * first * 10.0**k for k in range(n_steps)]
 
 
 def cholesky_with_jitter(
-    H: Array,
-    *,
-    largest: float = 1e-4,
-    rounding: float = 0.0,
-    overwrite: bool = False,
+    H: Array, *, largest: float = 1e-4, rounding: float = 0.0, overwrite: bool = False
 ) -> CholeskyFactor:
     """Factor ``H + jitter I`` with the smallest jitter of a growing list that works.
 
@@ -614,25 +601,19 @@ def cholesky_with_jitter(
     NotPositiveDefiniteError
         If even ``largest`` times the mean diagonal does not help.
     """
-    xp = array_namespace(H)
+    xp = nx.array_namespace(H)
     on_diagonal = diagonal(H)
     steps = jitter_steps(on_diagonal, largest=largest, rounding=rounding)
     for jitter in steps:
         A = add_to_diagonal(H if overwrite else xp.asarray(H, copy=True), jitter)
         if (L := cholesky(A, overwrite=True)) is not None:
             return CholeskyFactor(L, jitter)
-        if overwrite:
-            _undo(H, on_diagonal)
+        if overwrite and (nx.is_numpy(H) or nx.is_torch(H)):
+            restore_lower(H, on_diagonal)
     raise NotPositiveDefiniteError(
         f"The matrix of shape {tuple(H.shape)} is not positive definite: even "
         f"{steps[-1]:.1e} on its diagonal does not make it so."
     )
-
-
-def _undo(H: Array, on_diagonal: Array) -> None:
-    """Bring back a matrix whose diagonal was changed and whose factoring failed."""
-    if is_numpy(H) or is_torch(H):
-        restore_lower(H, on_diagonal)
 
 
 def operator_norm(matvec: Callable[[Array], Array], like: Array, rng) -> float:
@@ -641,7 +622,7 @@ def operator_norm(matvec: Callable[[Array], Array], like: Array, rng) -> float:
     The start is a constant vector plus noise: kernels are mostly positive, so their
     first eigenvector is nearly constant and three steps come within a few percent.
     """
-    xp = array_namespace(like)
+    xp = nx.array_namespace(like)
     v = xp.ones_like(like[:, :1]) + 0.5 * random_normal(rng, (like.shape[0], 1), like)
     norm = 0.0
     for _ in range(3):

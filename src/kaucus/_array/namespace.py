@@ -6,7 +6,7 @@ import functools
 import mmap
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -317,6 +317,13 @@ def dense_rows(X: Array, rows: np.ndarray) -> Array:
     """Return the rows with the given numbers as a dense array."""
     some = X[rows] if is_sparse(X) else take_rows(X, as_like(rows, X))
     return some.toarray() if is_sparse(some) else some
+
+
+def joined(parts: Sequence[Array], axis: int = 0) -> Array:
+    """Return arrays of one library as one; a single one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    return array_namespace(parts[0]).concat(parts, axis=axis)
 
 
 def concat_rows(X: Array, Y: Array) -> Array:

@@ -16,24 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget, row_blocks
-from kaucus._array.namespace import (
-    Array,
-    as_like,
-    astype,
-    concat_rows,
-    dtype_name,
-    example_of,
-    is_numpy,
-    is_sparse,
-    is_torch,
-    itemsize,
-    owned,
-    rows_in_order,
-    take_rows,
-    to_device,
-    to_numpy,
-)
+from kaucus._array.namespace import Array
 
 # Accumulators that are merged at a time.
 FAN_IN = 8
@@ -138,28 +123,28 @@ class Rows(abc.ABC):
         return total
 
 
-@example_of.register
+@nx.example_of.register
 def _(x: Rows) -> Any:
     return x.like
 
 
-@astype.register
+@nx.astype.register
 def _(x: Rows, dtype: str) -> Rows:
-    same = dtype_name(x) == dtype  # else cast block by block
-    return x if same else x.in_kind_of(astype(x.like, dtype))
+    same = nx.dtype_name(x) == dtype  # else cast block by block
+    return x if same else x.in_kind_of(nx.astype(x.like, dtype))
 
 
-@take_rows.register
+@nx.take_rows.register
 def _(X: Rows, rows: Any) -> Any:
-    return X.take(to_numpy(rows))
+    return X.take(nx.to_numpy(rows))
 
 
-@rows_in_order.register
+@nx.rows_in_order.register
 def _(X: Rows, order: Any) -> Any:
-    return X.in_order(to_numpy(order))
+    return X.in_order(nx.to_numpy(order))
 
 
-@owned.register
+@nx.owned.register
 def _(X: Rows) -> Rows:
     return X.at_rest()
 
@@ -194,11 +179,12 @@ class ArrayRows(Rows):
     def like(self) -> Any:
         """The first row, dense."""
         first = self.values[:1, :]
-        return first.toarray() if is_sparse(first) else first
+        return first.toarray() if nx.is_sparse(first) else first
 
     def in_kind_of(self, like: Any) -> "ArrayRows":
         """Return the same rows in another precision."""
-        return replace(self, values=astype(self.values, dtype_name(like)), cache={})
+        values = nx.astype(self.values, nx.dtype_name(like))
+        return replace(self, values=values, cache={})
 
     def mapped(self, function: Callable, width: int | None = None) -> "ArrayRows":
         """Apply a row-wise function."""
@@ -210,7 +196,7 @@ class ArrayRows(Rows):
 
     def take(self, numbers: np.ndarray) -> Any:
         """Return the rows with the given numbers."""
-        return rows_in_order(self.values, numbers)
+        return nx.rows_in_order(self.values, numbers)
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows."""
@@ -303,7 +289,7 @@ class RowSource(Rows):
     def attached(self, *vectors: np.ndarray | None) -> "RowSource":
         """Attach vectors, of which each block has its entries."""
         parts = [
-            [None] * len(self.sizes) if v is None else self.split(to_numpy(v))
+            [None] * len(self.sizes) if v is None else self.split(nx.to_numpy(v))
             for v in vectors
         ]
         of_parts = [
@@ -337,7 +323,7 @@ class RowSource(Rows):
 
     def rows_at_once(self, copies: int) -> int:
         """Return the number of rows of which so many copies fit into memory."""
-        return self.budget // (copies * self.shape[1] * itemsize(self))
+        return self.budget // (copies * self.shape[1] * nx.itemsize(self))
 
     def map(self, step: Callable, *common: Any, label: str) -> list:
         """Return ``step(block, *common)`` of every part, in order."""
@@ -531,20 +517,21 @@ class HostRows(Rows):
     def take(self, numbers: np.ndarray) -> Any:
         """Return the rows with the given numbers, on the device."""
         some = np.asarray(self.values[self.part(numbers)])
-        return self.of_block(as_like(some, self.like, dtype=dtype_name(self.like)))
+        some = nx.as_like(some, self.like, dtype=nx.dtype_name(self.like))
+        return self.of_block(some)
 
     def rows_at_once(self, copies: int) -> int:
         """Return the number of rows for one copy to the device."""
-        return self.buffer_bytes // (itemsize(self) * self.shape[1])
+        return self.buffer_bytes // (nx.itemsize(self) * self.shape[1])
 
     def attached(self, *vectors: Any) -> "HostRows":
         """Attach vectors, which stay on the host."""
-        on_host = tuple(None if v is None else to_numpy(v) for v in vectors)
+        on_host = tuple(None if v is None else nx.to_numpy(v) for v in vectors)
         return replace(self, vectors=on_host)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows block by block on their device."""
-        row_bytes = itemsize(self) * max(self.values.shape[1], self.shape[1])
+        row_bytes = nx.itemsize(self) * max(self.values.shape[1], self.shape[1])
         most = min(self.buffer_bytes, _BLOCK_BYTES)
         slices = list(row_blocks(self.shape[0], row_bytes, most))
         budget = self.buffer_bytes if self.budget is None else self.budget
@@ -590,9 +577,9 @@ def rows_for_device(
     """
     if isinstance(X, Rows):
         return X
-    if device is None or device == "cpu" or not is_numpy(X):
-        return to_device(X, device)
-    like = to_device(X[:1, :], device)
+    if device is None or device == "cpu" or not nx.is_numpy(X):
+        return nx.to_device(X, device)
+    like = nx.to_device(X[:1, :], device)
     budget = resolve_budget(memory_budget, like)
     rows = HostRows(X, like, min(budget // 8, _BUFFER_BYTES))
     return on_device_if_it_fits(rows, budget)
@@ -600,9 +587,9 @@ def rows_for_device(
 
 def on_device_if_it_fits(X: Array, budget: int) -> Array:
     """Return host rows on their device if they fit into half of the budget."""
-    if not isinstance(X, HostRows) or 2 * itemsize(X) * math.prod(X.shape) > budget:
+    if not isinstance(X, HostRows) or 2 * nx.itemsize(X) * math.prod(X.shape) > budget:
         return X
-    return as_like(X.host(), X.like, dtype=dtype_name(X))
+    return nx.as_like(X.host(), X.like, dtype=nx.dtype_name(X))
 
 
 def stream_blocks(X: Array, blocks: Sequence[slice]) -> Iterator[Array]:
@@ -623,13 +610,13 @@ def stream_blocks(X: Array, blocks: Sequence[slice]) -> Iterator[Array]:
     if not isinstance(X, HostRows):
         yield from (X[s, :] for s in blocks)
         return
-    dtype, block = dtype_name(X), None
+    dtype, block = nx.dtype_name(X), None
     changes = [k == 0 or s != blocks[k - 1] for k, s in enumerate(blocks)]
     parts = [X.part(s) for s, new in zip(blocks, changes, strict=True) if new]
     copies = _copied_ahead(X.values, parts, X.like)
     for new in changes:
         if new:
-            block = X.of_block(astype(next(copies), dtype))
+            block = X.of_block(nx.astype(next(copies), dtype))
         yield block
 
 
@@ -640,12 +627,12 @@ def _copied_ahead(
 
     To a torch device through two buffers that take turns.
     """
-    if is_torch(like):
+    if nx.is_torch(like):
         from kaucus._array.on_torch import device_blocks
 
         yield from (block for _, block in device_blocks(X, parts, like.device))
         return
-    yield from (as_like(X[rows], like) for rows in parts)
+    yield from (nx.as_like(X[rows], like) for rows in parts)
 
 
 @functools.singledispatch
@@ -654,9 +641,9 @@ def streaming_bytes(X: Array) -> float:
     return math.inf
 
 
-@as_like.register
+@nx.as_like.register
 def _(x: HostRows, like: Any, *, dtype: Any = None) -> Any:
-    return as_like(x.host(), like, dtype=dtype) if is_numpy(like) else x
+    return nx.as_like(x.host(), like, dtype=dtype) if nx.is_numpy(like) else x
 
 
 @streaming_bytes.register
@@ -673,7 +660,7 @@ def copy_buffer_bytes(X: Array) -> int:
 @functools.singledispatch
 def resident_bytes(X: Array) -> int:
     """Return the bytes that rows take on the device of the work."""
-    return X.data.nbytes if is_sparse(X) else itemsize(X) * math.prod(X.shape)
+    return X.data.nbytes if nx.is_sparse(X) else nx.itemsize(X) * math.prod(X.shape)
 
 
 @resident_bytes.register
@@ -683,7 +670,7 @@ def _(X: Rows) -> int:
 
 def shifted_bytes(X: Array) -> int:
     """Return the bytes of a shifted copy of all rows, as a kernel of distances has."""
-    return 0 if is_sparse(X) else resident_bytes(X)
+    return 0 if nx.is_sparse(X) else resident_bytes(X)
 
 
 @functools.singledispatch
@@ -719,7 +706,7 @@ class Look(NamedTuple):
 
 def as_matrix(part: Any) -> Any:
     """Return a part of the rows as a NumPy array or a CSR matrix."""
-    if is_sparse(part):
+    if nx.is_sparse(part):
         return part.tocsr()
     if not hasattr(part, "to_numpy"):
         return np.asarray(part)
@@ -741,7 +728,7 @@ def look_at(rows: Any) -> Look:
         if bad is not None:
             return Look(rows.shape[0], None, bad)
         largest = abs(rows).max(axis=1)
-        if is_sparse(rows):
+        if nx.is_sparse(rows):
             norms = rows.multiply(rows).sum(axis=1)
             norms, largest = np.asarray(norms), largest.toarray()
         else:
@@ -751,7 +738,7 @@ def look_at(rows: Any) -> Look:
 
 
 def _first_bad(rows: Any) -> tuple[int, int, str] | None:
-    if is_sparse(rows):
+    if nx.is_sparse(rows):
         entries = rows.tocoo()
         where = np.flatnonzero(~np.isfinite(entries.data))[:1]
         i, j, values = entries.row[where], entries.col[where], entries.data[where]
@@ -793,8 +780,8 @@ def _longest_rows(looks: Sequence[Look], like: np.ndarray) -> Any:
     extremes = [look.extreme for look in looks if look.n_rows]
     if not extremes:
         return np.concatenate([like, like])
-    rows = functools.reduce(concat_rows, extremes).astype(like.dtype)
-    wide = rows.toarray().astype(float) if is_sparse(rows) else rows.astype(float)
+    rows = functools.reduce(nx.concat_rows, extremes).astype(like.dtype)
+    wide = rows.toarray().astype(float) if nx.is_sparse(rows) else rows.astype(float)
     with np.errstate(over="ignore"):
         norms = (wide**2).sum(axis=1)
     return rows[[int(np.argmax(norms)), int(np.argmax(abs(wide).max(axis=1)))]]

@@ -6,26 +6,9 @@ import numpy as np
 import scipy.sparse
 from numpy.lib.stride_tricks import sliding_window_view
 
+from kaucus._array import namespace as nx
 from kaucus._array.blocks import row_blocks
-from kaucus._array.namespace import (
-    Array,
-    array_namespace,
-    as_like,
-    astype,
-    device_of,
-    dtype_name,
-    epsilon,
-    is_cupy,
-    is_numpy,
-    is_sparse,
-    is_torch,
-    not_negative,
-    product,
-    product_epsilon,
-    products_in,
-    take_rows,
-    torch_versions,
-)
+from kaucus._array.namespace import Array
 
 # ----------------------------------------------------------------------------------
 # Labels of rows: the best of many scores, and counts and sums of those that share one.
@@ -43,9 +26,9 @@ def rough_error(x: Array) -> float:
 
     0 where there is no faster product than the exact one.
     """
-    with products_in("tf32"):
-        of_a_factor = product_epsilon(x)
-    return 2 * of_a_factor if of_a_factor > epsilon(x) else 0.0
+    with nx.products_in("tf32"):
+        of_a_factor = nx.product_epsilon(x)
+    return 2 * of_a_factor if of_a_factor > nx.epsilon(x) else 0.0
 
 
 def rough_inner_products(X: Array, Y: Array) -> Array:
@@ -53,8 +36,8 @@ def rough_inner_products(X: Array, Y: Array) -> Array:
 
     Each is off by at most ``rough_error(X) ‖x‖ ‖y‖``, beside the rounding of ``X``.
     """
-    with products_in("tf32"):
-        return product(X, Y)
+    with nx.products_in("tf32"):
+        return nx.product(X, Y)
 
 
 def best_two(scores: Array) -> tuple[Array, Array, Array]:
@@ -63,12 +46,12 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
     ``scores``, (n, k), may be overwritten. With one column the second is minus
     infinity.
     """
-    if is_torch(scores):
-        return torch_versions().best_two(scores)
-    xp = array_namespace(scores)
+    if nx.is_torch(scores):
+        return nx.torch_versions().best_two(scores)
+    xp = nx.array_namespace(scores)
     labels = xp.argmax(scores, axis=1)
     best = xp.max(scores, axis=1)
-    ids = xp.arange(scores.shape[1], dtype=labels.dtype, device=device_of(scores))
+    ids = xp.arange(scores.shape[1], dtype=labels.dtype, device=nx.device_of(scores))
     lowest = xp.full_like(scores[:1, :1], -xp.inf)
     rest = xp.where(labels[:, None] == ids[None, :], lowest, scores)
     return best, labels, xp.max(rest, axis=1)
@@ -76,19 +59,19 @@ def best_two(scores: Array) -> tuple[Array, Array, Array]:
 
 def best_one(scores: Array) -> tuple[Array, Array]:
     """Return the largest entry of each row, and its column."""
-    if is_torch(scores):
+    if nx.is_torch(scores):
         return tuple(scores.max(dim=1))
-    labels = array_namespace(scores).argmax(scores, axis=1)
+    labels = nx.array_namespace(scores).argmax(scores, axis=1)
     return entries_at(scores, labels), labels
 
 
 def entries_at(values: Array, labels: Array) -> Array:
     """Return the entry of each row of ``values``, (n, k), whose column is its label."""
-    if is_torch(values):
+    if nx.is_torch(values):
         return values.gather(1, labels[:, None])[:, 0]
-    xp, (n, k) = array_namespace(values), values.shape
-    first = xp.arange(n, dtype=labels.dtype, device=device_of(labels)) * k
-    return take_rows(xp.reshape(values, (-1,)), first + labels)
+    xp, (n, k) = nx.array_namespace(values), values.shape
+    first = xp.arange(n, dtype=labels.dtype, device=nx.device_of(labels)) * k
+    return nx.take_rows(xp.reshape(values, (-1,)), first + labels)
 
 
 def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> Array:
@@ -101,13 +84,13 @@ def count_labels(labels: Array, n_segments: int, which: Array | None = None) -> 
     which : boolean array of shape (n,), default=None
         Rows that count; None: all.
     """
-    if is_torch(labels):
-        return torch_versions().count_labels(labels, which, n_segments)
-    xp = array_namespace(labels)
-    if is_numpy(labels) or is_cupy(labels):
+    if nx.is_torch(labels):
+        return nx.torch_versions().count_labels(labels, which, n_segments)
+    xp = nx.array_namespace(labels)
+    if nx.is_numpy(labels) or nx.is_cupy(labels):
         kept = labels if which is None else labels[which]
         return xp.bincount(kept, minlength=n_segments)
-    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=nx.device_of(labels))
     member = labels[:, None] == ids[None, :]
     if which is not None:
         member = member & which[:, None]
@@ -133,11 +116,11 @@ def segment_sum(
     array of shape (n_segments, d)
         Dense. A segment without rows has the sum 0.
     """
-    if is_torch(values):
-        return torch_versions().segment_sum(values, labels, n_segments, left)
-    if is_numpy(values) or is_sparse(values):
+    if nx.is_torch(values):
+        return nx.torch_versions().segment_sum(values, labels, n_segments, left)
+    if nx.is_numpy(values) or nx.is_sparse(values):
         sums = _members(labels, left, n_segments, values.dtype) @ values
-        return sums.toarray() if is_sparse(sums) else np.asarray(sums)
+        return sums.toarray() if nx.is_sparse(sums) else np.asarray(sums)
     return _portable_segment_sum(values, labels, n_segments, left)
 
 
@@ -156,8 +139,9 @@ def _members(labels: np.ndarray, left: np.ndarray | None, n_segments: int, dtype
 def _portable_segment_sum(
     values: Array, labels: Array, n_segments: int, left: Array | None = None
 ) -> Array:
-    xp = array_namespace(values, labels)
-    ids = xp.arange(n_segments, dtype=labels.dtype, device=device_of(labels))[:, None]
+    xp = nx.array_namespace(values, labels)
+    ids = xp.arange(n_segments, dtype=labels.dtype, device=nx.device_of(labels))
+    ids = ids[:, None]
     sums = xp.zeros_like(values[:1, :] * xp.astype(ids, values.dtype))
     for s in row_blocks(values.shape[0], n_segments, _MEMBERS):
         member = xp.astype(labels[None, s] == ids, values.dtype)
@@ -183,12 +167,12 @@ def random_normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array)
 
     Drawn in float64 and rounded, so that float32 and float64 see the same draw.
     """
-    return as_like(rng.standard_normal(shape), like, dtype=dtype_name(like))
+    return nx.as_like(rng.standard_normal(shape), like, dtype=nx.dtype_name(like))
 
 
 def random_rows(rng: np.random.Generator, n_rows: int, size: int, like: Array):
     """Draw ``size`` different row numbers out of ``n_rows``, in random order."""
-    return as_like(draw_some(rng, n_rows, size), like)
+    return nx.as_like(draw_some(rng, n_rows, size), like)
 
 
 def draw_some(
@@ -228,16 +212,17 @@ def patch_rows(images: Array, size: tuple[int, int]) -> Array:
     n, c, H, W = images.shape
     h, w = H - size[0] + 1, W - size[1] + 1
     shape = (n, h * w, c * size[0] * size[1])
-    if is_numpy(images):
+    if nx.is_numpy(images):
         view = sliding_window_view(images, size, axis=(2, 3))  # type: ignore[call-overload]
         return view.transpose(0, 2, 3, 1, 4, 5).reshape(shape)
-    if is_torch(images):
+    if nx.is_torch(images):
         view = images.unfold(2, size[0], 1).unfold(3, size[1], 1)
         return view.permute(0, 2, 3, 1, 4, 5).reshape(shape)
-    xp = array_namespace(images)
+    xp = nx.array_namespace(images)
     numbers = patch_rows(np.arange(c * H * W).reshape(1, c, H, W), size)[0]
     flat = xp.reshape(images, (n, -1))
-    return xp.reshape(xp.take(flat, as_like(numbers.reshape(-1), flat), axis=1), shape)
+    patches = xp.take(flat, nx.as_like(numbers.reshape(-1), flat), axis=1)
+    return xp.reshape(patches, shape)
 
 
 def convolve(
@@ -279,9 +264,9 @@ def convolve_each(
     The sets have one size and one bias, and share the work on the patches.
     """
     first = filter_sets[0]
-    if is_torch(images) and not torch_versions().prefers_products(first):
+    if nx.is_torch(images) and not nx.torch_versions().prefers_products(first):
         for filters in filter_sets:
-            yield torch_versions().convolve(images, filters, scale, bias)
+            yield nx.torch_versions().convolve(images, filters, scale, bias)
         return
     yield from convolve_by_products(images, filter_sets, scale=scale, bias=bias)
 
@@ -301,16 +286,16 @@ def convolve_by_products(
     patches = patch_rows(images, (first.shape[2], first.shape[3]))
     if scale is not None:
         patches = patches * scale
-    xp, (n, positions, d) = array_namespace(images), patches.shape
-    rows = xp.reshape(astype(patches, dtype_name(first)), (n * positions, d))
-    if bias is not None and not is_torch(rows):  # a column is cheaper than a sum
-        one = xp.ones((n * positions, 1), dtype=rows.dtype, device=device_of(rows))
+    xp, (n, positions, d) = nx.array_namespace(images), patches.shape
+    rows = xp.reshape(nx.astype(patches, nx.dtype_name(first)), (n * positions, d))
+    if bias is not None and not nx.is_torch(rows):  # a column is cheaper than a sum
+        one = xp.ones((n * positions, 1), dtype=rows.dtype, device=nx.device_of(rows))
         rows = xp.concat([rows, one], axis=1)
     for filters in filter_sets:
         m = filters.shape[0]
         columns = xp.reshape(filters, (m, d))
-        if is_torch(rows):
-            responses = torch_versions().biased_product(rows, columns, bias)
+        if nx.is_torch(rows):
+            responses = nx.torch_versions().biased_product(rows, columns, bias)
         else:
             if bias is not None:
                 columns = xp.concat([columns, bias[:, None]], axis=1)
@@ -326,9 +311,9 @@ def box_means(images: Array, size: tuple[int, int]) -> Array:
     images : array of shape (n, 1, H, W)
     size : (p, q)
     """
-    if not is_numpy(images):
+    if not nx.is_numpy(images):
         box = np.full((1, 1, *size), 1 / (size[0] * size[1]))
-        return convolve(images, as_like(box, images, dtype=dtype_name(images)))
+        return convolve(images, nx.as_like(box, images, dtype=nx.dtype_name(images)))
     # Rows and columns apart: products with few numbers, where patches would have many.
     across, down = (
         _band(length, side).astype(images.dtype)
@@ -362,8 +347,8 @@ def window_means(
     -------
     two arrays of shape (n, cells, m)
     """
-    xp = array_namespace(responses)
-    if is_numpy(responses):  # in two pieces of memory, that stay in cache
+    xp = nx.array_namespace(responses)
+    if nx.is_numpy(responses):  # in two pieces of memory, that stay in cache
         # |x| + x is twice max(x, 0), exactly, and NumPy has it in half of the time.
         halves, part = weights / 2, np.abs(responses)
         part += responses
@@ -372,5 +357,5 @@ def window_means(
         np.abs(responses, out=part)
         part += responses
         return above, np.matmul(halves, part)
-    above = xp.matmul(weights, not_negative(xp.asarray(responses, copy=True)))
-    return above, xp.matmul(weights, not_negative(-2 * threshold - responses))
+    above = xp.matmul(weights, nx.not_negative(xp.asarray(responses, copy=True)))
+    return above, xp.matmul(weights, nx.not_negative(-2 * threshold - responses))

@@ -3,7 +3,6 @@
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,8 +13,8 @@ from kaucus._array.blocks import (
     Scratch,
     for_each_block,
     format_bytes,
+    in_threads,
     n_workers,
-    one_blas_thread,
     resolve_budget,
     row_blocks,
 )
@@ -51,7 +50,6 @@ from kaucus.kernels._kernel import inner_products, squared_norms, unit_rows
 # added to the centres that are found. Sparse rows stay as they are.
 # ----------------------------------------------------------------------------------
 
-METRICS = ("cosine", "euclidean")
 # Rows that tell how far all are from the origin.
 _ROWS_OF_SHIFT = 100
 
@@ -1044,14 +1042,10 @@ def kmeans_of_groups(
             old = best.get(group)
             if old is None or clearly_less(new.inertia, old.inertia):
                 best[group] = new
-    return [_at_home(best[group], shift) for group in n_clusters]
-
-
-def _at_home(result: KMeansResult, shift: np.ndarray | None) -> KMeansResult:
-    """Return a result with the shift of the rows undone."""
+    found = [best[group] for group in n_clusters]
     if shift is None:
-        return result
-    return replace(result, centers=less(-shift, result.centers))
+        return found
+    return [replace(one, centers=less(-shift, one.centers)) for one in found]
 
 
 def best_of_starts(
@@ -1301,10 +1295,8 @@ def represent_classes(
     def represent(c: int) -> Representatives:
         nonlocal n_done
         numbers, k = jobs[c]
-        own, w = (
-            on_device_if_it_fits(nx.rows_in_order(X, numbers), budget),
-            weight[numbers],
-        )
+        own = on_device_if_it_fits(nx.rows_in_order(X, numbers), budget)
+        w = weight[numbers]
         if len(numbers) <= k:
             found = _rows_of_class(c, own, w)
         else:
@@ -1327,7 +1319,7 @@ def represent_classes(
         return found
 
     if workers > 1:
-        return _join(_in_threads(represent, len(jobs), workers, stop))
+        return _join(in_threads(represent, len(jobs), workers, stop))
     return _join([represent(c) for c in range(len(jobs))])
 
 
@@ -1397,18 +1389,6 @@ def _parallel_classes(jobs: list[_Job], workers: int) -> int:
     work = [len(job.rows) * job.n_representatives for job in jobs]
     balanced = max(work) * workers <= 1.25 * sum(work)
     return min(workers, len(jobs)) if balanced else 1
-
-
-def _in_threads(function, n_classes: int, workers: int, stop: threading.Event):
-    """Return a function's results for all classes, in threads."""
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        try:
-            futures = [pool.submit(function, c) for c in range(n_classes)]
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _rows_of_class(c: int, rows: Array, weights: np.ndarray) -> Representatives:

@@ -9,28 +9,10 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import format_bytes, resolve_budget, row_blocks
 from kaucus._array.rows import resident_bytes
-from kaucus._base import (
-    BOOLEAN,
-    Constraint,
-    as_float,
-    check_known_labels,
-    check_one_label_type,
-    check_results,
-    count,
-    encode_labels,
-    generator_from,
-    is_dask,
-    map_rows,
-    numeric_targets,
-    on_device,
-    one_of,
-    rowwise,
-    score,
-    validated_new_rows,
-)
 from kaucus.fitting._problem import (
     NO_UNIT,
     Model,
@@ -40,6 +22,7 @@ from kaucus.fitting._problem import (
     one_vs_rest_targets,
 )
 from kaucus.solvers._blocks import Start
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._left_out import (
     LeftOutModels,
     check_enough_rows,
@@ -91,11 +74,11 @@ class Training:
 def _is_level(value: Any) -> bool:
     if isinstance(value, str) or np.ndim(value) > 1:
         return False
-    levels = [as_float(v) for v in np.atleast_1d(np.asarray(value, dtype=object))]
+    levels = [base.as_float(v) for v in np.atleast_1d(np.asarray(value, dtype=object))]
     return len(levels) > 0 and all(0 < level < 1 for level in levels)
 
 
-LEVELS = Constraint(_is_level, "a number between 0 and 1, or a sequence of such")
+LEVELS = base.Constraint(_is_level, "a number between 0 and 1, or a sequence of such")
 
 
 def levels_of(confidence_level: Any) -> list[float]:
@@ -192,25 +175,16 @@ class KnowsLeftOut:
         kernel, rows = self._kernel_and_rows(self.kernel_, given)
         like = rows
         if represented:
-            like = points = on_device(nx.as_like(support, rows), self.device)
+            like = points = base.on_device(nx.as_like(support, rows), self.device)
         Y = nx.as_like(self._target_columns(training.values), like)
-        problem = {
-            "C": training.C,
-            "memory_budget": self.memory_budget,
-            "sample_weight": nx.as_like(training.weight, Y),
-        }
+        data = RowData(kernel, rows, Y, nx.as_like(training.weight, Y))
+        options = {"C": training.C, "memory_budget": self.memory_budget}
         if not represented:
-            return _in_unit(leave_out_rows(kernel, rows, Y, **problem), training.unit)
+            return _in_unit(leave_out_rows(data, **options), training.unit)
         fitted = training.unit.standardised(Start(self.dual_coef_, self.intercept_))
-        models = leave_out_on_representatives(
-            kernel,
-            rows,
-            Y,
-            points,
-            *(nx.as_like(part, Y) for part in fitted),
-            rng=generator_from(self.random_state),
-            **problem,
-        )
+        fitted = (nx.as_like(part, Y) for part in fitted)
+        rng = base.generator_from(self.random_state)
+        models = leave_out_on_representatives(data, points, *fitted, rng=rng, **options)
         return _in_unit(models, training.unit)
 
     def _target_columns(self, values: np.ndarray) -> np.ndarray:
@@ -235,12 +209,11 @@ class KnowsLeftOut:
                 function(*self._columns_of(rows[block, :], models))
                 for block in row_blocks(rows.shape[0], 8 * n * _NUMBERS, limit)
             ]
-            xp = nx.array_namespace(parts[0])
-            return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+            return nx.joined(parts)
 
         if self._precomputed:
             return of_rows(X)
-        return map_rows(of_rows, X, self.device, self.memory_budget)
+        return self._map_rows(of_rows, X)
 
     def _columns_of(self, rows, models: LeftOutModels):
         """Return decision values, models, rows and their kernel columns."""
@@ -254,7 +227,7 @@ class KnowsLeftOut:
 
     def _for_rows(self, X, method: str):
         """Return self; for a Dask collection a copy that takes the models along."""
-        if method == "split" or not is_dask(X):
+        if method == "split" or not base.is_dask(X):
             return self
         models = move_left_out(self._left_out_models(), np.empty(0))
         sent = copy.copy(self)
@@ -306,7 +279,7 @@ def checked_predictions(predictions) -> np.ndarray:
 
 def refuse_dask(X, method: str = "conformalize") -> None:
     """Raise where rows to compare with are a Dask collection."""
-    if is_dask(X):
+    if base.is_dask(X):
         raise TypeError(
             f"{method} needs its rows in one place, and X is a Dask collection. A "
             "few thousand rows are enough: X[:5000].compute()."
@@ -327,9 +300,9 @@ _RESULTS = "float64"
 class RegressorPredictions(MultiOutputMixin, RegressorMixin):
     """From decision values to predictions of one or several outputs."""
 
-    score = score
+    score = base.score
 
-    @rowwise
+    @base.rowwise
     def predict(self, X):
         """Return f(x).
 
@@ -343,22 +316,18 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             In float64, whatever the rows.
         """
-        values = check_results(self._decision_values(X, _RESULTS))
+        values = base.check_results(self._decision_values(X, _RESULTS))
         return values[:, 0] if self._single_output else values
 
     def _validate_outputs(self, X, y, *, reset: bool = True):
         """Return ``X`` and the outputs as columns, (n, t)."""
+        options = {"multi_output": True, "y_numeric": True}
         X, y = self._validate(
-            X,
-            y,
-            reset=reset,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=2 if reset else 1,
+            X, y, reset=reset, ensure_min_samples=1 + reset, **options
         )
         if reset:
             self._single_output = y.ndim == 1
-        return X, numeric_targets(y)
+        return X, base.numeric_targets(y)
 
 
 class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
@@ -392,7 +361,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             With ``return_std=True`` a pair of such arrays.
         """
-        BOOLEAN.check("return_std", return_std)
+        base.BOOLEAN.check("return_std", return_std)
         if not return_std:
             return super().predict(X)
         model = self._for_rows(X, "std")
@@ -433,11 +402,11 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         -----
         The covariances of all rows are held, and their root is found: n_rows³ products.
         """
-        count().check("n_samples", n_samples)
+        base.count().check("n_samples", n_samples)
         self._check_has_diagonal("sample_y")
         refuse_dask(X, "sample_y")
         X = self._validate(X, reset=False)
-        rows = on_device(X, self.device)
+        rows = base.on_device(X, self.device)
         models = move_left_out(self._left_out_models(), rows)
         b, budget = X.shape[0], resolve_budget(self.memory_budget, rows)
         if 4 * 8 * b * b > budget:
@@ -451,7 +420,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         eigenvalues, V = np.linalg.eigh((covariance + covariance.T) / 2)
         root = V * np.sqrt(np.maximum(eigenvalues, 0))
         scale = np.sqrt(np.maximum(nx.to_numpy(models.scale), 0))
-        rng = generator_from(random_state)
+        rng = base.generator_from(random_state)
         draws = rng.standard_normal((len(scale), b, int(n_samples)))
         found = np.moveaxis(root @ draws * scale[:, None, None], 0, 1)
         found = nx.as_like(nx.to_numpy(f)[:, :, None] + found, X)
@@ -491,7 +460,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         for n training rows, or n m with m representatives.
         """
         levels = levels_of(confidence_level)
-        one_of(*INTERVAL_METHODS).check("method", method)
+        base.one_of(*INTERVAL_METHODS).check("method", method)
         model = self._for_rows(X, method)
         return model._intervals(X, levels=levels, method=method)
 
@@ -517,7 +486,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            f = nx.to_numpy(check_results(self._decision_values(X, _RESULTS)))
+            f = nx.to_numpy(base.check_results(self._decision_values(X, _RESULTS)))
         else:
             f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
@@ -529,13 +498,13 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         self._calibration = np.abs(Y - f)
         return self
 
-    @rowwise
+    @base.rowwise
     def _intervals(self, X, *, levels, method):
         """Return the intervals of a list of levels."""
         if method in ("plus", "minmax"):
             ends = self._jackknife(X, levels, method)
         else:
-            f = check_results(self._decision_values(X, _RESULTS))
+            f = base.check_results(self._decision_values(X, _RESULTS))
             residuals = self._unseen_residuals(method)
             check_enough_rows(residuals.shape[0], levels)
             ends = symmetric_intervals(f, nx.as_like(residuals, f), levels)
@@ -549,11 +518,11 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         return self._left_out_models().left_out.residuals
 
     def _jackknife(self, X, levels, method):
-        validated_new_rows(self, X)  # before the models are made
+        base.validated_new_rows(self, X)  # before the models are made
         check_enough_rows(self._unseen_residuals(method).shape[0], levels)
 
         def ends(f, models, x, K):
-            check_results(f)
+            base.check_results(f)
             influence, e = models.influence(K), models.left_out.residuals
             return left_out_intervals(f, influence, e, levels, method)
 
@@ -566,7 +535,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
                 "not give; pass rows and a kernel."
             )
 
-    @rowwise
+    @base.rowwise
     def _standard_deviations(self, X):
         """Return the standard deviation of f(x), (n,) or (n, t)."""
         self._check_has_diagonal("return_std=True")
@@ -628,17 +597,17 @@ class ClassifierPredictions(ClassifierMixin):
         By which decision values are divided before the softmax.
     """
 
-    score = score
-    _parameters: ClassVar = {"probability": one_of("softmax", "sum_exp", False)}
+    score = base.score
+    _parameters: ClassVar = {"probability": base.one_of("softmax", "sum_exp", False)}
 
     def _validate_labels(self, X, y):
         """Return ``X`` and the number of each row's class; store the classes."""
-        check_one_label_type(y)
+        base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
-        self.classes_, indices = encode_labels(y)
+        self.classes_, indices = base.encode_labels(y)
         return X, indices
 
-    @rowwise
+    @base.rowwise
     def decision_function(self, X):
         """Return the decision values.
 
@@ -652,10 +621,10 @@ class ClassifierPredictions(ClassifierMixin):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes one value, positive for ``classes_[1]``.
         """
-        values = check_results(self._decision_values(X))
+        values = base.check_results(self._decision_values(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
-    @rowwise
+    @base.rowwise
     def predict(self, X):
         """Return the class of largest decision value.
 
@@ -667,11 +636,11 @@ class ClassifierPredictions(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        values = check_results(self._decision_values(X))
+        values = base.check_results(self._decision_values(X))
         return labels_at(self.classes_, largest(values), values)
 
     @available_if(_has_probabilities)
-    @rowwise
+    @base.rowwise
     def predict_proba(self, X):
         """Return the probabilities of the classes.
 
@@ -687,11 +656,11 @@ class ClassifierPredictions(ClassifierMixin):
         """
         if self.probability == "sum_exp":
             return self._sum_of_exponentials(X)
-        values = check_results(self._decision_values(X))
+        values = base.check_results(self._decision_values(X))
         return softmax(all_classes(values), self.temperature_)
 
     @available_if(_has_probabilities)
-    @rowwise
+    @base.rowwise
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
 
@@ -724,7 +693,7 @@ class ClassifierPredictions(ClassifierMixin):
             block = nx.astype(block, "float64")
             K = block if self._precomputed else self.kernel_(block, support)
             parts.append(sum_of_exponentials(nx.to_numpy(K), coef, np.ravel(intercept)))
-        values = check_results(np.concatenate(parts))
+        values = base.check_results(np.concatenate(parts))
         return nx.astype(nx.as_like(values, X), nx.dtype_name(X))
 
     def _calibrate(self, loo_decision, indices, weight) -> None:
@@ -784,8 +753,8 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         to hold up to a tenth less than the level.
         """
         levels = levels_of(confidence_level)
-        one_of(*SET_SCORES).check("score", score)
-        one_of(*SET_METHODS).check("method", method)
+        base.one_of(*SET_SCORES).check("score", score)
+        base.one_of(*SET_METHODS).check("method", method)
         model = self._for_rows(X, method)
         return model._sets(X, levels=levels, score=score, method=method)
 
@@ -812,12 +781,12 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         """
         refuse_dask(X)
         if predictions is None:
-            values = nx.to_numpy(check_results(self._decision_values(X)))
+            values = nx.to_numpy(base.check_results(self._decision_values(X)))
         else:
             values = checked_predictions(predictions)
         decision = all_classes(values).astype(np.float64)
         _, y = self._validate(X, y, reset=False)
-        _, labels = check_known_labels(y, None, self.classes_)
+        _, labels = base.check_known_labels(y, None, self.classes_)
         wanted = len(labels), len(self.classes_)
         if decision.shape != wanted:
             raise ValueError(
@@ -835,11 +804,11 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
     def _target_columns(self, values: np.ndarray) -> np.ndarray:
         return one_vs_rest_targets(values, len(self.classes_))
 
-    @rowwise
+    @base.rowwise
     def _sets(self, X, *, levels, score, method):
         if method == "plus":
             return self._cross_conformal(X, levels, score)
-        decision = all_classes(check_results(self._decision_values(X)))
+        decision = all_classes(base.check_results(self._decision_values(X)))
         check_calibrated(self._calibration)
         seen, labels = self._calibration
         own = class_scores(seen, self._temperature, score)
@@ -848,7 +817,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         return split_sets(scores, own, levels)
 
     def _cross_conformal(self, X, levels, score):
-        validated_new_rows(self, X)  # for its warnings
+        base.validated_new_rows(self, X)  # for its warnings
         values = nx.to_numpy(self._left_out_models().left_out.values)
         numbers = self._left_out.left_out.numbers
         labels = self._training.values
@@ -861,7 +830,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
 
         def sets(f, models, x, K):
             return left_out_sets(
-                check_results(f),
+                base.check_results(f),
                 models.influence(K),
                 models.left_out.residuals,
                 nx.as_like(own, f),

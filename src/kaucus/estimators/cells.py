@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     few_threads_for,
@@ -24,29 +25,6 @@ from kaucus._array.blocks import (
     row_blocks,
 )
 from kaucus._array.namespace import Array
-from kaucus._base import (
-    MEMORY_BUDGET,
-    POSITIVE,
-    RANDOM_STATE,
-    FollowsX,
-    Seed,
-    check_magnitude,
-    check_one_label_type,
-    check_results,
-    check_weights,
-    count,
-    encode_labels,
-    generator_from,
-    map_rows,
-    on_device,
-    one_of,
-    rowwise,
-    score,
-    stored,
-    to_onnx,
-    validate_data,
-    weights_with_classes,
-)
 from kaucus.estimators._predict import labels_at
 from kaucus.kernels._cells import (
     ClusterRBF,
@@ -277,7 +255,7 @@ def _numbered(function: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
 # ----------------------------------------------------------------------------------
 
 
-class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
+class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
     """Base of ClusterRBFSVC and LocalSVC: fits cells, kernels and SVMs.
 
     A subclass says which kernel is for which rows (``_kernels_and_rows``), stores the
@@ -326,18 +304,18 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         The share of the covariance of all rows that was mixed into a singular one.
     """
 
-    to_onnx = to_onnx
+    to_onnx = base.to_onnx
 
-    score = score
+    score = base.score
     _parameters: ClassVar = {
-        "C": POSITIVE.advise("Try 1.0; larger fits closer."),
-        "gamma": POSITIVE | one_of("scale", "auto"),
-        "n_clusters": count(),
-        "covariance": one_of(*COVARIANCES),
-        "tol": POSITIVE,
-        "max_iter": count(most=2**31 - 1),  # libsvm counts steps in 32 bits
-        "memory_budget": MEMORY_BUDGET,
-        "random_state": RANDOM_STATE,
+        "C": base.POSITIVE.advise("Try 1.0; larger fits closer."),
+        "gamma": base.POSITIVE | base.one_of("scale", "auto"),
+        "n_clusters": base.count(),
+        "covariance": base.one_of(*COVARIANCES),
+        "tol": base.POSITIVE,
+        "max_iter": base.count(most=2**31 - 1),  # libsvm counts steps in 32 bits
+        "memory_budget": base.MEMORY_BUDGET,
+        "random_state": base.RANDOM_STATE,
     }
 
     # Whether one SVM sees all rows: its matrix is then checked before clustering.
@@ -405,7 +383,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         from sklearn.svm import SVC  # not before: it imports rich where there is one
 
         with few_threads_for(X.shape[0]):
-            K = kernel(on_device(X, self.device))
+            K = kernel(base.on_device(X, self.device))
         model = SVC(
             C=self.C,
             kernel="precomputed",
@@ -413,7 +391,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             cache_size=200,
         )
-        interruptible(model.fit, check_results(nx.to_numpy(K)), indices, weight)
+        interruptible(model.fit, base.check_results(nx.to_numpy(K)), indices, weight)
         return model, nx.take_rows(X, model.support_)
 
     def _check_combinations(self) -> None:
@@ -430,9 +408,11 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             )
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
-        checked = validate_data(self, X, y, reset=reset, dtype=np.float64, **options)
+        checked = base.validate_data(
+            self, X, y, reset=reset, dtype=np.float64, **options
+        )
         rows = checked[0] if isinstance(checked, tuple) else checked
-        check_magnitude(rows, fitted=reset)
+        base.check_magnitude(rows, fitted=reset)
         return checked
 
     def _validated(self, X, y, sample_weight, X_unlabeled):
@@ -440,13 +420,13 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
 
         A row of weight 0 is a row that is not there.
         """
-        check_one_label_type(y)
+        base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=True, ensure_min_samples=2)
-        self.classes_, indices = encode_labels(y)
+        self.classes_, indices = base.encode_labels(y)
         if X_unlabeled is not None:
             X_unlabeled = self._validate(X_unlabeled, reset=False)
-        row_weight = check_weights(sample_weight, X)
-        weight = weights_with_classes(
+        row_weight = base.check_weights(sample_weight, X)
+        weight = base.weights_with_classes(
             row_weight, self.class_weight, self.classes_, indices
         )
         row_weight = np.ones(X.shape[0]) if row_weight is None else row_weight
@@ -489,7 +469,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             X_unlabeled = nx.to_numpy(X_unlabeled)
             X = np.concatenate([X, X_unlabeled])
             weight = np.concatenate([weight, np.ones(len(X_unlabeled))])
-        rng = generator_from(self.random_state)
+        rng = base.generator_from(self.random_state)
         self.partition_, cells = fit_partition(
             self.partition, self.n_clusters, X, indices, weight, rng
         )
@@ -518,7 +498,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
             return scale if self.gamma == "scale" else 1.0 / self.n_features_in_
         return float(self.gamma)
 
-    @rowwise
+    @base.rowwise
     def decision_function(self, X):
         """Return the decision values.
 
@@ -535,7 +515,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         values = self._values(X)
         return values[:, 1] if len(self.classes_) == 2 else values
 
-    @rowwise
+    @base.rowwise
     def predict(self, X):
         """Return the class of each row.
 
@@ -557,8 +537,8 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         """Check rows, and return their decision values, (n, n_classes)."""
         check_is_fitted(self, "partition_")
         X = self._validate(X, reset=False)
-        values = map_rows(self._decision_values, X, self.device, self.memory_budget)
-        return check_results(values)
+        values = self._map_rows(self._decision_values, X)
+        return base.check_results(values)
 
 
 # ----------------------------------------------------------------------------------
@@ -629,9 +609,9 @@ class ClusterRBFSVC(PartitionedSVC):
     """
 
     _has_one_svm = True
-    _parameters: ClassVar = {"normalization": one_of(*ClusterRBF.NORMALIZATIONS)}
+    _parameters: ClassVar = {"normalization": base.one_of(*ClusterRBF.NORMALIZATIONS)}
 
-    @stored
+    @base.stored
     def __init__(
         self,
         C: float = 1.0,
@@ -646,7 +626,7 @@ class ClusterRBFSVC(PartitionedSVC):
         max_iter: int = 1_000_000,
         device: str | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
     ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
@@ -718,7 +698,7 @@ class LocalSVC(PartitionedSVC):
     0.99
     """
 
-    @stored
+    @base.stored
     def __init__(
         self,
         C: float = 1.0,
@@ -733,7 +713,7 @@ class LocalSVC(PartitionedSVC):
         device: str | None = None,
         memory_budget: int | str | None = None,
         n_jobs: int | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
     ): ...
 
     def _kernels_and_rows(self, cells: np.ndarray):
@@ -790,7 +770,7 @@ def svm_decision_values(
             of_support = nx.to_numpy(kernel(nx.astype(X[rows, :], "float64"), vectors))
         # scikit-learn wants a column for each training row, and reads those of support.
         K = np.zeros((len(of_support), n))
-        K[:, model.support_] = check_results(of_support)
+        K[:, model.support_] = base.check_results(of_support)
         values = model.decision_function(K)
         parts.append(_columns_of_classes(model, values, n_classes))
     return np.concatenate(parts)

@@ -10,35 +10,13 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import format_bytes, resolve_budget
-from kaucus._base import (
-    BOOLEAN,
-    FollowsX,
-    KernelInputMixin,
-    KernelLike,
-    Seed,
-    check_one_label_type,
-    count,
-    fit_batches,
-    generator_from,
-    map_rows,
-    not_text,
-    one_of,
-    rowwise,
-    share_reporter,
-    stored,
-    to_onnx,
-    validated_new_rows,
-    warn_of_one_column,
-)
 from kaucus.clustering._kernel_kmeans import LANDMARKS, choose_landmarks
 from kaucus.estimators.metric import targets_of
 from kaucus.fitting._problem import Problem
-from kaucus.fitting._search import (
-    metric_options,
-    metric_or_scale,
-)
+from kaucus.fitting._search import metric_options, metric_or_scale
 from kaucus.kernels._kernel import dense
 from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
@@ -53,8 +31,8 @@ _SQUARES = 5
 
 class RepresentativeFeatures(
     ClassNamePrefixFeaturesOutMixin,
-    KernelInputMixin,
-    FollowsX,
+    base.KernelInputMixin,
+    base.FollowsX,
     TransformerMixin,
     BaseEstimator,
 ):
@@ -123,21 +101,21 @@ class RepresentativeFeatures(
     0.96
     """
 
-    fit_batches, to_onnx = fit_batches, to_onnx
+    fit_batches, to_onnx = base.fit_batches, base.to_onnx
     _kernel_words = ()
     _parameters: ClassVar = {
-        "n_components": count(),
-        "landmarks": one_of(*LANDMARKS) | not_text("the representatives"),
-        "learn_metric": BOOLEAN,
+        "n_components": base.count(),
+        "landmarks": base.one_of(*LANDMARKS) | base.not_text("the representatives"),
+        "learn_metric": base.BOOLEAN,
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_components: int = 100,
         *,
         landmarks: Literal["k-means", "uniform", "rpcholesky"] | np.ndarray = "k-means",
-        kernel: KernelLike = "rbf",
+        kernel: base.KernelLike = "rbf",
         gamma: float | Literal["scale", "auto", "median"] = "median",
         degree: int = 3,
         coef0: float = 0.0,
@@ -145,7 +123,7 @@ class RepresentativeFeatures(
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -166,16 +144,16 @@ class RepresentativeFeatures(
         self._check_parameters()
         if not self.learn_metric:
             X = self._validate(X, reset=True)
-            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+            self._warn_of_one_column(X)
         elif y is None:
             raise ValueError(
                 "learn_metric=True learns from targets, and y is None; pass y, or "
                 "learn_metric=False."
             )
         else:
-            check_one_label_type(y)
+            base.check_one_label_type(y)
             X, y = self._validate(X, y, reset=True, multi_output=True)
-        rng, rows = generator_from(self.random_state), self._placed(X)
+        rng, rows = base.generator_from(self.random_state), self._placed(X)
         self._check_memory(rows, resolve_budget(self.memory_budget, rows))
         if self.learn_metric:
             kernel = self._learned_kernel(X, rows, y, rng)
@@ -197,7 +175,7 @@ class RepresentativeFeatures(
         self.normalization_ = nx.as_like((V * roots) @ V.T, X)
         return self
 
-    @rowwise
+    @base.rowwise
     def transform(self, X):
         """Return the features φ(x) of rows.
 
@@ -210,29 +188,24 @@ class RepresentativeFeatures(
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "normalization_")
-        X = validated_new_rows(self, X)
-        found = map_rows(self._on_device, X, self.device, self.memory_budget)
+        X = base.validated_new_rows(self, X)
+        found = self._map_rows(self._on_device, X)
         return nx.astype(found, nx.dtype_name(X))
 
     # ---- parts -----------------------------------------------------------------------
 
     def _on_device(self, rows):
         """Return φ of checked rows on their device, (n, m), in float64."""
-        points = nx.as_like(self.representatives_, rows)
-        return kernel_expansion(
-            self.kernel_,
-            rows,
-            points,
-            nx.as_like(self.normalization_, points),
-            memory_budget=self.memory_budget,
-        )
+        points, budget = nx.as_like(self.representatives_, rows), self.memory_budget
+        roots = nx.as_like(self.normalization_, points)
+        return kernel_expansion(self.kernel_, rows, points, roots, memory_budget=budget)
 
     def _learned_kernel(self, X, rows, y, rng) -> MappedKernel:
         """Return the kernel in a metric that the targets decide."""
         problem = Problem.of(rows, targets_of(y, None), None)
         params = {"degree": self.degree, "coef0": self.coef0}
         options = metric_options(X, self.kernel, "tune", None, **params)
-        report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
+        report, budget = base.share_reporter(self.verbose, "stage"), self.memory_budget
         found = metric_or_scale(
             problem, options, rng, callback=report, memory_budget=budget
         )

@@ -12,38 +12,10 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.segments import draw_some
-from kaucus._base import (
-    LEARN_METRIC,
-    NONE,
-    POSITIVE,
-    Constraint,
-    KernelLike,
-    Seed,
-    check_coefficients,
-    check_kernel_values,
-    check_known_labels,
-    check_one_label_type,
-    check_weights,
-    count,
-    fit_batches,
-    generator_from,
-    in_precision_of,
-    instance_of,
-    learns_metric,
-    mean_weight,
-    on_device,
-    on_host,
-    one_of,
-    relative_weights,
-    share_reporter,
-    step_reporter,
-    stored,
-    warn_of_one_column,
-    weights_with_classes,
-)
 from kaucus.clustering._kmeans import KMeansOptions, Representatives
 from kaucus.estimators._predict import (
     LEVELS,
@@ -83,7 +55,7 @@ from kaucus.kernels._kernel import (
     resolve_kernel,
 )
 from kaucus.kernels._matrix import kernel_expansion
-from kaucus.solvers._columns import compress_columns
+from kaucus.solvers._columns import RowData, compress_columns
 from kaucus.solvers._quantiles import rows_that_fit, solve_quantiles
 from kaucus.solvers._system import LSSVMSolution, SolveInfo
 
@@ -94,12 +66,12 @@ from kaucus.solvers._system import LSSVMSolution, SolveInfo
 # :func:`kaucus.fitting._represented.fit_represented` finds.
 # ----------------------------------------------------------------------------------
 
-SIZE_WORDS = one_of(*SIZES)
-_KMEANS: Mapping[str, Constraint] = {
-    "init": one_of("random", "k-means++"),
-    "n_init": count(),
-    "max_iter": count(),
-    "tol": POSITIVE,
+SIZE_WORDS = base.one_of(*SIZES)
+_KMEANS: Mapping[str, base.Constraint] = {
+    "init": base.one_of("random", "k-means++"),
+    "n_init": base.count(),
+    "max_iter": base.count(),
+    "tol": base.POSITIVE,
 }
 _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 
@@ -107,10 +79,6 @@ _KMEANS_DEFAULTS = {"init": "random", "n_init": 1, "max_iter": 100, "tol": 1e-4}
 def _in_unit(model: Model, unit: TargetUnit) -> Model:
     """Return a model of standard targets with coefficients for those of the user."""
     return replace(model, solution=unit.restored(model.solution))
-
-
-def _is_mapping(value) -> bool:
-    return isinstance(value, Mapping)
 
 
 # Ways to find representatives, and the geometry of each.
@@ -181,7 +149,7 @@ class RepresentativesBase(LSSVMBase):
         How the least squares were solved.
     """
 
-    fit_batches = fit_batches
+    fit_batches = base.fit_batches
     _weight_unit = 1.0
     """The ``sample_weight`` that is a weight of 1 in the fit."""
     _kernel_words = ("auto",)
@@ -191,15 +159,17 @@ class RepresentativesBase(LSSVMBase):
     _unseen: Unseen | None = None
     """Where they are kept: decision values of rows by models without each."""
     _parameters: ClassVar = {
-        "C": (POSITIVE | one_of("auto")).advise("Try 1.0; larger fits closer."),
-        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
-        "clustering": one_of(*CLUSTERINGS),
-        "refine": count() | one_of("auto", None),
-        "learn_metric": LEARN_METRIC,
-        "kmeans_params": Constraint(
-            _is_mapping, f"a dict with some of the keys {list(_KMEANS)}"
+        "C": (base.POSITIVE | base.one_of("auto")).advise(
+            "Try 1.0; larger fits closer."
+        ),
+        "gamma": base.POSITIVE | base.one_of("tune", "scale", "auto", "median"),
+        "clustering": base.one_of(*CLUSTERINGS),
+        "refine": base.count() | base.one_of("auto", None),
+        "learn_metric": base.LEARN_METRIC,
+        "kmeans_params": base.instance_of(
+            Mapping, f"a dict with some of the keys {list(_KMEANS)}"
         )
-        | NONE,
+        | base.NONE,
     }
 
     def _check_combinations(self) -> None:
@@ -231,8 +201,8 @@ class RepresentativesBase(LSSVMBase):
         """Return the problem of all rows and the plan of its fit."""
         self._weight_unit = 1.0
         if self._chooses_C:
-            self._weight_unit = mean_weight(weight)
-            weight = relative_weights(weight)
+            self._weight_unit = base.mean_weight(weight)
+            weight = base.relative_weights(weight)
         problem = Problem.of(self._placed(X), targets, weight)
         self._stream = None
         return problem, self._plan(self._kernel_paths(X, problem.fit_weight), X)
@@ -253,12 +223,12 @@ class RepresentativesBase(LSSVMBase):
                 f"fit_on={self.fit_on!r} fits chosen rows; partial_fit adds all that "
                 "come. Use fit_on='all'."
             )
-        rng = generator_from(self.random_state)
+        rng = base.generator_from(self.random_state)
         with self._own_errors():
             if not hasattr(self, "representatives_"):
                 problem, plan = self._posed(X, targets, weight)
                 model = fit_represented(
-                    problem, plan, generator_from(self.random_state)
+                    problem, plan, base.generator_from(self.random_state)
                 )
                 self._learned(X, problem, model)
                 stream = begin_stream(problem, plan, model, rng)
@@ -304,8 +274,8 @@ class RepresentativesBase(LSSVMBase):
 
     def _metric_options(self, X):
         """Return the options of the metric search; None where no metric is learned."""
-        if not learns_metric(self.learn_metric, self.kernel, self.gamma):
-            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        if not base.learns_metric(self.learn_metric, self.kernel, self.gamma):
+            self._warn_of_one_column(X)
             return None
         Cs = None if self._chooses_C else [float(self.C)]
         return metric_options(
@@ -327,7 +297,7 @@ class RepresentativesBase(LSSVMBase):
             n_unseen=self._n_unseen,
             precision=self.precision,
             memory_budget=self.memory_budget,
-            progress=lambda stage: share_reporter(self.verbose, stage),
+            progress=lambda stage: base.share_reporter(self.verbose, stage),
         )
 
     @property
@@ -378,7 +348,7 @@ class RepresentativesBase(LSSVMBase):
             return super()._resolve_kernel(X, weight, gamma)
         gamma = resolve_gamma(gamma, X, nx.as_like(weight, X), name)
         kernel = resolve_kernel(name, gamma=gamma)
-        check_kernel_values(kernel, X)
+        base.check_kernel_values(kernel, X)
         return kernel
 
     def __sklearn_tags__(self):
@@ -395,7 +365,7 @@ class RepresentativesBase(LSSVMBase):
         self.search_results_ = model.search_results
         self.gamma_ = getattr(model.kernel, "gamma", None)
         self._report_model(chosen, solution.info)
-        check_coefficients(solution.dual_coef, self.kernel)
+        base.check_coefficients(solution.dual_coef, self.kernel)
         self.hard_rows_ = nx.as_like(model.hard_rows, X)
         self.refine_ = model.refine
         self.representatives_ = nx.owned(nx.as_like(chosen.points, X))
@@ -408,24 +378,16 @@ class RepresentativesBase(LSSVMBase):
 
     def _as_model(self, X) -> Model:
         """Return the stored model, with its points where rows like ``X`` are fitted."""
-        points = on_device(in_precision_of(self.representatives_, X), self.device)
+        points = base.in_precision_of(self.representatives_, X)
+        points = base.on_device(points, self.device)
         weights = nx.to_numpy(self.representative_weights_).astype(np.float64)
-        weights = weights / self._weight_unit
-        labels = self._representative_groups()
-        return Model(
-            self.kernel_,
-            self.C_,
-            self.search_results_,
-            Representatives(points, labels, weights, self.n_iter_, 0, True),
-            LSSVMSolution(
-                nx.as_like(self.dual_coef_, points),
-                nx.as_like(self.intercept_, points),
-                None,
-                self.solve_info_,
-            ),
-            nx.to_numpy(self.hard_rows_),
-            self.refine_,
-        )
+        weights, labels = weights / self._weight_unit, self._representative_groups()
+        chosen = Representatives(points, labels, weights, self.n_iter_, 0, True)
+        coef, b = (nx.as_like(v, points) for v in (self.dual_coef_, self.intercept_))
+        solution = LSSVMSolution(coef, b, None, self.solve_info_)
+        tuned = (self.kernel_, self.C_, self.search_results_)
+        hard_rows = nx.to_numpy(self.hard_rows_)
+        return Model(*tuned, chosen, solution, hard_rows, self.refine_)
 
     def _representative_groups(self) -> np.ndarray:
         return np.zeros(self.representatives_.shape[0], dtype=np.int64)
@@ -480,7 +442,7 @@ class RepresentativesBase(LSSVMBase):
         2 n m² multiplications for n rows and m representatives, in float64.
         """
         check_is_fitted(self, "representatives_")
-        POSITIVE.advise("Try 0.01.").check("tol", tol)
+        base.POSITIVE.advise("Try 0.01.").check("tol", tol)
         points = self.representatives_
         rows = points if X is None else self._validate(X, reset=False)
         K = nx.to_numpy(self.kernel_(rows, nx.as_like(points, rows))).astype(np.float64)
@@ -498,10 +460,8 @@ class RepresentativesBase(LSSVMBase):
         """Drop representatives; assign their rows to the remaining ones."""
         hard_rows = nx.to_numpy(self.hard_rows_)
         n_first = self.representatives_.shape[0] - len(hard_rows)
-        weights, points = (
-            nx.to_numpy(self.representative_weights_),
-            self.representatives_,
-        )
+        points = self.representatives_
+        weights = nx.to_numpy(self.representative_weights_)
         hard_rows = hard_rows[kept[kept >= n_first] - n_first]
         self.hard_rows_ = nx.as_like(hard_rows, points)
         share = weights.sum() / max(weights[kept].sum(), 1e-300)
@@ -648,13 +608,13 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     _takes_matrices = "LSSVMClassifier"
 
     _parameters: ClassVar = {
-        "n_representatives": count()
+        "n_representatives": base.count()
         | SIZE_WORDS
-        | instance_of(dict, "a dict {class: number}"),
-        "fit_on": one_of(*FIT_ON),
+        | base.instance_of(dict, "a dict {class: number}"),
+        "fit_on": base.one_of(*FIT_ON),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_representatives: int
@@ -665,7 +625,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         fit_on: Literal["all", "boundary", "representatives"] = "all",
         refine: int | Literal["auto"] | None = None,
         C: float | Literal["auto"] = "auto",
-        kernel: KernelLike = "auto",
+        kernel: base.KernelLike = "auto",
         gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         learn_metric: bool | Literal["auto"] = "auto",
         degree: int = 3,
@@ -676,7 +636,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -700,11 +660,11 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         """
         self._check_parameters()
         X, indices = self._validate_labels(X, y)
-        weight = check_weights(sample_weight, X)
+        weight = base.check_weights(sample_weight, X)
         # Before any long work: are there two classes with weight?
-        weights_with_classes(weight, self.class_weight, self.classes_, indices)
+        base.weights_with_classes(weight, self.class_weight, self.classes_, indices)
         problem, plan = self._posed(X, self._targets(indices), weight)
-        rng = generator_from(self.random_state)
+        rng = base.generator_from(self.random_state)
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
         return self._learned(X, problem, model)
@@ -740,12 +700,12 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
                 "sklearn.utils.class_weight.compute_class_weight, or sample_weight."
             )
         first = not hasattr(self, "representatives_")
-        check_one_label_type(y)
+        base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=first)
-        self.classes_, indices = check_known_labels(
+        self.classes_, indices = base.check_known_labels(
             y, classes, None if first else self.classes_
         )
-        weight = check_weights(sample_weight, X)
+        weight = base.check_weights(sample_weight, X)
         return self._learn_part(X, self._targets(indices), weight)
 
     def _targets(self, indices: np.ndarray) -> ClassTargets:
@@ -768,7 +728,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
                 f"one for each class of y, {classes}."
             )
         for c in classes:
-            count().check(f"n_representatives[{c!r}]", wanted[c])
+            base.count().check(f"n_representatives[{c!r}]", wanted[c])
         return [int(wanted[c]) for c in classes]
 
     @property
@@ -806,7 +766,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
 
 
 def _weigh(class_weight, classes, weight, labels):
-    return weights_with_classes(weight, class_weight, classes, labels, at_least=1)
+    return base.weights_with_classes(weight, class_weight, classes, labels, at_least=1)
 
 
 # ----------------------------------------------------------------------------------
@@ -919,13 +879,13 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
     _takes_matrices = "LSSVMRegressor"
 
     _parameters: ClassVar = {
-        "n_representatives": count() | SIZE_WORDS,
-        "n_bins": count(),
-        "loss": one_of("squared_error", "quantile"),
+        "n_representatives": base.count() | SIZE_WORDS,
+        "n_bins": base.count(),
+        "loss": base.one_of("squared_error", "quantile"),
         "quantile": LEVELS.advise("Try 0.5, or [0.1, 0.5, 0.9]."),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_representatives: int | Literal["fast", "balanced", "best"] = "balanced",
@@ -936,7 +896,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         loss: Literal["squared_error", "quantile"] = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         C: float | Literal["auto"] = "auto",
-        kernel: KernelLike = "auto",
+        kernel: base.KernelLike = "auto",
         gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         learn_metric: bool | Literal["auto"] = "auto",
         degree: int = 3,
@@ -945,7 +905,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -975,9 +935,9 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
                 f"y has {Y.shape[1]} outputs, and loss='quantile' is of one; fit one "
                 "model for each output."
             )
-        weight = check_weights(sample_weight, X)
+        weight = base.check_weights(sample_weight, X)
         problem, plan = self._posed(X, NumberTargets.of(Y, self.n_bins, weight), weight)
-        rng = generator_from(self.random_state)
+        rng = base.generator_from(self.random_state)
         with self._own_errors():
             model = fit_represented(problem, plan, rng)
             if self.loss == "quantile":
@@ -1029,17 +989,16 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         points = nx.as_like(model.representatives.points, like)
         points = nx.astype(points, "float64")
         coef, b = (nx.as_like(part, points) for part in model.solution[:2])
+        given = problem.targets.values[some], of_rows(weight, some)
+        y, weight = (nx.as_like(part, points) for part in given)
         solution = solve_quantiles(
-            model.kernel,
-            nx.astype(rows, "float64"),
-            nx.as_like(problem.targets.values[some], points),
+            RowData(model.kernel, nx.astype(rows, "float64"), y, weight),
             points,
             self.quantiles_.tolist(),
             start=LSSVMSolution(coef, b, None, model.solution.info),
             C=C,
-            sample_weight=None if weight is None else nx.as_like(weight[some], points),
             memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, 1e-3, 1000),
+            callback=base.step_reporter(self.verbose, 1e-3, 1000),
         )
         return solution, points
 
@@ -1075,8 +1034,8 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         refuse_dask(X, "score of quantiles")
         from sklearn.metrics import d2_pinball_score  # not before: imports rich
 
-        f, y = nx.to_numpy(self._decision_values(X, "float64")), on_host(y)
-        options = {"sample_weight": on_host(sample_weight)}
+        f, y = nx.to_numpy(self._decision_values(X, "float64")), base.on_host(y)
+        options = {"sample_weight": base.on_host(sample_weight)}
         scores = [
             d2_pinball_score(y, f[:, k], alpha=level, **options)
             for k, level in enumerate(nx.to_numpy(levels))
@@ -1112,7 +1071,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
             )
         first, self.quantiles_ = not hasattr(self, "representatives_"), None
         X, Y = self._validate_outputs(X, y, reset=first)
-        weight = check_weights(sample_weight, X)
+        weight = base.check_weights(sample_weight, X)
         n_outputs = Y.shape[1] if first else self.dual_coef_.shape[1]
         if Y.shape[1] != n_outputs:
             raise ValueError(

@@ -13,46 +13,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.rows import budget_without_buffers
-from kaucus._base import (
-    BOOLEAN,
-    LEARN_METRIC,
-    NONE,
-    POSITIVE,
-    SEQUENCE,
-    CallbackSupportMixin,
-    Constraint,
-    FollowsX,
-    KernelInputMixin,
-    KernelLike,
-    Seed,
-    check_coefficients,
-    check_weights,
-    count,
-    generator_from,
-    is_auto,
-    learns_metric,
-    map_rows,
-    numeric_targets,
-    on_device,
-    on_host,
-    one_of,
-    place_rows,
-    place_support,
-    relative_weights,
-    rowwise,
-    share_reporter,
-    step_reporter,
-    stored,
-    to_onnx,
-    validated_new_rows,
-    warn_of_one_column,
-    weights_with_classes,
-    with_callbacks,
-)
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
 from kaucus.fitting._problem import (
     UNSEEN_ROWS,
@@ -86,6 +51,7 @@ from kaucus.kernels._matrix import kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._system import (
     Interrupted,
     LSSVMSolution,
@@ -102,11 +68,23 @@ from kaucus.solvers._system import (
 
 # Bytes of the kernel's slopes at a block of rows, and arrays as large as these.
 _GRADIENT_BYTES, _GRADIENT_ARRAYS = 64 * 2**20, 6
+# Types of parameters, for type checkers.
+Width = float | Literal["scale", "auto", "median", "tune"] | Sequence[Any]
+SolverName = Literal[
+    "auto",
+    "cholesky",
+    "cg",
+    "nystrom",
+    "kaczmarz",
+    "matching_pursuit",
+    "kaczmarz_mp",
+    "block_descent",
+]
 # Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
 
 
-class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
+class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
     """Base of LS-SVMs: kernel, solver and prediction.
 
     Parameters
@@ -128,11 +106,11 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         1. Absent where no metric was searched.
     """
 
-    to_onnx = to_onnx
+    to_onnx = base.to_onnx
     _parameters: ClassVar = {
-        "tol": POSITIVE,
-        "max_iter": count(),
-        "solver": one_of(*SOLVERS),
+        "tol": base.POSITIVE,
+        "max_iter": base.count(),
+        "solver": base.one_of(*SOLVERS),
     }
 
     def _report(self, info: SolveInfo, C: float) -> None:
@@ -216,19 +194,18 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     def _decision_values(self, X, dtype=None):
         """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
         check_is_fitted(self, "dual_coef_")
-        X = validated_new_rows(self, X)
+        X = base.validated_new_rows(self, X)
         if self._precomputed:
             values = nx.astype(X, "float64") @ nx.as_like(self.dual_coef_, X)
             values = values + nx.as_like(self.intercept_, X)[None, :]
         else:
-            budget = self.memory_budget
-            values = map_rows(self._values_on_device, X, self.device, budget)
+            values = self._map_rows(self._values_on_device, X)
         return nx.astype(values, nx.dtype_name(X) if dtype is None else dtype)
 
     def _values_on_device(self, rows):
         """Return f(x) of checked rows on their device, (n, t), in float64."""
         budget, coef = self.memory_budget, nx.as_like(self.dual_coef_, rows)
-        support = place_support(self._support_rows(), rows, self.device, budget)
+        support = base.place_support(self._support_rows(), rows, self.device, budget)
         with nx.products_in(self.precision):
             sums = kernel_expansion(
                 self.kernel_, rows, support, coef, memory_budget=budget
@@ -248,7 +225,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
             parts.append(xp.stack(found, axis=1))
         return xp.concat(parts)
 
-    @rowwise
+    @base.rowwise
     def gradient(self, X):
         """Gradient of the model's function f by the columns of X.
 
@@ -282,8 +259,8 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
             )
         if nx.is_sparse(X):
             raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
-        X = validated_new_rows(self, X)
-        G = map_rows(self._gradients_on_device, X, self.device, self.memory_budget)
+        X = base.validated_new_rows(self, X)
+        G = self._map_rows(self._gradients_on_device, X)
         G = nx.astype(G, nx.dtype_name(X))
         return G[:, 0, :] if G.shape[1] == 1 else G
 
@@ -324,15 +301,11 @@ class _Monitor:
     """The fit of a model and each of its steps, told to scikit-learn's callbacks."""
 
     def __init__(self, model, X, problem: Problem):
-        unit, values, weight = (
-            problem.targets.unit,
-            problem.targets.values,
-            problem.weight,
-        )
-        if isinstance(problem.targets, ClassTargets):
-            y = model.classes_[values]
+        targets, weight = problem.targets, problem.weight
+        if isinstance(targets, ClassTargets):
+            y = model.classes_[targets.values]
         else:
-            y = unit.values(values)
+            y = targets.unit.values(targets.values)
             y = y[:, 0] if model._single_output else y
         metadata = None if weight is None else {"sample_weight": weight}
         self._given = {"estimator": model, "X": X, "y": y, "metadata": metadata}
@@ -373,7 +346,7 @@ class _Monitor:
         )
 
 
-class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
+class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
     """Parameters, search and fit that classifier and regressor share.
 
     Subclasses give ``_loo_score`` and ``_losses``, by which choices are judged.
@@ -481,18 +454,21 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
     _kernel_words = ("precomputed", "auto")
     _calibrates = False
     _parameters: ClassVar = {
-        "C": (POSITIVE | one_of("auto") | SEQUENCE).advise(
+        "C": (base.POSITIVE | base.one_of("auto") | base.SEQUENCE).advise(
             "Try 1.0, larger fits closer, or 'auto'."
         ),
-        "gamma": POSITIVE | one_of("scale", "auto", "median", "tune") | SEQUENCE,
-        "learn_metric": LEARN_METRIC,
+        "gamma": base.POSITIVE
+        | base.one_of("scale", "auto", "median", "tune")
+        | base.SEQUENCE,
+        "learn_metric": base.LEARN_METRIC,
         # One row left out must leave one.
-        "max_samples": count(least=2) | NONE,
-        "solver": one_of(*SOLVERS, *RANDOMIZED),
-        "block_size": count() | NONE,
-        "n_runs": count(),
-        "warm_start": BOOLEAN,
-        "callback": Constraint(callable, "a function of step and state") | NONE,
+        "max_samples": base.count(least=2) | base.NONE,
+        "solver": base.one_of(*SOLVERS, *RANDOMIZED),
+        "block_size": base.count() | base.NONE,
+        "n_runs": base.count(),
+        "warm_start": base.BOOLEAN,
+        "callback": base.Constraint(callable, "a function of step and state")
+        | base.NONE,
     }
 
     def _check_combinations(self) -> None:
@@ -527,29 +503,29 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
 
     @property
     def _chooses_C(self) -> bool:
-        return is_auto(self.C) or _are_several(self.C)
+        return base.is_auto(self.C) or _are_several(self.C)
 
     @property
     def _chooses(self) -> bool:
         """Whether kernel, width, C or metric is to be chosen."""
-        kernels = is_auto(self.kernel) or isinstance(self.kernel, list)
+        kernels = base.is_auto(self.kernel) or isinstance(self.kernel, list)
         widths = _are_several(self.gamma) or self.gamma == "tune"
         return self._chooses_C or kernels or widths or self.learn_metric is True
 
     @property
     def _learns_metric(self) -> bool:
         """Whether kernel, width and C are chosen together with a metric."""
-        return learns_metric(self.learn_metric, self.kernel, self.gamma)
+        return base.learns_metric(self.learn_metric, self.kernel, self.gamma)
 
     @property
     def _named_kernels(self) -> list:
         """The kernels to choose from, as given by the user."""
-        if is_auto(self.kernel):
+        if base.is_auto(self.kernel):
             return list(AUTO_KERNELS)
         return self.kernel if isinstance(self.kernel, list) else [self.kernel]
 
     def _Cs(self) -> np.ndarray:
-        return _CS if is_auto(self.C) else np.ravel(self.C).astype(float)
+        return _CS if base.is_auto(self.C) else np.ravel(self.C).astype(float)
 
     def _gammas(self, X, weight, kernel) -> list:
         """Return the gammas of a kernel to choose from."""
@@ -567,10 +543,10 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
 
         As given, by leave-one-out, or together with a metric by rows held out.
         """
-        weight, names = problem.fit_weight, getattr(self, "feature_names_in_", None)
+        weight = problem.fit_weight
         if self._learns_metric and enough_rows(X.shape[0], weight):
             return self._choose_with_metric(X, problem)
-        warn_of_one_column(X, self.kernel, names)
+        self._warn_of_one_column(X)
         self.search_results_ = dict(_NOTHING_TRIED)
         self.best_score_ = math.nan
         if self._chooses:
@@ -602,7 +578,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
                 lambda values: self._loo_score(part, values, slice(None)),
                 sample_weight=nx.as_like(weight, rows),
                 memory_budget=self.memory_budget,
-                callback=share_reporter(self.verbose, "pair of gamma and C"),
+                callback=base.share_reporter(self.verbose, "pair of gamma and C"),
             )
         except NotPositiveDefiniteError as error:
             raise indefinite_kernel(self.kernel, max(Cs)) from error
@@ -615,7 +591,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         }
         self.best_score_, self._n_searched = search.best_score, rows.shape[0]
         # Where a choice is at an end of the values given.
-        if not is_auto(self.C):
+        if not base.is_auto(self.C):
             warn_at_edge("C", Cs, search.scores.max(axis=0))
         if len(self._named_kernels) == 1 and len(kernels) > 1:
             gammas = [kernel.gamma for kernel in kernels]
@@ -627,7 +603,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
     def _choose_with_metric(self, X, problem: Problem) -> tuple:
         """Choose a metric together with kernel, width and C by rows held out."""
         Cs, params = None, {"degree": self.degree, "coef0": self.coef0}
-        if not is_auto(self.C):
+        if not base.is_auto(self.C):
             Cs = self._Cs()
         options = metric_options(X, self.kernel, self.gamma, Cs, **params)
         options = replace(options, losses=functools.partial(self._losses, problem))
@@ -636,8 +612,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         found = search_metric(
             replace(problem, rows=self._placed(X)),
             options,
-            generator_from(self.random_state),
-            callback=share_reporter(self.verbose, "stage"),
+            base.generator_from(self.random_state),
+            callback=base.share_reporter(self.verbose, "stage"),
             memory_budget=self.memory_budget,
         )
         self.search_results_ = found.results
@@ -648,7 +624,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         n = problem.n
         if self.max_samples is None or n <= self.max_samples:
             return None
-        order = generator_from(self.random_state).permutation(n)
+        order = base.generator_from(self.random_state).permutation(n)
         groups = problem.targets.groups()
         # As many of each class as its share, but at least two.
         share = self.max_samples / n
@@ -661,8 +637,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
 
     def _fit_weight(self, sample_weight, X) -> np.ndarray | None:
         """Return the weights of rows: relative to their mean where C is chosen."""
-        weight = check_weights(sample_weight, X)
-        return relative_weights(weight) if self._chooses_C else weight
+        weight = base.check_weights(sample_weight, X)
+        return base.relative_weights(weight) if self._chooses_C else weight
 
     @property
     def _learner(self):
@@ -671,7 +647,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         told = any(name in vars(self) for name in of_callbacks)
         return self._learn_told if told else self._learn
 
-    @with_callbacks
+    @base.with_callbacks
     def _learn_told(self, X, problem: Problem, unseen) -> FitResult:
         monitor = _Monitor(self, X, problem)
         fitted = self._learn(X, problem, unseen, monitor)
@@ -710,6 +686,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         """Solve on the device, and report; warm_start keeps the iterate at Ctrl-C."""
         named, unit, callback = kernel, problem.targets.unit, self.callback
         kernel, rows = self._kernel_and_rows(kernel, X)
+        given = problem.targets.columns(), problem.fit_weight
+        Y, weight = (nx.as_like(part, rows) for part in given)
 
         def watch(step, state):  # coefficients are shown in the unit of y
             state = unit.restored(state)
@@ -723,17 +701,14 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         try:
             with nx.products_in(self.precision):
                 fitted = fit_ls_svm(
-                    kernel,
-                    rows,
-                    nx.as_like(problem.targets.columns(), rows),
+                    RowData(kernel, rows, Y, weight),
                     C=C,
-                    sample_weight=nx.as_like(problem.fit_weight, rows),
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
                     memory_budget=self.memory_budget,
-                    rng=generator_from(self.random_state),
-                    callback=step_reporter(self.verbose, self.tol, self.max_iter),
+                    rng=base.generator_from(self.random_state),
+                    callback=base.step_reporter(self.verbose, self.tol, self.max_iter),
                     block_size=self.block_size,
                     n_runs=self.n_runs,
                     watch=watch if watched else None,
@@ -753,7 +728,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         return fitted
 
     def _store(self, X, solution: LSSVMSolution) -> None:
-        check_coefficients(solution.dual_coef, self.kernel)
+        base.check_coefficients(solution.dual_coef, self.kernel)
         vars(self).pop("_iterate", None)
         self.dual_coef_ = nx.as_like(solution.dual_coef, X)
         self.intercept_ = nx.as_like(solution.intercept, X)
@@ -867,12 +842,12 @@ def validation_pair(estimator, X_val, y_val, make_error) -> Validation | None:
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
         raise ValueError(f"{missing} is missing: X_val and y_val go together.")
-    X_val, y_val = estimator._validate(X_val, reset=False), on_host(y_val)
+    X_val, y_val = estimator._validate(X_val, reset=False), base.on_host(y_val)
     check_consistent_length(X_val, y_val)
     if estimator._precomputed:
-        K_val = on_device(X_val, estimator.device)
+        K_val = base.on_device(X_val, estimator.device)
         return Validation(None, make_error(y_val), K_val)
-    rows = place_rows(X_val, estimator.device, estimator.memory_budget)
+    rows = estimator._placed(X_val)
     return Validation(rows, make_error(y_val))
 
 
@@ -945,18 +920,16 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
     """
 
     _parameters: ClassVar = {
-        "scoring": one_of("accuracy", "neg_log_loss", "neg_mean_squared_error")
+        "scoring": base.one_of("accuracy", "neg_log_loss", "neg_mean_squared_error")
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
-        kernel: KernelLike = "rbf",
-        gamma: float
-        | Literal["scale", "auto", "median", "tune"]
-        | Sequence[Any] = "scale",
+        kernel: base.KernelLike = "rbf",
+        gamma: Width = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         learn_metric: bool | Literal["auto"] = "auto",
@@ -966,16 +939,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         ] = "accuracy",
         max_samples: int | None = 5000,
         probability: Literal["softmax", "sum_exp", False] = "softmax",
-        solver: Literal[
-            "auto",
-            "cholesky",
-            "cg",
-            "nystrom",
-            "kaczmarz",
-            "matching_pursuit",
-            "kaczmarz_mp",
-            "block_descent",
-        ] = "auto",
+        solver: SolverName = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         block_size: int | None = None,
@@ -985,7 +949,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -1016,7 +980,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         X, indices = self._validate_labels(X, y)
         rows_weight = self._fit_weight(sample_weight, X)
         classes, balance = self.classes_, self.class_weight
-        weight = weights_with_classes(rows_weight, balance, classes, indices)
+        weight = base.weights_with_classes(rows_weight, balance, classes, indices)
         targets = ClassTargets(indices, len(classes), lambda w, labels: w)
         problem = Problem(X, targets, rows_weight, weight)
         unseen = validation_pair(self, X_val, y_val, self._validation_error)
@@ -1056,7 +1020,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        n_classes = 10 if y is None else len(np.unique(on_host(y)))
+        n_classes = 10 if y is None else len(np.unique(base.on_host(y)))
         n_targets = 1 if n_classes == 2 else n_classes
         return (1 + n_targets) * (2 if self.probability == "softmax" else 1)
 
@@ -1129,18 +1093,16 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
     """
 
     _parameters: ClassVar = {
-        "scoring": one_of("neg_mean_squared_error", "neg_mean_absolute_error")
+        "scoring": base.one_of("neg_mean_squared_error", "neg_mean_absolute_error")
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         C: float | Literal["auto"] | Sequence[Any] = 1.0,
         *,
-        kernel: KernelLike = "rbf",
-        gamma: float
-        | Literal["scale", "auto", "median", "tune"]
-        | Sequence[Any] = "scale",
+        kernel: base.KernelLike = "rbf",
+        gamma: Width = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         learn_metric: bool | Literal["auto"] = "auto",
@@ -1148,16 +1110,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
             "neg_mean_squared_error", "neg_mean_absolute_error"
         ] = "neg_mean_squared_error",
         max_samples: int | None = 5000,
-        solver: Literal[
-            "auto",
-            "cholesky",
-            "cg",
-            "nystrom",
-            "kaczmarz",
-            "matching_pursuit",
-            "kaczmarz_mp",
-            "block_descent",
-        ] = "auto",
+        solver: SolverName = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         block_size: int | None = None,
@@ -1167,7 +1120,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -1223,14 +1176,14 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
 
     def _n_columns(self, y) -> int:
         """Return the right-hand sides of a fit to ``y``."""
-        return 2 if y is None else 1 + int(np.prod(np.shape(on_host(y))[1:]))
+        return 2 if y is None else 1 + int(np.prod(np.shape(base.on_host(y))[1:]))
 
     def _validation_error(self, y_val, unit: TargetUnit):
         """Return a function that gives the root mean squared error of predictions.
 
         These are in the unit of the fit, the error is in that of ``y``.
         """
-        targets = unit.standard(numeric_targets(np.asarray(y_val)))
+        targets = unit.standard(base.numeric_targets(np.asarray(y_val)))
 
         def error(predictions) -> float:
             errors = (nx.to_numpy(predictions) - targets) * unit.scale

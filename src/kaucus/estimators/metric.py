@@ -8,43 +8,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array.namespace import as_like, is_sparse, working_types
-from kaucus._base import (
-    MEMORY_BUDGET,
-    NONE,
-    POSITIVE,
-    RANDOM_STATE,
-    Constraint,
-    FollowsX,
-    KernelName,
-    Seed,
-    check_magnitude,
-    check_one_label_type,
-    check_weights,
-    count,
-    encode_labels,
-    fit_batches,
-    generator_from,
-    map_rows,
-    numeric_targets,
-    one_of,
-    place_rows,
-    relative_weights,
-    rowwise,
-    share_reporter,
-    stored,
-    to_onnx,
-    validate_data,
-    warn_of_wild_rows,
-)
 from kaucus.fitting._problem import ClassTargets, NumberTargets, Problem
-from kaucus.fitting._search import (
-    metric_options,
-    metric_or_scale,
-)
-from kaucus.kernels._kernel import (
-    kernel_class,
-)
+from kaucus.fitting._search import metric_options, metric_or_scale
+from kaucus.kernels._kernel import kernel_class
 
 # ----------------------------------------------------------------------------------
 # A transformer to columns in which a metric learned from the targets is Euclidean.
@@ -55,7 +23,7 @@ from kaucus.kernels._kernel import (
 _MOST_CLASSES = 20
 
 
-class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
+class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
     """Scale, weigh and mix columns by a metric that is learned from the targets.
 
     Rows are mapped by z = u T, where u are the columns of x on a common scale and
@@ -139,35 +107,35 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     0
     """
 
-    fit_batches, to_onnx = fit_batches, to_onnx
+    fit_batches, to_onnx = base.fit_batches, base.to_onnx
     _dask_fit = "rows"
     _parameters: ClassVar = {
-        "kind": one_of("auto", "diagonal", "full"),
-        "power": POSITIVE | one_of("auto"),
-        "kernel": Constraint(
+        "kind": base.one_of("auto", "diagonal", "full"),
+        "power": base.POSITIVE | base.one_of("auto"),
+        "kernel": base.Constraint(
             lambda kernel: isinstance(kernel, str),
             "'auto' or the name of a kernel with a gradient, such as 'rbf'",
         ),
-        "max_steps": count(least=0),
-        "max_samples": count(least=50),
-        "cv": count(least=2) | NONE,
-        "memory_budget": MEMORY_BUDGET,
-        "random_state": RANDOM_STATE,
+        "max_steps": base.count(least=0),
+        "max_samples": base.count(least=50),
+        "cv": base.count(least=2) | base.NONE,
+        "memory_budget": base.MEMORY_BUDGET,
+        "random_state": base.RANDOM_STATE,
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         kind: Literal["auto", "diagonal", "full"] = "auto",
         *,
         power: float | Literal["auto"] = "auto",
         max_steps: int = 3,
-        kernel: KernelName = "auto",
+        kernel: base.KernelName = "auto",
         max_samples: int = 4500,
         cv: int | None = None,
         device: str | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -190,13 +158,13 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         self : LearnedMetric
         """
         self._check_parameters()
-        check_one_label_type(y)
+        base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=True)
-        weight = relative_weights(check_weights(sample_weight, X))
-        rows = place_rows(X, self.device, self.memory_budget)
+        weight = base.relative_weights(base.check_weights(sample_weight, X))
+        rows = self._placed(X)
         problem = Problem.of(rows, targets_of(y, weight), weight)
-        options, rng = self._options(X), generator_from(self.random_state)
-        report, budget = share_reporter(self.verbose, "stage"), self.memory_budget
+        options, rng = self._options(X), base.generator_from(self.random_state)
+        report, budget = base.share_reporter(self.verbose, "stage"), self.memory_budget
         found = metric_or_scale(
             problem, options, rng, callback=report, memory_budget=budget
         )
@@ -224,7 +192,7 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         """
         return self.fit(X, y, sample_weight).transform(X)
 
-    @rowwise
+    @base.rowwise
     def transform(self, X):
         """Return the rows in columns whose Euclidean distance is that of the metric.
 
@@ -238,8 +206,8 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "row_map_")
         X = self._validate(X, reset=False)
-        warn_of_wild_rows(self, X, self.row_map_)
-        return map_rows(self.row_map_, X, self.device, self.memory_budget)
+        base.warn_of_wild_rows(self, X, self.row_map_)
+        return self._map_rows(self.row_map_, X)
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the columns: those of X, or ``learnedmetric0`` and so on.
@@ -288,8 +256,8 @@ class LearnedMetric(FollowsX, TransformerMixin, BaseEstimator):
     def _validate(self, X, y="no_validation", *, reset: bool):
         options = {"accept_sparse": "csr", "dtype": working_types(None)}
         options |= {"multi_output": True} if reset else {}
-        checked = validate_data(self, X, y, reset=reset, **options)
-        check_magnitude(checked[0] if reset else checked, fitted=reset)
+        checked = base.validate_data(self, X, y, reset=reset, **options)
+        base.check_magnitude(checked[0] if reset else checked, fitted=reset)
         return checked
 
     def _check_combinations(self) -> None:
@@ -311,6 +279,6 @@ def targets_of(y: np.ndarray, weight) -> ClassTargets | NumberTargets:
     distinct = len(np.unique(y)) if kind == "multiclass" else 0
     counts = y.dtype.kind in "fiu" and distinct > max(_MOST_CLASSES, len(y) ** 0.5)
     if kind in ("binary", "multiclass") and not counts:
-        classes, labels = encode_labels(y)
+        classes, labels = base.encode_labels(y)
         return ClassTargets(labels, len(classes), lambda weight, labels: weight)
-    return NumberTargets.of(numeric_targets(y), 10, weight)
+    return NumberTargets.of(base.numeric_targets(y), 10, weight)

@@ -7,31 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.segments import draw_some
-from kaucus._base import (
-    BOOLEAN,
-    POSITIVE,
-    Constraint,
-    FollowsX,
-    KernelInputMixin,
-    KernelLike,
-    Seed,
-    as_float,
-    check_results,
-    check_weights,
-    count,
-    fit_batches,
-    generator_from,
-    is_of_distances,
-    map_rows,
-    one_of,
-    rowwise,
-    step_reporter,
-    stored,
-    validated_new_rows,
-    warn_of_one_column,
-)
 from kaucus.clustering._kernel_kmeans import choose_landmarks
 from kaucus.clustering._kmeans import KMeansResult, kmeans
 from kaucus.kernels._kernel import Kernel, dense
@@ -70,7 +48,9 @@ _FAR = 10.0
 _TINY = 1e-300
 
 
-class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstimator):
+class KernelOutlierDetector(
+    base.KernelInputMixin, base.FollowsX, OutlierMixin, BaseEstimator
+):
     """Find rows unlike the others by a kernel density of representatives.
 
     A row's score is the logarithm of
@@ -149,26 +129,27 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
     array([ 1, -1])
     """
 
-    fit_batches = fit_batches
+    fit_batches = base.fit_batches
     _dask_fit = "rows"
     _kernel_words = ()
     _parameters: ClassVar = {
-        "n_representatives": count(),
-        "contamination": Constraint(
-            lambda value: 0 < as_float(value) <= 0.5, "a number above 0, at most 0.5"
+        "n_representatives": base.count(),
+        "contamination": base.Constraint(
+            lambda value: 0 < base.as_float(value) <= 0.5,
+            "a number above 0, at most 0.5",
         )
-        | one_of("auto"),
-        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
-        "scale_columns": BOOLEAN | one_of("auto"),
+        | base.one_of("auto"),
+        "gamma": base.POSITIVE | base.one_of("tune", "scale", "auto", "median"),
+        "scale_columns": base.BOOLEAN | base.one_of("auto"),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_representatives: int = 1000,
         *,
         contamination: float | Literal["auto"] = "auto",
-        kernel: KernelLike = "exponential",
+        kernel: base.KernelLike = "exponential",
         gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         degree: int = 3,
         coef0: float = 0.0,
@@ -176,7 +157,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -198,8 +179,8 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         """
         self._check_parameters()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        weight = check_weights(sample_weight, X)
-        rng, rows = generator_from(self.random_state), self._placed(X)
+        weight = base.check_weights(sample_weight, X)
+        rng, rows = base.generator_from(self.random_state), self._placed(X)
         present = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
         some = draw_some(rng, present, _SCORED_ROWS)
         sample, own = nx.take_rows(rows, some), None if weight is None else weight[some]
@@ -218,7 +199,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         self.offset_ = _threshold(scores, own, self.contamination)
         return self
 
-    @rowwise
+    @base.rowwise
     def score_samples(self, X):
         """Return log p(x) of rows: the lower, the more of an outlier.
 
@@ -233,7 +214,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         X, scores = self._scores(X)
         return nx.astype(scores, nx.dtype_name(X))
 
-    @rowwise
+    @base.rowwise
     def decision_function(self, X):
         """Return ``score_samples(X) - offset_``: negative for outliers.
 
@@ -248,7 +229,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         X, scores = self._scores(X)
         return nx.astype(scores - self.offset_, nx.dtype_name(X))
 
-    @rowwise
+    @base.rowwise
     def predict(self, X):
         """Return -1 for outliers and 1 for all other rows.
 
@@ -272,7 +253,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
 
     def _check_combinations(self) -> None:
         super()._check_combinations()
-        if not is_of_distances(self.kernel):
+        if not base.is_of_distances(self.kernel):
             raise ValueError(
                 f"kernel={self.kernel!r} does not fall with the distance, so that it "
                 "is no density; use 'exponential', 'rbf', 'laplacian' or another "
@@ -285,7 +266,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         if isinstance(scales, str):
             scales = isinstance(self.gamma, str) and self.gamma == "tune"
         if not scales:
-            warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+            self._warn_of_one_column(X)
             return None
         spread = _spread(sample)
         used = (spread > 1e-300) & np.isfinite(spread)
@@ -307,7 +288,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
             sample_weight=None if weight is None else weight[present],
             rng=rng,
             memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, 1e-3, _STEPS, what="deviation"),
+            callback=base.step_reporter(self.verbose, 1e-3, _STEPS, what="deviation"),
         )
 
     def _store_density(self, X, kernel, row_map, found: KMeansResult, n: int) -> None:
@@ -327,9 +308,9 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
     def _scores(self, X):
         """Return checked rows, and log p of them, (n,), in float64."""
         check_is_fitted(self, "offset_")
-        X = validated_new_rows(self, X)
-        found = map_rows(self._scores_on_device, X, self.device, self.memory_budget)
-        return X, check_results(found)
+        X = base.validated_new_rows(self, X)
+        found = self._map_rows(self._scores_on_device, X)
+        return X, base.check_results(found)
 
     def _scores_on_device(self, rows):
         """Return log p of checked rows on their device, (n,), in float64."""

@@ -13,38 +13,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import budget_to_have, format_bytes, resolve_budget
 from kaucus._array.rows import rows_for_device
-from kaucus._base import (
-    BOOLEAN,
-    MEMORY_BUDGET,
-    NONE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    RANDOM_STATE,
-    Constraint,
-    FollowsX,
-    Seed,
-    check_one_label_type,
-    check_weights,
-    count,
-    encode_labels,
-    generator_from,
-    is_auto,
-    is_whole,
-    map_rows,
-    on_host,
-    one_of,
-    place_support,
-    relative_weights,
-    rowwise,
-    score,
-    share_reporter,
-    stored,
-    validate_data,
-    weights_with_classes,
-)
 from kaucus.estimators._predict import (
     ClassifierPredictions,
     RegressorPredictions,
@@ -85,22 +57,22 @@ from kaucus.solvers._system import SolveInfo, classification_score
 # Base of the classifier and the regressor of pictures.
 # ----------------------------------------------------------------------------------
 
-AUTO = one_of("auto")
+AUTO = base.one_of("auto")
 # How many filters "auto" is.
 _FILTERS_CPU, _FILTERS_GPU = 512, 2048
 
 
-GRIDS = Constraint(
+GRIDS = base.Constraint(
     lambda value: (
         isinstance(value, tuple)
         and len(value) > 0
-        and all(is_whole(cells) and cells > 0 for cells in value)
+        and all(base.is_whole(cells) and cells > 0 for cells in value)
     ),
     "a tuple of such numbers",
 )
 
 
-class PatchKernelBase(FollowsX, BaseEstimator):
+class PatchKernelBase(base.FollowsX, BaseEstimator):
     """Base of PatchKernelClassifier and PatchKernelRegressor.
 
     Parameters
@@ -173,18 +145,18 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     """
 
     _parameters: ClassVar = {
-        "n_filters": count() | AUTO,
-        "gamma": POSITIVE | AUTO,
-        "C": POSITIVE | AUTO,
-        "mirror": BOOLEAN | one_of("auto"),
-        "threshold": NOT_NEGATIVE | AUTO,
-        "pooling": count() | GRIDS | AUTO,
-        "power": POSITIVE | AUTO,
-        "combine": one_of("sum", "mean"),
-        "n_representatives": count(least=2) | NONE,
-        "precision": one_of(*PRECISIONS),
-        "memory_budget": MEMORY_BUDGET,
-        "random_state": RANDOM_STATE,
+        "n_filters": base.count() | AUTO,
+        "gamma": base.POSITIVE | AUTO,
+        "C": base.POSITIVE | AUTO,
+        "mirror": base.BOOLEAN | base.one_of("auto"),
+        "threshold": base.NOT_NEGATIVE | AUTO,
+        "pooling": base.count() | GRIDS | AUTO,
+        "power": base.POSITIVE | AUTO,
+        "combine": base.one_of("sum", "mean"),
+        "n_representatives": base.count(least=2) | base.NONE,
+        "precision": base.one_of(*PRECISIONS),
+        "memory_budget": base.MEMORY_BUDGET,
+        "random_state": base.RANDOM_STATE,
     }
 
     # Draws the patches, and knows the shape of pictures.
@@ -192,12 +164,12 @@ class PatchKernelBase(FollowsX, BaseEstimator):
 
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
         """Return the weights of the pictures; only their ratios where C is chosen."""
-        weight = check_weights(sample_weight, X)
-        return relative_weights(weight) if is_auto(self.C) else weight
+        weight = base.check_weights(sample_weight, X)
+        return base.relative_weights(weight) if base.is_auto(self.C) else weight
 
     def _learn(self, problem: Problem) -> PictureModel:
         """Fit on the device; store pictures, coefficients and chosen parameters."""
-        rng, X = generator_from(self.random_state), problem.rows
+        rng, X = base.generator_from(self.random_state), problem.rows
         rows = rows_for_device(X, self.device, self.memory_budget)
         precision = resolve_precision(self.precision, rows)
         plan = self._plan(X, rows, precision, rng)
@@ -223,10 +195,10 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         for name, values in ALTERNATIVES.items():
             value = getattr(self, "pooling" if name == "cells" else name)
             value = value.item() if isinstance(value, np.generic) else value
-            choices[name] = values if is_auto(value) else (value,)
+            choices[name] = values if base.is_auto(value) else (value,)
         grids = choices["cells"]
         dictionary = self._dictionary_class(
-            few if is_auto(self.n_filters) else self.n_filters,
+            few if base.is_auto(self.n_filters) else self.n_filters,
             self.patch_sizes,
             image_shape=self.image_shape,
             dictionary=self.dictionary,
@@ -244,12 +216,12 @@ class PatchKernelBase(FollowsX, BaseEstimator):
             PictureFeatures.of(dictionary, precision),
             banks,
             choices,
-            PICTURE_GAMMAS if is_auto(self.gamma) else (float(self.gamma),),
-            PICTURE_CS if is_auto(self.C) else (float(self.C),),
+            PICTURE_GAMMAS if base.is_auto(self.gamma) else (float(self.gamma),),
+            PICTURE_CS if base.is_auto(self.C) else (float(self.C),),
             self.combine,
             self.n_representatives,
             self.memory_budget,
-            lambda stage: share_reporter(self.verbose, stage),
+            lambda stage: base.share_reporter(self.verbose, stage),
         )
 
     def _report(self, info: SolveInfo) -> None:
@@ -289,7 +261,9 @@ class PatchKernelBase(FollowsX, BaseEstimator):
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
-        checked = validate_data(self, X, y, reset=reset, dtype="numeric", **options)
+        checked = base.validate_data(
+            self, X, y, reset=reset, dtype="numeric", **options
+        )
         X, *rest = checked if isinstance(checked, tuple) else (checked,)
         if nx.dtype_name(X) in ("bool", "float16"):
             X = nx.astype(X, "float32")
@@ -302,7 +276,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         """
         check_is_fitted(self, "dual_coef_")
         X = self._validate(X, reset=False)
-        values = map_rows(self._values_on_device, X, self.device, self.memory_budget)
+        values = self._map_rows(self._values_on_device, X)
         if dtype is None:
             dtype = "float64" if nx.dtype_name(X) == "float64" else "float32"
         return nx.astype(values, dtype)
@@ -310,7 +284,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     def _values_on_device(self, rows):
         """Return f(x) of pictures on their device, (n, t), in float64."""
         budget = self.memory_budget
-        support = place_support(self.X_fit_, rows, self.device, budget)
+        support = base.place_support(self.X_fit_, rows, self.device, budget)
         if nx.is_numpy(support) and not nx.is_numpy(rows):
             support = nx.as_like(support, rows)
         precision = self.kernel_.how.precision
@@ -326,7 +300,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
                 nx.as_like(self.dual_coef_, rows),
                 nx.as_like(self.intercept_, rows)[None, :],
                 self._kept,
-                share_reporter(self.verbose, "picture"),
+                base.share_reporter(self.verbose, "picture"),
             )
 
     def __sklearn_tags__(self):
@@ -425,7 +399,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
 
     probability = "softmax"
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_filters: int | Literal["auto"] = "auto",
@@ -446,7 +420,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         device: str | None = None,
         precision: Literal["auto", "float64", "float32", "float16"] = "auto",
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -484,7 +458,9 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
 
     def _weights(self, weight, indices):
         """Return the weights of pictures times those of their classes."""
-        return weights_with_classes(weight, self.class_weight, self.classes_, indices)
+        return base.weights_with_classes(
+            weight, self.class_weight, self.classes_, indices
+        )
 
 
 class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
@@ -527,7 +503,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
     True
     """
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_filters: int | Literal["auto"] = "auto",
@@ -547,7 +523,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         device: str | None = None,
         precision: Literal["auto", "float64", "float32", "float16"] = "auto",
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -607,7 +583,7 @@ def _can_give_probabilities(self) -> bool:
 
 
 class PatchVotingClassifier(
-    FollowsX, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    base.FollowsX, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Any classifier on the patches of images, and a vote of the patches.
 
@@ -674,13 +650,13 @@ class PatchVotingClassifier(
     True
     """
 
-    score = score
+    score = base.score
     _parameters: ClassVar = {
-        "voting": one_of("majority", "sum"),
-        "memory_budget": MEMORY_BUDGET,
+        "voting": base.one_of("majority", "sum"),
+        "memory_budget": base.MEMORY_BUDGET,
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         estimator: Any = None,
@@ -709,11 +685,11 @@ class PatchVotingClassifier(
         self : PatchVotingClassifier
         """
         self._check_parameters()
-        check_one_label_type(y)
+        base.check_one_label_type(y)
         X, y = self._validate(X, y, reset=True)
-        self.classes_, indices = encode_labels(y)
-        weight = check_weights(sample_weight, X)
-        weights_with_classes(weight, None, self.classes_, indices)
+        self.classes_, indices = base.encode_labels(y)
+        weight = base.check_weights(sample_weight, X)
+        base.weights_with_classes(weight, None, self.classes_, indices)
         # Of one image, whatever the kind of X: how many patches, of how many pixels.
         one = patch_view(np.arange(X.shape[1])[None], self.image_shape, self.patch_size)
         n_axes = 1 if self.image_shape is None else 2
@@ -733,7 +709,7 @@ class PatchVotingClassifier(
         self.estimator_ = estimator.fit(patches, labels, **options)
         return self
 
-    @rowwise
+    @base.rowwise
     def predict(self, X):
         """Return the class that the patches vote for.
 
@@ -750,7 +726,7 @@ class PatchVotingClassifier(
         winners = nx.array_namespace(votes).argmax(votes, axis=1)
         return labels_at(self.classes_, winners, votes)
 
-    @rowwise
+    @base.rowwise
     def decision_function(self, X):
         """Return the votes for each class, or the sums of decision values.
 
@@ -769,7 +745,7 @@ class PatchVotingClassifier(
         return votes[:, 1] - votes[:, 0] if len(self.classes_) == 2 else votes
 
     @available_if(_can_give_probabilities)
-    @rowwise
+    @base.rowwise
     def predict_proba(self, X):
         """Return the probabilities of the classes.
 
@@ -792,18 +768,18 @@ class PatchVotingClassifier(
             votes = votes - xp.where(least < 0, least, xp.zeros_like(least))
             return votes / xp.sum(votes, axis=1, keepdims=True)
         parts = self._map_patches(X, lambda rows: self.estimator_.predict_proba(rows))
-        return _joined([nx.array_namespace(p).mean(p, axis=1) for p in parts])
+        return nx.joined([nx.array_namespace(p).mean(p, axis=1) for p in parts])
 
     def _votes(self, X):
         """Return the votes of the patches for each class, (n, k)."""
         count = _majority if self.voting == "majority" else _sum
-        return _joined([count(v) for v in self._map_patches(X, self._values)])
+        return nx.joined([count(v) for v in self._map_patches(X, self._values)])
 
     def _map_patches(self, X, function):
         """Yield ``function(patches)`` of each block of images, (images, patches, k)."""
         check_is_fitted(self, "estimator_")
         X = self._validate(X, reset=False)
-        report = share_reporter(self.verbose, "image")
+        report = base.share_reporter(self.verbose, "image")
         # The estimator makes copies of what it is given.
         budget = min(resolve_budget(self.memory_budget, X) // 4, 2**29)
         size, shape = self.patch_size, (-1, self.n_patches_, len(self.classes_))
@@ -823,12 +799,12 @@ class PatchVotingClassifier(
             return all_classes(nx.array_namespace(values).reshape(values, shape))
         if hasattr(estimator, "predict_proba"):
             return estimator.predict_proba(patches)
-        labels = np.asarray(on_host(estimator.predict(patches)))
+        labels = np.asarray(base.on_host(estimator.predict(patches)))
         return np.asarray(labels[:, None] == self.classes_, float)
 
     def _validate(self, X, y="no_validation", *, reset: bool):
         # A classifier's fit needs two rows, its predict one.
-        checked = validate_data(
+        checked = base.validate_data(
             self, X, y, reset=reset, dtype="numeric", ensure_min_samples=1 + reset
         )
         X, *rest = checked if isinstance(checked, tuple) else (checked,)
@@ -871,10 +847,6 @@ class PatchVotingClassifier(
         if self.estimator is not None:
             tags.array_api_support = get_tags(self.estimator).array_api_support
         return tags
-
-
-def _joined(parts: list):
-    return parts[0] if len(parts) == 1 else nx.array_namespace(parts[0]).concat(parts)
 
 
 def _sum(values):

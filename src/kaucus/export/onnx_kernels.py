@@ -8,28 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
+from kaucus import kernels
 from kaucus._base import require
-from kaucus.kernels._cells import (
-    ClusterRBF,
-    MahalanobisRBF,
-    NearestCenter,
-    cell_numbers,
-)
-from kaucus.kernels._kernel import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-    RationalQuadratic,
-    Sigmoid,
-    unit_rows,
-)
-from kaucus.kernels._metric import MappedKernel, RowMap
+from kaucus.kernels._cells import cell_numbers
+from kaucus.kernels._kernel import unit_rows
 
 # ----------------------------------------------------------------------------------
 # A builder of ONNX graphs, node by node.
@@ -197,7 +179,7 @@ def cell_masks(graph: Graph, partition, x: str, n_cells: int) -> list[str]:
 
 def _cells(graph: Graph, partition, x: str) -> str:
     """Add the number of each row's cell, (n,)."""
-    if isinstance(partition, NearestCenter):
+    if isinstance(partition, kernels.NearestCenter):
         return _nearest(graph, partition.centers, x)
     if hasattr(partition, "nearest"):  # labels of the training rows, numbered
         return _known_cells(graph, partition, x)
@@ -274,7 +256,7 @@ def kernel_matrix(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
 
 def kernel_sums(kernel, graph: Graph, x: str, points, coef, offset) -> str:
     """Add Σ aᵢ k(x, yᵢ) + b to a graph, (n, t)."""
-    if isinstance(kernel, Linear):  # no need of the points
+    if isinstance(kernel, kernels.Linear):  # no need of the points
         return graph.affine(x, points.T @ coef, offset)
     return graph.affine(kernel_matrix(kernel, graph, x, points), coef, offset)
 
@@ -288,18 +270,18 @@ def kernel_diagonal(kernel, graph: Graph, x: str) -> str:
 # ---- kernels of an inner product -----------------------------------------------------
 
 
-@kernel_matrix.register(Linear)
-@kernel_matrix.register(Polynomial)
-@kernel_matrix.register(Sigmoid)
+@kernel_matrix.register(kernels.Linear)
+@kernel_matrix.register(kernels.Polynomial)
+@kernel_matrix.register(kernels.Sigmoid)
 def _(kernel, graph: Graph, x: str, points: np.ndarray) -> str:
     gamma, coef0, function = _of_inner_products(kernel, graph)
     offset = np.full(len(points), coef0)
     return function(graph.affine(x, gamma * points.T, offset))
 
 
-@kernel_diagonal.register(Linear)
-@kernel_diagonal.register(Polynomial)
-@kernel_diagonal.register(Sigmoid)
+@kernel_diagonal.register(kernels.Linear)
+@kernel_diagonal.register(kernels.Polynomial)
+@kernel_diagonal.register(kernels.Sigmoid)
 def _(kernel, graph: Graph, x: str) -> str:
     gamma, coef0, function = _of_inner_products(kernel, graph)
     return function(graph("Add", graph("Mul", _squared_norms(graph, x), gamma), coef0))
@@ -307,9 +289,9 @@ def _(kernel, graph: Graph, x: str) -> str:
 
 def _of_inner_products(kernel, graph: Graph) -> tuple[float, float, Callable]:
     """Return γ, c and f of a kernel f(γ⟨x, y⟩ + c)."""
-    if isinstance(kernel, Linear):
+    if isinstance(kernel, kernels.Linear):
         return 1.0, 0.0, str
-    if isinstance(kernel, Sigmoid):
+    if isinstance(kernel, kernels.Sigmoid):
         function = functools.partial(graph, "Tanh")
     else:
         function = functools.partial(_power, graph, degree=int(kernel.degree))
@@ -317,12 +299,12 @@ def _of_inner_products(kernel, graph: Graph) -> tuple[float, float, Callable]:
 
 
 @kernel_matrix.register
-def _(kernel: Cosine, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Cosine, graph: Graph, x: str, points: np.ndarray) -> str:
     return graph.affine(unit_vectors(graph, x), unit_rows(points).T)
 
 
 @kernel_diagonal.register
-def _(kernel: Cosine, graph: Graph, x: str) -> str:
+def _(kernel: kernels.Cosine, graph: Graph, x: str) -> str:
     return _squared_norms(graph, unit_vectors(graph, x))  # 0 of a row of zeros
 
 
@@ -330,30 +312,30 @@ def _(kernel: Cosine, graph: Graph, x: str) -> str:
 
 
 @kernel_matrix.register
-def _(kernel: Gaussian, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Gaussian, graph: Graph, x: str, points: np.ndarray) -> str:
     return graph("Exp", _minus_distances(graph, x, points, kernel.gamma))
 
 
 @kernel_matrix.register
-def _(kernel: Exponential, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Exponential, graph: Graph, x: str, points: np.ndarray) -> str:
     D = squared_distances(graph, x, points, kernel.gamma**2)
     return graph("Exp", graph("Neg", graph("Sqrt", D)))
 
 
 @kernel_matrix.register
-def _(kernel: Cauchy, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Cauchy, graph: Graph, x: str, points: np.ndarray) -> str:
     D = squared_distances(graph, x, points, kernel.gamma)
     return graph("Reciprocal", graph("Add", D, 1.0))
 
 
 @kernel_matrix.register
-def _(kernel: Matern32, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Matern32, graph: Graph, x: str, points: np.ndarray) -> str:
     r = graph("Sqrt", squared_distances(graph, x, points, 3 * kernel.gamma**2))
     return graph("Mul", graph("Add", r, 1.0), graph("Exp", graph("Neg", r)))
 
 
 @kernel_matrix.register
-def _(kernel: Matern52, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Matern52, graph: Graph, x: str, points: np.ndarray) -> str:
     D = squared_distances(graph, x, points, 5 * kernel.gamma**2)
     r = graph("Sqrt", D)
     polynomial = graph("Add", graph("Add", r, 1.0), graph("Div", D, 3.0))
@@ -361,13 +343,15 @@ def _(kernel: Matern52, graph: Graph, x: str, points: np.ndarray) -> str:
 
 
 @kernel_matrix.register
-def _(kernel: RationalQuadratic, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(
+    kernel: kernels.RationalQuadratic, graph: Graph, x: str, points: np.ndarray
+) -> str:
     D = squared_distances(graph, x, points, kernel.gamma / kernel.alpha)
     return graph("Pow", graph("Add", D, 1.0), -float(kernel.alpha))
 
 
 @kernel_matrix.register
-def _(kernel: Laplacian, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.Laplacian, graph: Graph, x: str, points: np.ndarray) -> str:
     # Scaled first: γ Σ |x − y| = Σ |γx − γy|.
     x = graph("Mul", x, float(kernel.gamma))
     D = _manhattan_distances(graph, x, kernel.gamma * points)
@@ -375,25 +359,25 @@ def _(kernel: Laplacian, graph: Graph, x: str, points: np.ndarray) -> str:
 
 
 @kernel_matrix.register
-def _(kernel: MahalanobisRBF, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.MahalanobisRBF, graph: Graph, x: str, points: np.ndarray) -> str:
     white = _whitening(kernel.covariance, points.shape[1])
     x = graph.affine(x, white)
     return graph("Exp", _minus_distances(graph, x, points @ white, kernel.gamma))
 
 
 @kernel_matrix.register
-def _(kernel: MappedKernel, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.MappedKernel, graph: Graph, x: str, points: np.ndarray) -> str:
     x = map_rows(graph, kernel.row_map, x)
     return kernel_matrix(kernel.kernel, graph, x, kernel.row_map(points))
 
 
 @kernel_diagonal.register
-def _(kernel: MappedKernel, graph: Graph, x: str) -> str:
+def _(kernel: kernels.MappedKernel, graph: Graph, x: str) -> str:
     return kernel_diagonal(kernel.kernel, graph, map_rows(graph, kernel.row_map, x))
 
 
 @kernel_matrix.register
-def _(kernel: ClusterRBF, graph: Graph, x: str, points: np.ndarray) -> str:
+def _(kernel: kernels.ClusterRBF, graph: Graph, x: str, points: np.ndarray) -> str:
     """Compute the values for every cell that a row may be in, and take its own."""
     cells = cell_numbers(kernel.partition, points, kernel.n_cells)
     order = np.argsort(np.argsort(cells, kind="stable"), kind="stable")
@@ -409,7 +393,7 @@ def _(kernel: ClusterRBF, graph: Graph, x: str, points: np.ndarray) -> str:
 
 
 @kernel_diagonal.register
-def _(kernel: ClusterRBF, graph: Graph, x: str) -> str:
+def _(kernel: kernels.ClusterRBF, graph: Graph, x: str) -> str:
     if kernel.normalization == "unit":
         return graph.constant(np.ones((1, 1)))
     raise NotExportableError(
@@ -418,7 +402,9 @@ def _(kernel: ClusterRBF, graph: Graph, x: str) -> str:
     )
 
 
-def _of_two_cells(kernel: ClusterRBF, graph: Graph, x: str, points, i, j) -> str:
+def _of_two_cells(
+    kernel: kernels.ClusterRBF, graph: Graph, x: str, points, i, j
+) -> str:
     """Add the kernel for rows of cell i and points of cell j, (n, m_j)."""
     d = points.shape[1]
     white = _whitening(kernel.covariances[i] + kernel.covariances[j], d)
@@ -503,7 +489,7 @@ def _manhattan_distances(graph: Graph, x: str, points: np.ndarray) -> str:
     return graph("Scan", nothing, columns, points.T, body=body, num_scan_inputs=2)
 
 
-def map_rows(graph: Graph, row_map: RowMap, x: str) -> str:
+def map_rows(graph: Graph, row_map: kernels.RowMap, x: str) -> str:
     """Add the rows in a learned metric to a graph; see :class:`RowMap`."""
     x = graph("Mul", graph("Sub", x, row_map.center[None]), row_map.scale[None])
     if np.isfinite(row_map.bound):

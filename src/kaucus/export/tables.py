@@ -11,16 +11,18 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaucus._array.namespace import warn_user
+from kaucus._array.blocks import parse_bytes
+from kaucus._array.namespace import to_device, warn_user
 from kaucus._base import require
 from kaucus.estimators.tables import TableClassifier, TableRegressor
-from kaucus.export.files import describe, last_step, replace_file
+from kaucus.export.files import check_output, describe, last_step, replace_file
 
 # ----------------------------------------------------------------------------------
 # Read table files, whole or in chunks, and convert their columns.
@@ -70,11 +72,12 @@ class TableError(ValueError):
     """A table that cannot be read or used: which file, which column, which row."""
 
 
-class _Noticed(NamedTuple):
-    count: int
-    total: int
-    row: int
-    value: Any
+@dataclass
+class _Noticed:
+    count: int = 0
+    total: int = 0
+    row: int = 0
+    value: Any = None
 
 
 class Remarks:
@@ -93,15 +96,11 @@ class Remarks:
     def add(self, column, which, problem: str) -> None:
         """Count the rows of a column where ``which`` is true."""
         rows = np.flatnonzero(which)
-        old = self._noticed.get((str(column.name), problem))
-        if old is None:
-            old = _Noticed(0, 0, 0, None)
-        if len(rows) and not old.count:
-            first = rows[0]
-            old = old._replace(row=column.index[first], value=shown(column, first))
-        self._noticed[str(column.name), problem] = old._replace(
-            count=old.count + len(rows), total=old.total + len(column)
-        )
+        found = self._noticed.setdefault((str(column.name), problem), _Noticed())
+        if len(rows) and not found.count:
+            found.row, found.value = column.index[rows[0]], shown(column, rows[0])
+        found.count += len(rows)
+        found.total += len(column)
 
     def check(self) -> None:
         """Raise if dates or labels of a whole column cannot be used."""
@@ -119,11 +118,13 @@ class Remarks:
                 warn_user(self._text(name, problem), UserWarning)
 
     def _text(self, name: str, problem: str) -> str:
-        count, _, row, value = self._noticed[name, problem]
-        values = "1 value is" if count == 1 else f"{count:,} values are each"
+        found = self._noticed[name, problem]
+        values = (
+            "1 value is" if found.count == 1 else f"{found.count:,} values are each"
+        )
         return (
             f"{self.path}, column {name!r}: {values} {problem} "
-            f"(first {value!r} in row {row})."
+            f"(first {found.value!r} in row {found.row})."
         )
 
 
@@ -144,11 +145,23 @@ def read_chunks(path, *, n_rows: int | None = CHUNK_ROWS) -> Iterator[Any]:
     path, first = Path(path), 1
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    for frame in _raw_chunks(path, n_rows):
-        frame.columns = [str(name) for name in frame.columns]
-        frame.index = pandas.RangeIndex(first, first + len(frame))
-        yield frame
-        first += len(frame)
+    kind = table_kind(path)
+    if kind in _SEPARATORS:
+        frames = _text_chunks(path, _SEPARATORS[kind], n_rows)
+    else:
+        frames = _arrow_chunks(path, kind, n_rows)
+    try:
+        for frame in frames:
+            frame.columns = [str(name) for name in frame.columns]
+            frame.index = pandas.RangeIndex(first, first + len(frame))
+            yield frame
+            first += len(frame)
+    except TableError:
+        raise
+    except _UNREADABLE as error:
+        problem = (str(error).strip().splitlines() or [repr(error)])[0].rstrip(".")
+        hint = next((_HINTS[h] for h in _HINTS if h in problem.lower()), "")
+        raise TableError(f"{path} cannot be read: {problem}.{hint}") from error
 
 
 def column_of(frame, name: str, path) -> Any:
@@ -178,9 +191,9 @@ def target_of(frame, name: str, path) -> Any:
 
 def numbers_of(column, path) -> np.ndarray:
     """Return a column without gaps as numbers."""
-    numbers = as_kinds(column.to_frame(), {column.name: "number"}, Remarks(path))
-    _check_no_gaps(column, numbers[column.name].isna(), path)
-    return numbers[column.name].to_numpy()
+    numbers = _as_numbers(column, Remarks(path))
+    _check_no_gaps(column, numbers.isna(), path)
+    return numbers.to_numpy()
 
 
 def _check_no_gaps(column, empty, path) -> None:
@@ -304,7 +317,8 @@ def _as_dates(column, kind: str, remarks: Remarks):
     return dates.reindex(column.index)
 
 
-class _Dates(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Dates:
     """Texts read as dates, day first and month first; in UTC, if they have a zone."""
 
     day_first: Any
@@ -391,21 +405,6 @@ def table_kind(path: Path) -> str:
             f"{', '.join(_KINDS)}, of texts also with {', '.join(_PACKED)} after it."
         )
     return kind
-
-
-def _raw_chunks(path: Path, n_rows: int | None) -> Iterator[Any]:
-    kind = table_kind(path)
-    try:
-        if kind in _SEPARATORS:
-            yield from _text_chunks(path, _SEPARATORS[kind], n_rows)
-        else:
-            yield from _arrow_chunks(path, kind, n_rows)
-    except TableError:
-        raise
-    except _UNREADABLE as error:
-        problem = _first_line(error)
-        hint = next((_HINTS[h] for h in _HINTS if h in problem.lower()), "")
-        raise TableError(f"{path} cannot be read: {problem}.{hint}") from error
 
 
 _UNREADABLE = (
@@ -516,11 +515,6 @@ def _arrow_chunks(path: Path, kind: str, n_rows: int | None) -> Iterator[Any]:
     options = {} if n_rows is None else {"batch_size": n_rows}
     for batch in dataset.dataset(path, format=form).to_batches(**options):
         yield batch.to_pandas()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else repr(error)
 
 
 # ----------------------------------------------------------------------------------
@@ -641,7 +635,10 @@ def prediction_frame(
         Type of the labels: whole numbers or ``"bool"``; None: texts.
     """
     pandas = require("pandas", "tables")
-    columns = {name: _typed(model.predict(X), label_type)}
+    found = model.predict(X)
+    if label_type is not None:
+        found = found == "True" if label_type == "bool" else found.astype(label_type)
+    columns = {name: found}
     if proba:
         probabilities = model.predict_proba(X)
         columns |= {
@@ -651,13 +648,6 @@ def prediction_frame(
         bounds = model.predict_interval(X, interval)
         columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
     return pandas.DataFrame(columns)
-
-
-def _typed(labels: np.ndarray, label_type: str | None) -> np.ndarray:
-    """Return texts of labels as the type that the table of fit had."""
-    if label_type == "bool":
-        return labels == "True"
-    return labels if label_type is None else labels.astype(label_type)
 
 
 def check_outputs(model, *, proba: bool, interval: float | None) -> None:
@@ -681,15 +671,8 @@ def _last(model) -> str:
     return type(last_step(model)).__name__
 
 
-def count_unknown_categories(model, X, remarks: Remarks) -> None:
-    """Remark on texts that are none of the few that a column had in fit."""
-    for name, levels in model.categories_.items():
-        known = X[name].isin(levels) | X[name].isna()
-        remarks.add(X[name], ~known, UNKNOWN_CATEGORIES)
-
-
-class TableWriter:
-    """Context manager that writes frames to a CSV, TSV or Parquet file in turn.
+def write_frames(path, frames: Iterable[Any]) -> int:
+    """Write frames to a CSV, TSV or Parquet file; return the number of rows.
 
     The file is there when all is written, and not before.
 
@@ -697,53 +680,86 @@ class TableWriter:
     ----------
     path : path or text stream
         ``.gz``, ``.bz2`` and ``.xz`` are packed; a stream gets CSV.
+    frames : iterable of DataFrames
     """
+    is_stream, kind, packer = hasattr(path, "write"), ".csv", ".csv"
+    if not is_stream:
+        kind, packer = table_kind(path), path.suffix.lower()
+    if kind not in _WRITTEN or packer not in (kind, *PACKERS):
+        raise TableError(
+            f"{path} cannot be written; expected a name that ends in "
+            f"{', '.join(_WRITTEN)}, of texts also with {', '.join(PACKERS)} "
+            "after it."
+        )
+    options = {"mode": "w" if is_stream else "wb", "index": False}
+    options["sep"] = "\t" if kind == ".tsv" else ","
+    n_rows, writer = 0, None
+    with contextlib.ExitStack() as opened:
+        file: Any = path if is_stream else opened.enter_context(replace_file(path))
+        if packer in PACKERS:
+            file = opened.enter_context(PACKERS[packer](file, "wb"))
+        for frame in frames:
+            if kind != ".parquet":
+                frame.to_csv(file, header=n_rows == 0, **options)
+            else:
+                arrow = require("pyarrow", "tables")
+                table = arrow.Table.from_pandas(frame, preserve_index=False)
+                if writer is None:
+                    parquet = require("pyarrow.parquet", "tables")
+                    writer = parquet.ParquetWriter(file, table.schema)
+                    opened.enter_context(writer)
+                writer.write_table(table)
+            n_rows += len(frame)
+    return n_rows
 
-    def __init__(self, path):
-        self.path, self._is_first, self._writer = path, True, None
-        self._is_stream = hasattr(path, "write")
-        kind = "" if self._is_stream else table_kind(path)
-        packer = "" if self._is_stream else path.suffix.lower()
-        if kind not in ("", *_WRITTEN) or packer not in ("", kind, *PACKERS):
+
+# ----------------------------------------------------------------------------------
+# Options and files of a command, checked before any work.
+# ----------------------------------------------------------------------------------
+
+
+def check_word(option: str, word: str | None, known: tuple) -> None:
+    """Refuse a word that an option does not know."""
+    if word not in known:
+        words = ", ".join(str(w) for w in known if w is not None)
+        raise TableError(f"{option}={word!r} must be one of {words}.")
+
+
+def check_machine(device: str | None, memory_budget: str | None) -> None:
+    """Check device and memory budget before the data is read."""
+    try:
+        if memory_budget is not None:
+            parse_bytes(memory_budget)
+        to_device(np.empty(0), device)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise TableError(str(error)) from error
+
+
+def check_files(outputs: list[Path | None], inputs: list[Path | None]) -> None:
+    """Refuse outputs that cannot be written, or that the same command reads."""
+    taken = {path.resolve(): path for path in inputs if path is not None}
+    for output in filter(None, outputs):
+        if not output.parent.is_dir():
+            raise TableError(f"There is no folder {output.parent}; make it first.")
+        target = check_output(output)
+        for other, path in taken.items():
+            both = target.exists() and other.exists()  # hard links are one file, too
+            if target == other or (both and target.samefile(other)):
+                raise TableError(
+                    f"{output} would replace {path}, which this command needs; choose "
+                    "another name for the output."
+                )
+        taken[target] = output
+
+
+def check_kept(kept: list[str], others) -> None:
+    """Refuse a column that is copied twice, or has the name of another result."""
+    for place, name in enumerate(kept):
+        if name in kept[:place] or name in others:
             raise TableError(
-                f"{path} cannot be written; expected a name that ends in "
-                f"{', '.join(_WRITTEN)}, of texts also with {', '.join(PACKERS)} "
-                "after it."
+                f"--keep={name!r} would be the second column of this name; the result "
+                f"has {', '.join([*kept[:place], *others])}. Rename it in the table."
             )
-        self._is_parquet = kind == ".parquet"
-        self._separator = "\t" if kind == ".tsv" else ","
-        self._packer = PACKERS.get(packer)
-        self._opened = contextlib.ExitStack()
-
-    def add(self, frame) -> None:
-        """Append rows."""
-        if self._is_parquet:
-            self._add_parquet(frame)
-        else:
-            options = {"sep": self._separator, "header": self._is_first, "index": False}
-            mode = "w" if self._is_stream else "wb"
-            frame.to_csv(self._file, mode=mode, **options)
-        self._is_first = False
-
-    def _add_parquet(self, frame) -> None:
-        pyarrow = require("pyarrow", "tables")
-        parquet = require("pyarrow.parquet", "tables")
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        if self._writer is None:
-            writer = parquet.ParquetWriter(self._file, table.schema)
-            self._writer = self._opened.enter_context(writer)
-        self._writer.write_table(table)
-
-    def __enter__(self) -> "TableWriter":
-        self._file: Any = self.path
-        if not self._is_stream:
-            self._file = self._opened.enter_context(replace_file(self.path))
-        if self._packer is not None:
-            self._file = self._opened.enter_context(self._packer(self._file, "wb"))
-        return self
-
-    def __exit__(self, *error) -> None:
-        self._opened.__exit__(*error)
 
 
 # ----------------------------------------------------------------------------------
@@ -769,7 +785,7 @@ class TrainingTable:
     """
 
     def __init__(self, path: Path, target: str, weights: str | None, task: str | None):
-        self.path, self.target, self.weights = path, target, weights
+        self.target, self.weights = target, weights
         if target == weights:
             raise TableError(
                 f"--weights={weights!r} is the target; expected another column."
@@ -784,34 +800,29 @@ class TrainingTable:
                 f"{target!r}; a model needs two rows and a column."
             )
         self.task = task or task_of(y, path)
-        self.y = self._targets(y, path)
-        if self.task == "classification" and len(np.unique(self.y)) < 2:
+        is_classes = self.task == "classification"
+        self.y = labels_of(y) if is_classes else numbers_of(y, path)
+        if is_classes and len(np.unique(self.y)) < 2:
             raise TableError(
                 f"{path}, column {target!r}: every row is {str(self.y[0])!r}; there "
                 "is nothing to learn."
             )
         # Whole numbers and truth values of a typed file are predicted as such.
-        is_typed = self.task == "classification" and y.dtype.kind in "iub"
+        is_typed = is_classes and y.dtype.kind in "iub"
         self.label_type = str(y.dtype) if is_typed else None
         self.kinds = {c: kind_of(column_of(X, c, path), remarks) for c in X.columns}
         self.X = as_kinds(X, self.kinds, remarks)
         remarks.warn()
 
-    def _targets(self, y, path: Path) -> np.ndarray:
-        if self.task == "classification":
-            return labels_of(y)
-        return numbers_of(y, path)
-
     def others(self, path: Path):
         """Return rows, targets and weights of another table."""
         frame, remarks = read_table(path), Remarks(path)
-        y = target_of(frame, self.target, path)
-        X, targets = as_kinds(frame, self.kinds, remarks), self._targets(y, path)
-        if self.task == "classification":
-            remarks.add(y, ~np.isin(targets, self.y), UNKNOWN_LABELS)
+        classes = np.unique(self.y) if self.task == "classification" else None
+        y, weight = _labelled(frame, self.target, self.weights, classes, remarks)
+        X = as_kinds(frame, self.kinds, remarks)
         remarks.check()
         remarks.warn()
-        return X, targets, _weight(frame, self.weights, path)
+        return X, y, weight
 
     def about(self) -> dict:
         """Return the metadata to write into the model's file."""
@@ -854,12 +865,20 @@ def model_chunks(
     At the end it warns of what the columns have shown. A chunk is read before the one
     before it is used, so that an error of all rows comes first where they are few.
     """
-    kinds, held = column_kinds(model, describe(model).about), None
+    kinds, held = describe(model).about.get("kinds"), None
+    if kinds is None:
+        raise TableError(
+            f"{model} was not written by `kaucus fit`, and does not tell what its "
+            "columns are; load it with kaucus.persistence.load."
+        )
     for frame in filter(len, read_chunks(remarks.path, n_rows=n_rows)):
         if held is not None:
             yield held
-        held = as_kinds(frame, kinds, remarks), frame
-        count_unknown_categories(loaded, held[0], remarks)
+        X = as_kinds(frame, kinds, remarks)
+        for name, levels in loaded.categories_.items():
+            known = X[name].isin(levels) | X[name].isna()
+            remarks.add(X[name], ~known, UNKNOWN_CATEGORIES)
+        held = X, frame
     if held is None:
         raise TableError(f"{remarks.path} has no rows.")
     remarks.check()
@@ -873,14 +892,20 @@ def labelled_chunks(
 ) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
     """Yield rows, targets and weights of a table, a chunk at a time."""
     target, remarks = target or describe(model).about.get("target", ""), Remarks(rows)
+    classes = getattr(loaded, "classes_", None)
     for X, frame in model_chunks(model, loaded, remarks):
-        column = target_of(frame, target, rows)
-        if hasattr(loaded, "classes_"):
-            y = labels_of(column)
-            remarks.add(column, ~np.isin(y, loaded.classes_), UNKNOWN_LABELS)
-        else:
-            y = numbers_of(column, rows)
-        yield X, y, _weight(frame, weights, rows)
+        yield X, *_labelled(frame, target, weights, classes, remarks)
+
+
+def _labelled(frame, target: str, weights: str | None, classes, remarks: Remarks):
+    """Return targets and weights; labels that are none of the classes are counted."""
+    column = target_of(frame, target, remarks.path)
+    weight = _weight(frame, weights, remarks.path)
+    if classes is None:
+        return numbers_of(column, remarks.path), weight
+    y = labels_of(column)
+    remarks.add(column, ~np.isin(y, classes), UNKNOWN_LABELS)
+    return y, weight
 
 
 def labelled_predictions(model: Path, loaded, rows: Path, target, weights):
@@ -900,16 +925,6 @@ def labelled_rows(model: Path, loaded, rows: Path, target, weights):
 
 def _joined(parts) -> np.ndarray | None:
     return None if parts[0] is None else np.concatenate(parts)
-
-
-def column_kinds(model: Path, about: dict) -> dict[str, str]:
-    """Return the kind of each column of a model, from its file."""
-    if "kinds" not in about:
-        raise TableError(
-            f"{model} was not written by `kaucus fit`, and does not tell what its "
-            "columns are; load it with kaucus.persistence.load."
-        )
-    return about["kinds"]
 
 
 def _weight(frame, name: str | None, path: Path) -> np.ndarray | None:

@@ -38,6 +38,7 @@ from kaucus.kernels._patches import (
 from kaucus.solvers._columns import (
     GrownSolution,
     Hardness,
+    RowData,
     columns_bytes,
     columns_can_be_kept,
     rows_of_kept_columns,
@@ -458,15 +459,13 @@ def _grow(
     rng = np.random.default_rng(0)  # not used: of the ways, that of residuals is taken
     hardness = problem.targets.hardness(problem.fit_weight, Z, rng)["residual"]
     keeping = KeepingPatchKernel(kernel.how, kernel.parts, kernel.gamma, half)
+    Y, weight = problem.targets.columns()[rows], of_rows(problem.fit_weight, rows)
     return solve_with_hard_rows(
-        keeping,
-        X,
-        nx.as_like(problem.targets.columns()[rows], X),
+        RowData(keeping, X, nx.as_like(Y, X), nx.as_like(weight, X)),
         Z,
         [n_new // 2, n_new - n_new // 2] if n_new > 1 else [],
         _AllBut(where[unseen], n, hardness),
         C=C,
-        sample_weight=nx.as_like(of_rows(problem.fit_weight, rows), X),
         loo_rows=where[unseen],
         memory_budget=half,
         callback=judge.plan.progress("picture"),

@@ -90,14 +90,9 @@ class TargetUnit(NamedTuple):
     def standardised(self, model: Any) -> Any:
         """Return a model of y with coefficients for standard targets."""
         coef, intercept = model.dual_coef, model.intercept
-        offset, scale = (
-            nx.as_like(self.offset, intercept),
-            nx.as_like(self.scale, intercept),
-        )
-        intercept = (intercept - offset) / scale
-        return model._replace(
-            dual_coef=coef / nx.as_like(self.scale, coef), intercept=intercept
-        )
+        offset, scale = (nx.as_like(part, intercept) for part in self)
+        coef = coef / nx.as_like(self.scale, coef)
+        return model._replace(dual_coef=coef, intercept=(intercept - offset) / scale)
 
 
 NO_UNIT = TargetUnit(np.zeros(1), np.ones(1))
@@ -434,15 +429,10 @@ def calibrated(model: Model, problem: Problem, plan: Plan, rng) -> Model:
 
 def values_of(model: Model, problem: Problem, some: np.ndarray, plan: Plan) -> Unseen:
     """Return the decision values of some rows by the model."""
-    rows = nx.as_like(nx.take_rows(problem.rows, some), model.representatives.points)
-    solution = model.solution
-    sums = kernel_expansion(
-        model.kernel,
-        rows,
-        model.representatives.points,
-        solution.dual_coef,
-        memory_budget=plan.memory_budget,
-    )
+    points, solution = model.representatives.points, model.solution
+    rows, budget = nx.take_rows(problem.rows, some), plan.memory_budget
+    given = (model.kernel, nx.as_like(rows, points), points, solution.dual_coef)
+    sums = kernel_expansion(*given, memory_budget=budget)
     return unseen_values(sums + solution.intercept[None, :], problem, some)
 
 

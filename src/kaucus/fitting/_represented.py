@@ -13,11 +13,7 @@ from kaucus._array.blocks import release_freed_memory, resolve_budget
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.namespace import Array
 from kaucus._array.segments import draw_some
-from kaucus.clustering._kmeans import (
-    Representatives,
-    represent_classes,
-    with_rows,
-)
+from kaucus.clustering._kmeans import Representatives, represent_classes, with_rows
 from kaucus.fitting._problem import (
     NO_ROWS,
     UNSEEN_ROWS,
@@ -122,19 +118,12 @@ class Growth:
     """Row numbers of the representatives where every row is one: group by group."""
 
 
-def plan_growth(
-    problem: Problem,
-    plan: Plan,
-    kernel: Kernel,
-    C: float,
-    groups: np.ndarray,
-    rng: np.random.Generator,
-) -> Growth:
+def plan_growth(fit: "Fit", groups: np.ndarray) -> Growth:
     """Return the number of representatives of each group, and how it grows.
 
-    ``groups`` are those of the rows that are clustered apart; ``kernel`` and ``C`` are
-    for a trial of how to share representatives out.
+    ``groups`` are those of the rows that are clustered apart.
     """
+    problem, plan = fit.problem, fit.plan
     weight, size = problem.weight, plan.size
     present = groups if weight is None else groups[weight > 0]
     sizes = np.bincount(present, minlength=problem.targets.n_groups)
@@ -155,16 +144,7 @@ def plan_growth(
         return _of_every_row(groups, sizes) if factored else Growth(sizes.tolist(), [])
     allocation = "proportional"
     if isinstance(problem.targets, ClassTargets):
-        allocation = choose_allocation(
-            kernel,
-            C,
-            problem.rows,
-            problem.targets.columns(),
-            groups,
-            weight=problem.fit_weight,
-            rng=rng,
-            memory_budget=plan.memory_budget,
-        )
+        allocation = choose_allocation(fit, groups)
     most = most_representatives(size, budget)
     growth = grow_openly(size, sizes, allocation, most)
     if plan.n_unseen <= UNSEEN_ROWS:
@@ -256,30 +236,20 @@ def _n_held_out(n: int) -> int:
     return min(max(n // 10, 1), _HELD_OUT)
 
 
-def choose_allocation(
-    kernel: Kernel,
-    C: float,
-    rows,
-    Y: np.ndarray,
-    labels: np.ndarray,
-    *,
-    weight: np.ndarray | None,
-    rng: np.random.Generator,
-    memory_budget: int | str | None = None,
-) -> str:
+def choose_allocation(fit: "Fit", labels: np.ndarray) -> str:
     """Return the allocation of representatives to classes that leave-one-out prefers.
 
     Each way is tried with random rows of the classes as columns, on a part of the rows.
     """
-    present = np.arange(len(Y)) if weight is None else np.flatnonzero(weight)
+    problem, kernel, budget = fit.problem, fit.tuning.kernel, fit.plan.memory_budget
+    rows, Y, weight = problem.rows, problem.targets.columns(), problem.fit_weight
+    present = problem.present()
     sizes = np.bincount(labels[present])
     sizes = sizes[sizes > 0]
     if sizes.max() <= _ABOUT_EQUAL * sizes.min():
         return "equal"
-    order = rng.permutation(present)
-    n_rows, n_columns = affordable_search(
-        *_TRIAL, rows.shape[1], Y.shape[1], memory_budget
-    )
+    order = fit.rng.permutation(present)
+    n_rows, n_columns = affordable_search(*_TRIAL, rows.shape[1], Y.shape[1], budget)
     some = order[:n_rows]
     part = nx.take_rows(rows, some)
     counts = np.bincount(labels[order])
@@ -293,9 +263,9 @@ def choose_allocation(
         judge = LeftOutColumns(
             *([kernel], part, nx.as_like(Y[some], Z), Z),
             sample_weight=None if weight is None else nx.as_like(weight[some], Z),
-            memory_budget=memory_budget,
+            memory_budget=budget,
         )
-        losses.append(judge.tried([(kernel, [C])])[0].loss)
+        losses.append(judge.tried([(kernel, [fit.tuning.C])])[0].loss)
     return ALLOCATIONS[int(np.argmin(losses))]
 
 
@@ -414,11 +384,11 @@ def fit_represented(problem: Problem, plan: Plan, rng: np.random.Generator) -> M
 
 def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
     """Fit with a known kernel and C."""
-    groups = problem.targets.clusters(problem.weight)
-    growth = plan_growth(problem, plan, tuning.kernel, tuning.C, groups, rng)
-    held = _hold_out(problem, growth, rng)
-    chosen = _choose(problem, plan, groups, growth, held, rng)
-    fit, targets = _Fit(problem, plan, tuning, rng), problem.targets
+    fit, targets = Fit(problem, plan, tuning, rng), problem.targets
+    groups = targets.clusters(problem.weight)
+    growth = plan_growth(fit, groups)
+    held = _hold_out(fit, growth)
+    chosen = _choose(fit, groups, growth, held)
     with errors_at(tuning.C), nx.products_in(plan.precision):
         if growth.order is not None:
             own = targets.like(targets.values[growth.order])
@@ -433,18 +403,18 @@ def _fit_tuned(problem: Problem, plan: Plan, tuning: Choice, rng) -> Model:
 # ---- 2. choose -----------------------------------------------------------------------
 
 
-def _hold_out(problem: Problem, growth: Growth, rng) -> np.ndarray:
+def _hold_out(fit: "Fit", growth: Growth) -> np.ndarray:
     """Return the numbers of the rows that are held out while others are added."""
     if growth.n_held_out == 0:
         return NO_ROWS
-    weight = problem.weight
-    present = np.arange(problem.n) if weight is None else np.flatnonzero(weight)
-    return draw_some(rng, present, growth.n_held_out)
+    weight, n = fit.problem.weight, fit.problem.n
+    present = np.arange(n) if weight is None else np.flatnonzero(weight)
+    return draw_some(fit.rng, present, growth.n_held_out)
 
 
-def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Representatives:
+def _choose(fit: "Fit", groups, growth: Growth, held: np.ndarray) -> Representatives:
     """Return representatives of each group, from rows that are not held out."""
-    weight = problem.weight
+    problem, plan, weight = fit.problem, fit.plan, fit.problem.weight
     if growth.order is not None:
         points = nx.dense_rows(problem.rows, growth.order)
         ones = np.ones(problem.n)
@@ -455,7 +425,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
         growth.numbers,
         options=plan.kmeans,
         sample_weight=_without(weight, held, problem.n),
-        rng=rng,
+        rng=fit.rng,
         memory_budget=plan.memory_budget,
         callback=plan.progress(problem.targets.clustered),
     )
@@ -475,7 +445,7 @@ def _choose(problem: Problem, plan: Plan, groups, growth, held, rng) -> Represen
 # ---- 3. to 5. accumulate, solve, refine ----------------------------------------------
 
 
-class _Fit(NamedTuple):
+class Fit(NamedTuple):
     """A problem whose kernel and C are known."""
 
     problem: Problem
@@ -555,31 +525,30 @@ class _Fit(NamedTuple):
         self, problem: Problem, growth, held, loo_rows, first_fit, choose_C, points
     ) -> GrownSolution:
         """Fit the kernel columns of points, and of rows that are added, to the rows."""
-        rows, targets, fit_weight = problem.rows, problem.targets, problem.fit_weight
-        Y = targets.columns()
-        columns = (self.tuning.kernel, rows, nx.as_like(Y, points), points)
+        targets, fit_weight = problem.targets, problem.fit_weight
+        weight = _without(fit_weight, held, problem.n)
+        data = _row_data(problem, self.tuning.kernel, weight, points)
         options: dict[str, Any] = {
             "C": self.tuning.C,
-            "sample_weight": nx.as_like(_without(fit_weight, held, len(Y)), points),
             "loo_rows": loo_rows,
             "memory_budget": self.plan.memory_budget,
             "callback": self.plan.progress("row"),
         }
         if not growth.additions:
-            solution = solve_on_representatives(*columns, **options)
+            solution = solve_on_representatives(data, points, **options)
             return GrownSolution(solution, NO_ROWS, 0, [])
         if len(held):
+            part = problem.part(held)
             options["judge"] = Judge(
-                nx.take_rows(rows, held),
-                nx.as_like(Y[held], points),
-                None if fit_weight is None else nx.as_like(fit_weight[held], points),
+                _row_data(part, self.tuning.kernel, part.fit_weight, points),
                 lambda values: targets.score(values, fit_weight, held),
                 growth.least_gain,
             )
         ways = targets.hardness(fit_weight, points, self.rng)
         choices = [ways[choice] for choice in growth.choices]
         options |= {"first_fit": first_fit, "choose_C": choose_C}
-        return solve_with_hard_rows(*columns, growth.additions, choices, **options)
+        grown = (data, points, growth.additions, choices)
+        return solve_with_hard_rows(*grown, **options)
 
     def in_enough_precision(self, fit: Callable[[Array], Any], points: Array) -> Any:
         """Return ``fit(points)``, with float64 points where float32 is not enough.
@@ -603,26 +572,22 @@ class _Fit(NamedTuple):
         """Choose the rows near the boundary; None where all are to be fitted."""
         if self.plan.fit_on != "boundary":
             return None
-        problem, kernel, C = self.problem, self.tuning.kernel, self.tuning.C
+        problem, kernel = self.problem, self.tuning.kernel
         first = chosen.points.shape[0]
         n_representatives = first + sum(growth.additions)
         n_rows = max(_ROWS_EACH * n_representatives, _LEAST_ROWS)
-        Y = problem.targets.columns()
-        weight = _without(problem.fit_weight, held, len(Y))
-        if n_rows >= (len(Y) if weight is None else np.count_nonzero(weight)):
+        weight = _without(problem.fit_weight, held, problem.n)
+        if n_rows >= (problem.n if weight is None else np.count_nonzero(weight)):
             return None
         return self.in_enough_precision(
             lambda points: rows_near_boundary(
-                kernel,
-                problem.rows,
-                nx.as_like(Y, points),
+                _row_data(problem, kernel, weight, points),
                 points,
                 n_rows,
                 # As many entries of the kernel as the fit itself will have.
                 n_rough=n_rows * n_representatives // first,
-                C=C,
+                C=self.tuning.C,
                 rng=self.rng,
-                sample_weight=weight,
                 memory_budget=self.plan.memory_budget,
             ),
             chosen.points,
@@ -630,7 +595,7 @@ class _Fit(NamedTuple):
 
 
 def fit_representatives(
-    fit: _Fit,
+    fit: Fit,
     chosen: Representatives,
     targets: Targets,
     order: np.ndarray | None = None,
@@ -647,12 +612,11 @@ def fit_representatives(
     n_left_out = min(plan.n_unseen, n) if wants else 0
 
     def solved(C: float, n_left_out: int, rng, points, own: Targets) -> FitResult:
+        given = own.columns(), own.fit_weights(None)
+        Y, weight = (nx.as_like(part, points) for part in given)
         return fit_ls_svm(
-            tuning.kernel,
-            points,
-            nx.as_like(own.columns(), points),
+            RowData(tuning.kernel, points, Y, weight),
             C=C,
-            sample_weight=nx.as_like(own.fit_weights(None), points),
             memory_budget=plan.memory_budget,
             leave_one_out=n_left_out,
             # What the rounding of the rows themselves comes to.
@@ -760,7 +724,7 @@ def learn_part(
     points = nx.astype(model.representatives.points, stream.precision)
     wanted = np.arange(first.n) if plan.calibrates or plan.moves_intercept else None
     with errors_at(model.C), nx.products_in(plan.precision):
-        data = _row_data(first, model, points)
+        data = _row_data(first, model.kernel, first.fit_weight, points)
         solution = solve_running(data, points, sums, C=model.C, loo_rows=wanted)
     chosen = model.representatives
     chosen = replace(chosen, weights=chosen.weights * (total / stream.total))
@@ -779,7 +743,7 @@ def _equations(problem: Problem, plan: Plan, model: Model, precision: str, befor
     points = nx.astype(model.representatives.points, precision)
     with nx.products_in(plan.precision):
         return add_rows(
-            _row_data(problem, model, points),
+            _row_data(problem, model.kernel, problem.fit_weight, points),
             points,
             before,
             memory_budget=plan.memory_budget,
@@ -787,6 +751,6 @@ def _equations(problem: Problem, plan: Plan, model: Model, precision: str, befor
         )
 
 
-def _row_data(problem: Problem, model: Model, points: Array) -> RowData:
-    given = problem.targets.columns(), problem.fit_weight
-    return RowData(model.kernel, problem.rows, *(nx.as_like(v, points) for v in given))
+def _row_data(problem: Problem, kernel: Kernel, weight, points: Array) -> RowData:
+    given = problem.targets.columns(), weight
+    return RowData(kernel, problem.rows, *(nx.as_like(v, points) for v in given))

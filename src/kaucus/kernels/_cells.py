@@ -382,7 +382,7 @@ class NearestCenter:
             centers = nx.as_like(self.centers, block, dtype=nx.dtype_name(X))
             x, c = (shifted_rows(part, centers[0, :]) for part in (block, centers))
             parts.append(xp.argmin(squared_distances(x, c), axis=1))
-        return xp.concat(parts) if len(parts) > 1 else parts[0]
+        return nx.joined(parts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NearestCenter):
@@ -649,7 +649,6 @@ def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array
 
     Rows and columns are grouped by cell, and brought back into their order at the end.
     """
-    xp = nx.array_namespace(X.values)
     x_groups, y_groups = _groups(X, n_cells), _groups(Y, n_cells)
     panels = []
     for i, x_rows in x_groups:
@@ -659,9 +658,8 @@ def by_pairs_of_cells(X: CellRows, Y: CellRows, n_cells: int, function) -> Array
             x = x if x_rows is None else x.taken(x_rows)
             y = y if y_rows is None else y.taken(y_rows)
             blocks.append(function(squared_distances(x, y), i, j))
-        panels.append(xp.concat(blocks, axis=1) if len(blocks) > 1 else blocks[0])
-    T = xp.concat(panels, axis=0) if len(panels) > 1 else panels[0]
-    return _ungrouped(_ungrouped(T, X.cells, 0), Y.cells, 1)
+        panels.append(nx.joined(blocks, axis=1))
+    return _ungrouped(_ungrouped(nx.joined(panels), X.cells, 0), Y.cells, 1)
 
 
 def _groups(rows: CellRows, n_cells: int) -> list[tuple[int, Array | None]]:

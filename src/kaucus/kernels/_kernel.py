@@ -41,9 +41,6 @@ from kaucus._array.rows import Block, as_rows, stream_blocks, streaming_bytes
 Tile = tuple[slice, slice]
 """Rows and columns of a tile."""
 
-Compute = Callable[[Any, Any], Array]
-"""``compute(x_rows, y_rows)`` returns a tile, of rows ready for ``kernel.tile``."""
-
 # What a tile takes for each of its rows and columns, in rows: two being copied, two
 # cast, shifted, and with norms added for the product.
 _COPIES = 6
@@ -65,7 +62,7 @@ class PreparedPairs:
     def __init__(
         self, kernel: "Kernel", like: Array, rows: Any, columns: Any, owned=None
     ) -> None:
-        self._kernel, self._like = kernel, like
+        self.kernel, self.like = kernel, like
         self.rows, self.columns = rows, columns
         both = (rows,) if columns is rows else (rows, columns)
         self._owned = both if owned is None else owned
@@ -73,7 +70,7 @@ class PreparedPairs:
 
     def tile_shape(self, budget: int) -> tuple[int, int]:
         """Return rows and columns of a tile for which there is memory."""
-        return tile_shape(self._like, self.shape[1], budget)
+        return tile_shape(self.like, self.shape[1], budget)
 
     @property
     def held_bytes(self) -> int:
@@ -84,27 +81,6 @@ class PreparedPairs:
         """Yield the rows and the columns of each tile."""
         return ((self.rows.block(i), self.columns.block(j)) for i, j in tiles)
 
-    def writing(
-        self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
-    ) -> tuple[Callable, Iterable, int]:
-        """Return a tile writer, its arguments and the number of threads.
-
-        Of a symmetric matrix each tile is copied to the other half.
-        """
-        in_place = compute is None and _writes_in_place(self._kernel, out)
-        compute = self._kernel.tile if compute is None else compute
-
-        def write(block: Tile) -> None:
-            rows, columns = self.rows.block(block[0]), self.columns.block(block[1])
-            if in_place:
-                self._kernel.tile_into(out[block], rows, columns)
-            else:
-                out[block] = compute(rows, columns)
-            if symmetric:
-                _mirror(out, block)
-
-        return write, blocks, self._kernel.n_workers(self._like)
-
     def part(self, rows=None, columns=None) -> "PreparedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
         new_rows = self.rows if rows is None else _taken(self.rows, rows)
@@ -112,7 +88,7 @@ class PreparedPairs:
         owned = [new_rows] if rows is not None else []
         owned += [new_columns] if columns is not None else []
         pair = (new_rows, new_columns)
-        return PreparedPairs(self._kernel, self._like, *pair, owned=owned)
+        return PreparedPairs(self.kernel, self.like, *pair, owned=owned)
 
 
 class StreamedPairs:
@@ -121,7 +97,7 @@ class StreamedPairs:
     held_bytes = 0
 
     def __init__(self, kernel: "Kernel", X: Array, Y: Array, room: float) -> None:
-        self._kernel, self._X, self._Y, self._room = kernel, X, Y, int(room)
+        self.kernel, self._X, self._Y, self._room = kernel, X, Y, int(room)
         self.shape = (int(X.shape[0]), int(Y.shape[0]))
 
     def tile_shape(self, budget: int) -> tuple[int, int]:
@@ -132,7 +108,8 @@ class StreamedPairs:
         """
         entries = min(budget, self._room) // (_TEMPORARIES * nx.itemsize(self._X))
         entries = max(min(entries, _TILE_ENTRIES), 1)
-        most = max(self._room // (2 * _bytes_per_row(self._X)), 1)
+        row_bytes = _COPIES * nx.itemsize(self._X) * self._X.shape[1]
+        most = max(self._room // (2 * row_bytes), 1)
         width = max(min(math.isqrt(entries), most, self.shape[1]), 1)
         return max(min(entries // width, most), 1), width
 
@@ -145,32 +122,15 @@ class StreamedPairs:
         some_rows = stream_blocks(self._X, [rows for rows, _ in tiles])
         some_columns = stream_blocks(self._Y, [columns for _, columns in tiles])
         for x, y in zip(some_rows, some_columns, strict=True):
-            pairs = self._kernel.pairs(x, y)
+            pairs = self.kernel.pairs(x, y)
             assert isinstance(pairs, PreparedPairs)  # of blocks that are there
             yield pairs.rows, pairs.columns
-
-    def writing(
-        self, out: Array, blocks: list[Tile], symmetric: bool, compute=None
-    ) -> tuple[Callable, Iterable, int]:
-        """Return a tile writer, its arguments and one thread."""
-        in_place = _writes_in_place(self._kernel, out)
-
-        def write(found: tuple[Tile, tuple[Any, Any]]) -> None:
-            block, pair = found
-            if in_place:
-                self._kernel.tile_into(out[block], *pair)
-            else:
-                out[block] = self._kernel.tile(*pair)
-            if symmetric:
-                _mirror(out, block)
-
-        return write, zip(blocks, self.iterate(blocks), strict=True), 1
 
     def part(self, rows=None, columns=None) -> "StreamedPairs":
         """Return the pairs of the rows and columns with these numbers; None: all."""
         X = self._X if rows is None else nx.rows_in_order(self._X, rows)
         Y = self._Y if columns is None else nx.rows_in_order(self._Y, columns)
-        return StreamedPairs(self._kernel, X, Y, self._room)
+        return StreamedPairs(self.kernel, X, Y, self._room)
 
 
 RowPairs = PreparedPairs | StreamedPairs
@@ -180,19 +140,40 @@ def fill_tiles(
     pairs: RowPairs, out: Array, tile: tuple[int, int], compute=None, *, symmetric=False
 ) -> None:
     """Write the tiles of a matrix, by the kernel or by a given function."""
-    blocks = tiles_of(pairs.shape, tile, symmetric)
-    write, items, workers = pairs.writing(out, blocks, symmetric, compute)
+    write, items, workers = _writing(pairs, out, tile, compute, symmetric)
     for _ in map_blocks(write, items, workers=workers):
         pass
 
 
-def _writes_in_place(kernel: "Kernel", out: Array) -> bool:
-    """Return True if tiles are written in place, without a copy.
+def _writing(
+    pairs: RowPairs, out: Array, tile: tuple[int, int], compute, symmetric: bool
+) -> tuple[Callable, Iterable, int]:
+    """Return a tile writer, its arguments and the number of threads.
 
-    Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
-    bound by the bytes that it moves.
+    Of a symmetric matrix each tile is copied to the other half.
     """
-    return nx.is_torch(out) and kernel.tile_into is not None
+    blocks, kernel = tiles_of(pairs.shape, tile, symmetric), pairs.kernel
+    # Of tensors only: a tile of its own stays in the processor's cache, but a GPU is
+    # bound by the bytes that it moves.
+    in_place = compute is None and nx.is_torch(out) and kernel.tile_into is not None
+    compute = kernel.tile if compute is None else compute
+
+    here = pairs if isinstance(pairs, PreparedPairs) else None
+
+    def write(block: Tile, pair: Any = None) -> None:
+        if here is not None:
+            pair = here.rows.block(block[0]), here.columns.block(block[1])
+        if in_place:
+            kernel.tile_into(out[block], *pair)
+        else:
+            out[block] = compute(*pair)
+        if symmetric:
+            _mirror(out, block)
+
+    if here is not None:
+        return write, blocks, kernel.n_workers(here.like)
+    copied = zip(blocks, pairs.iterate(blocks), strict=True)
+    return lambda item: write(*item), copied, 1
 
 
 def _taken(rows: Any, numbers: np.ndarray) -> Any:
@@ -213,11 +194,6 @@ def bytes_for_tiles(shape: tuple[int, int], like: Array) -> int:
     if nx.on_gpu(like):
         return resolve_budget(None, like)
     return max(nx.itemsize(like) * shape[0] * shape[1], _LEAST_FOR_TILES)
-
-
-def fits_into(shape: tuple[int, int], tile: tuple[int, int]) -> bool:
-    """Return True if one tile, as :func:`tiles_of` cuts them, is the whole matrix."""
-    return shape[0] <= tile[0] and shape[1] <= tile[1]
 
 
 def tiles_of(shape: tuple[int, int], tile, symmetric: bool) -> list[Tile]:
@@ -248,11 +224,7 @@ def kernel_diagonal(kernel: "Kernel", X: Array) -> Array:
         In the precision of ``X``.
     """
     parts = [kernel.diag(block.rows) for block in as_rows(X, 1).blocks()]
-    return nx.array_namespace(X).concat(parts) if len(parts) > 1 else parts[0]
-
-
-def _bytes_per_row(X: Array) -> int:
-    return _COPIES * nx.itemsize(X) * X.shape[1]
+    return nx.joined(parts)
 
 
 # ----------------------------------------------------------------------------------
@@ -460,7 +432,7 @@ def _distances_from_differences(X: Rows, Y: Rows, i: Array, j: Array) -> Array:
     for s in row_blocks(i.shape[0], max(x.shape[1], 1), _CHUNK):
         difference = dense(nx.take_rows(x, i[s])) - dense(nx.take_rows(y, j[s]))
         parts.append(xp.sum(difference**2, axis=1))
-    return xp.concat(parts) if len(parts) > 1 else parts[0]
+    return nx.joined(parts)
 
 
 def manhattan_distances(X: Array, Y: Array) -> Array:
@@ -541,13 +513,13 @@ class Kernel(ABC):
         """
         pairs = self.pairs(X, Y)
         tile = pairs.tile_shape(bytes_for_tiles(pairs.shape, X))
-        if isinstance(pairs, PreparedPairs) and fits_into(pairs.shape, tile):
+        fits = pairs.shape[0] <= tile[0] and pairs.shape[1] <= tile[1]
+        if isinstance(pairs, PreparedPairs) and fits:
             return self._one_tile(pairs, symmetric=Y is None)
         if out is None:
             xp = nx.array_namespace(X)
             out = xp.empty(pairs.shape, dtype=_result_dtype(X), device=nx.device_of(X))
-        blocks = tiles_of(pairs.shape, tile, Y is None)
-        write, items, workers = pairs.writing(out, blocks, Y is None)
+        write, items, workers = _writing(pairs, out, tile, None, Y is None)
         for _ in map_blocks(write, items, workers=workers):
             pass
         return out

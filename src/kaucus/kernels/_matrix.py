@@ -807,7 +807,7 @@ def _sums_in_float64(kernel, X, Y, coef, memory_budget) -> Array:
             y = Y if points.stop - points.start == Y.shape[0] else Y[points, :]
             total = total + _sums(kernel, x, y, coef[points, :], memory_budget)
         parts.append(total)
-    return parts[0] if len(parts) == 1 else nx.array_namespace(coef).concat(parts)
+    return nx.joined(parts)
 
 
 def _blocks(X: Array, n_bytes: int) -> list[slice]:

@@ -15,7 +15,6 @@ from kaucus._array.namespace import Array
 from kaucus._array.rows import stream_blocks
 from kaucus._array.segments import (
     box_means,
-    convolve,
     convolve_each,
     patch_rows,
     window_means,
@@ -267,7 +266,7 @@ def features_of(
     callback: Callable[[int], object] | None = None,
 ) -> Array:
     """Return the features of pictures, (n, cells · 2 · m); the budget is for blocks."""
-    xp, work = nx.array_namespace(X), _Work(how, bank, n_cells, X)
+    xp, work = nx.array_namespace(X), FilterWork(how, bank, n_cells, X)
     width = 2 * n_cells**2 * bank.filters.shape[0]
     dtype, place = getattr(xp, how.dtype), nx.device_of(X)
     out = xp.empty((X.shape[0], width), dtype=dtype, device=place)
@@ -288,13 +287,7 @@ def features_of(
     return out
 
 
-def responses_of(X: Array, how: PictureFeatures, bank: FilterBank) -> Array:
-    """Return the responses z of a few pictures, (n, positions, m)."""
-    work = _Work(how._replace(threshold=0.0), bank, 1, X)
-    return work.responses(work.images(X))
-
-
-class _Work:
+class FilterWork:
     """Filters, biases and weights of cells on the device of the pictures."""
 
     def __init__(self, how: PictureFeatures, bank: FilterBank, n_cells: int, X: Array):
@@ -341,11 +334,6 @@ class _Work:
         if how.power == 0.5:
             return nx.sqrt(pooled)
         return pooled if how.power == 1 else pooled**how.power
-
-    def responses(self, images: Array) -> Array:
-        """Return the responses less the threshold, (b, positions, m)."""
-        scale = self.contrast(images)
-        return convolve(images, self.filters, scale=scale, bias=self.bias)
 
     def pooled(self, responses: Array) -> Array:
         """Return the means of both parts of the responses, (b, cells, 2 m)."""
@@ -527,9 +515,7 @@ class PatchKernel(UnitDiagonalKernel):
     name = "patches"
     thread_safe = False  # its own threads
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, *, out: Array | None = None
-    ) -> Array:
+    def __call__(self, X: Array, Y: Array | None = None, *, out=None) -> Array:
         budget = resolve_budget(self.memory_budget, X)
         if Y is not None:
             n = X.shape[0] + Y.shape[0]
@@ -595,9 +581,7 @@ class KeepingPatchKernel(PatchKernel):
 
     kept: KeptFeatures = field(init=False, default_factory=KeptFeatures)
 
-    def __call__(
-        self, X: Array, Y: Array | None = None, *, out: Array | None = None
-    ) -> Array:
+    def __call__(self, X: Array, Y: Array | None = None, *, out=None) -> Array:
         if Y is None:
             return super().__call__(X)
         if Y is not self.kept.pictures or X.shape[0] > self.kept.n_rows:

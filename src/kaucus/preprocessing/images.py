@@ -12,25 +12,11 @@ import scipy.fft
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.base import OneToOneFeatureMixin
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.blocks import for_each_block, n_workers, resolve_budget, row_blocks
 from kaucus._array.namespace import Array
 from kaucus._array.rows import rows_for_device, stream_blocks
-from kaucus._base import (
-    BOOLEAN,
-    NONE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Constraint,
-    Seed,
-    as_float,
-    count,
-    generator_from,
-    is_whole,
-    one_of,
-    stored,
-    to_onnx,
-)
 from kaucus.kernels._patches import (
     PRECISIONS,
     FilterBank,
@@ -71,7 +57,7 @@ def resolve_image_shape(
         return (n_features,)
     is_sequence = isinstance(image_shape, Sequence | np.ndarray)
     shape = tuple(image_shape) if is_sequence else ()
-    if not shape or not all(is_whole(size) and size > 0 for size in shape):
+    if not shape or not all(base.is_whole(size) and size > 0 for size in shape):
         raise ValueError(
             f"image_shape={image_shape!r} is not a shape; pass a tuple of positive "
             "integers such as (28, 28) or (3, 32, 32), or None."
@@ -233,7 +219,7 @@ class ImagePatches(ImageTransformer):
     'patch0_1_pixel0_1'
     """
 
-    @stored
+    @base.stored
     def __init__(
         self,
         patch_size: int | Sequence[int] | None = None,
@@ -416,7 +402,7 @@ def resolve_patch_size(
     is_pair = isinstance(patch_size, Sequence | np.ndarray)
     sizes = tuple(patch_size) if is_pair else (patch_size,) * len(sides)
     fits = len(sizes) == len(sides) and all(
-        is_whole(size) and 1 <= size <= side
+        base.is_whole(size) and 1 <= size <= side
         for size, side in zip(sizes, sides, strict=True)
     )
     if not fits:
@@ -546,20 +532,22 @@ class PatchDictionary(ImageTransformer):
     _dask_fit = None  # filters are made of the pictures themselves
     _resolve_shape = staticmethod(resolve_picture_shape)
     _parameters: ClassVar = {
-        "n_filters": count(),
-        "dictionary": one_of("random", "kmeans"),
-        "threshold": NOT_NEGATIVE,
-        "pooling": count(),
-        "power": Constraint(
-            lambda value: 1e-3 <= as_float(value) < math.inf,
+        "n_filters": base.count(),
+        "dictionary": base.one_of("random", "kmeans"),
+        "threshold": base.NOT_NEGATIVE,
+        "pooling": base.count(),
+        "power": base.Constraint(
+            lambda value: 1e-3 <= base.as_float(value) < math.inf,
             "a positive number, 0.001 or more",
         ),
-        "mirror": BOOLEAN,
-        "whitening": (POSITIVE | NONE).advise("Try 0.1; None does not whiten."),
-        "precision": one_of(*PRECISIONS),
+        "mirror": base.BOOLEAN,
+        "whitening": (base.POSITIVE | base.NONE).advise(
+            "Try 0.1; None does not whiten."
+        ),
+        "precision": base.one_of(*PRECISIONS),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_filters: int = 512,
@@ -575,7 +563,7 @@ class PatchDictionary(ImageTransformer):
         device: str | None = None,
         precision: Literal["auto", "float64", "float32", "float16"] = "auto",
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -634,7 +622,7 @@ class PatchDictionary(ImageTransformer):
 
     def _make_banks(self, X) -> list[FilterBank]:
         """Return the filters of every size of patches, ``n_filters`` in all."""
-        shape, rng = self.image_shape_, generator_from(self.random_state)
+        shape, rng = self.image_shape_, base.generator_from(self.random_state)
         sizes = [resolve_patch_size(size, shape) for size in sizes_of(self.patch_sizes)]
         edges = [self.n_filters * k // len(sizes) for k in range(len(sizes) + 1)]
         banks = []
@@ -826,21 +814,21 @@ class FourierFeatures(ImageTransformer):
     True
     """
 
-    to_onnx = to_onnx
+    to_onnx = base.to_onnx
 
     _parameters: ClassVar = {
-        "fft": one_of("1d", "2d", "nd").advise(
+        "fft": base.one_of("1d", "2d", "nd").advise(
             "Use '1d' for the flattened row, '2d' for height and width, 'nd' for all."
         ),
-        "power": POSITIVE.advise(
+        "power": base.POSITIVE.advise(
             "Use 0.5 for the square root of the modulus, 1.0 for the modulus itself."
         ),
-        "concatenate": BOOLEAN.advise(
+        "concatenate": base.BOOLEAN.advise(
             "Use True for images with their spectra, False for spectra alone."
         ),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         image_shape: Sequence[int] | None = None,
@@ -1016,15 +1004,15 @@ class GaussianWindow(OneToOneFeatureMixin, ImageTransformer):
     (2, 4608)
     """
 
-    to_onnx = to_onnx
+    to_onnx = base.to_onnx
 
     _parameters: ClassVar = {
-        "c": NOT_NEGATIVE.advise(
+        "c": base.NOT_NEGATIVE.advise(
             "Use 4 for the paper's window, less for a wider one, 0 for none."
         )
     }
 
-    @stored
+    @base.stored
     def __init__(self, image_shape: Sequence[int] | None = None, c: float = 4.0): ...
 
     def _transform(self, X):

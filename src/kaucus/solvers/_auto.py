@@ -23,14 +23,11 @@ from kaucus._array.rows import (
     shifted_bytes,
 )
 from kaucus.clustering._kernel_kmeans import pivoted_factor
-from kaucus.kernels._kernel import Kernel, kernel_diagonal
+from kaucus.kernels._kernel import kernel_diagonal
 from kaucus.kernels._matrix import KernelOperator
-from kaucus.solvers._blocks import (
-    RANDOMIZED,
-    plan_blocks,
-    solve_ls_svm_randomized,
-)
+from kaucus.solvers._blocks import RANDOMIZED, plan_blocks, solve_ls_svm_randomized
 from kaucus.solvers._cg import solve_ls_svm_cg
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._direct import MIXED_FROM, solve_ls_svm
 from kaucus.solvers._system import (
     Callback,
@@ -180,7 +177,11 @@ def plan_ls_svm(
     else:
         reason = f"{size}{why}; random blocks of it are taken (block descent)."
         solver = "block_descent"
-    return Plan(solver, dtype, "auto", f"{reason} {_compare(n, cg, blocks)}")
+    compared = (
+        f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
+        f"block_descent {blocks:.0f}."
+    )
+    return Plan(solver, dtype, "auto", f"{reason} {compared}")
 
 
 def _shown(budget: int, X: Array) -> str:
@@ -251,19 +252,9 @@ def _block_work(
     return d + passes * (16 * n_columns + J * J / (3 * n) + again)
 
 
-def _compare(n: int, cg: float, blocks: float) -> str:
-    """Return the cost estimates of the choice as text."""
-    return (
-        f"Estimated operations over n²: cholesky {n / 3:.0f}, cg {cg:.0f}, "
-        f"block_descent {blocks:.0f}."
-    )
-
-
 def matrices_held(X: Array, dtype: str) -> int:
     """Return the least number of n × n matrices that a factorisation takes."""
-    if nx.on_gpu(X) and nx.is_torch(
-        X
-    ):  # in place; of float32 the copy that is factored
+    if nx.on_gpu(X) and nx.is_torch(X):  # in place; of float32 a copy is factored
         return 1 if dtype == "float64" else 2
     # Only NumPy's arrays are factored in place on the host, and CuPy's nowhere; a small
     # float32 matrix is factored in a float64 copy.
@@ -314,12 +305,9 @@ class FitResult(NamedTuple):
 
 
 def fit_ls_svm(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     *,
     C: float,
-    sample_weight: Array | None = None,
     solver: str = "auto",
     tol: float = 1e-3,
     max_iter: int = 1000,
@@ -332,19 +320,15 @@ def fit_ls_svm(
     validation: Validation | None = None,
     **options,
 ) -> FitResult:
-    """Fit a least-squares SVM on the rows of ``X``.
+    """Fit a least-squares SVM of rows, with each of them as a column.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
+    data : RowData
         Rows of the host travel to their device in blocks, for every tile of the kernel
         matrix that is computed.
-    Y : array of shape (n, t)
-        Targets, in the library and on the device of ``X`` (NumPy for CSR).
     C : float
         H = K + I/C.
-    sample_weight : array of shape (n,), default=None
     solver : str, default="auto"
         ``"auto"``, ``"cholesky"``, ``"cg"`` or one of :data:`RANDOMIZED`.
     tol, max_iter : float, int
@@ -368,16 +352,17 @@ def fit_ls_svm(
         Of :func:`solve_ls_svm_randomized`: ``block_size``, ``n_runs``, ``start``,
         ``safeguard``. Other solvers have no use for them.
     """
-    budget = budget_without_buffers(X, memory_budget)
-    given = X
-    K_diagonal = kernel_diagonal(kernel, X)
-    K_largest = _largest_entry(K_diagonal, sample_weight)
+    kernel, given, Y, weight = data
+    budget = budget_without_buffers(given, memory_budget)
+    K_diagonal = kernel_diagonal(kernel, given)
+    K_largest = _largest_entry(K_diagonal, weight)
     n_columns = (1 + Y.shape[1]) * (2 if leave_one_out else 1)
     limits = {"n_columns": n_columns, "tol": tol, "max_iter": max_iter}
-    plan = plan_ls_svm(X, K_largest, C, solver, budget, **limits)
-    X = nx.astype(X, plan.kernel_dtype)
+    plan = plan_ls_svm(given, K_largest, C, solver, budget, **limits)
+    X = nx.astype(given, plan.kernel_dtype)
     if X is not given:  # a copy of another precision
         budget = max(budget - resident_bytes(X), 1)
+    data = data._replace(X=X)
     direct = plan.solver == "cholesky"
     n = X.shape[0]
     n_unseen = leave_one_out if direct else min(_n_held_out(n), leave_one_out)
@@ -386,27 +371,32 @@ def fit_ls_svm(
     history: dict[str, list] = {}
     if direct:
         with few_threads_for(n):
-            solution, plan = _fit_cholesky(
-                kernel, X, Y, C, sample_weight, plan, loo_rows, refine_tol, budget
-            )
+            solution, plan = _fit_cholesky(data, C, plan, loo_rows, refine_tol, budget)
     elif plan.solver == "cg":
         recorder = Recorder(shown, 0)
         free -= cg_bytes(X, n_columns)
-        limits = {"tol": tol, "max_iter": max_iter, "recorder": recorder}
-        problem = (kernel, X, Y, C, sample_weight, loo_rows)
-        solution = _fit_cg(*problem, K_diagonal, free, rng, limits)
+        operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
+        solution = solve_ls_svm_cg(
+            operator.matmul,
+            Y,
+            C=C,
+            sample_weight=weight,
+            low_rank_factor=factor,
+            held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
+            rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
+            tol=tol,
+            max_iter=max_iter,
+            recorder=recorder,
+        )
         history = history_of([recorder])
     else:
         with few_threads_for(n):
             solution, history = solve_ls_svm_randomized(
-                kernel,
-                X,
-                Y,
+                data,
                 C=C,
                 solver=plan.solver,
                 rng=rng,
                 memory_budget=free,
-                sample_weight=sample_weight,
                 held_out=loo_rows if len(loo_rows) else None,
                 max_iter=max_iter,
                 tol=tol,
@@ -462,7 +452,7 @@ def _watch(kernel, X, validation, watch, progress, budget: int) -> tuple[Watch, 
 
 
 def _fit_cholesky(
-    kernel, X, Y, C, weight, plan: Plan, loo_rows, refine_tol: float, budget: int
+    data: RowData, C: float, plan: Plan, loo_rows, refine_tol: float, budget: int
 ) -> tuple[LSSVMSolution, Plan]:
     """Solve directly; in float64 where float32 rounds the kernel to an indefinite one.
 
@@ -470,6 +460,7 @@ def _fit_cholesky(
     GPU, of a matrix of low rank, was seen to be larger. The rows for leave-one-out are
     moved to the end, and their coefficients back.
     """
+    kernel, X, Y, weight = data
     others = np.setdiff1d(np.arange(X.shape[0]), loo_rows, assume_unique=True)
     order = np.concatenate([others, loo_rows])
     moves = not np.array_equal(order, np.arange(len(order)))
@@ -493,35 +484,16 @@ def _fit_cholesky(
             n_bytes = 8 * X.shape[0] ** 2 * matrices_held(X, "float64")
             if plan.kernel_dtype == "float64" or n_bytes > budget:
                 raise
-            X, plan = (
-                nx.astype(X, "float64"),
-                plan._replace(
-                    kernel_dtype="float64",
-                    reason=f"{plan.reason} Rounded to float32 it is indefinite: it was "
-                    "computed again in float64.",
-                ),
+            X = nx.astype(X, "float64")
+            reason = (
+                f"{plan.reason} Rounded to float32 it is indefinite: it was computed "
+                "again in float64."
             )
+            plan = plan._replace(kernel_dtype="float64", reason=reason)
     if moves:
         dual_coef = nx.take_rows(solution.dual_coef, np.argsort(order))
         solution = solution._replace(dual_coef=dual_coef)
     return solution, plan
-
-
-def _fit_cg(
-    kernel, X, Y, C, sample_weight, loo_rows, K_diagonal, free: int, rng, limits
-) -> LSSVMSolution:
-    """Solve by conjugate gradients, caching as much of K as memory allows."""
-    operator, factor = _operator_and_factor(kernel, X, K_diagonal, free, rng)
-    return solve_ls_svm_cg(
-        operator.matmul,
-        Y,
-        C=C,
-        sample_weight=sample_weight,
-        low_rank_factor=factor,
-        held_out=nx.as_like(loo_rows, Y) if len(loo_rows) else None,
-        rows_product=lambda rows, V: operator.part(rows=rows).matmul(V),
-        **limits,
-    )
 
 
 def _operator_and_factor(kernel, X, K_diagonal, budget: int, rng):

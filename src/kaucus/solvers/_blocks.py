@@ -3,7 +3,7 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -12,9 +12,9 @@ from kaucus._array import namespace as nx
 from kaucus._array.blocks import (
     budget_to_have,
     format_bytes,
+    in_threads,
     map_blocks,
     n_workers,
-    one_blas_thread,
     reduce_blocks,
     row_blocks,
 )
@@ -32,9 +32,9 @@ from kaucus._array.namespace import Array
 from kaucus._array.rows import shifted_bytes
 from kaucus._array.segments import random_normal
 from kaucus.clustering._kernel_kmeans import pivoted_factor
-from kaucus.kernels._kernel import Kernel
 from kaucus.kernels._matrix import KernelOperator
 from kaucus.solvers._cg import low_rank_inverse
+from kaucus.solvers._columns import RowData
 from kaucus.solvers._system import (
     Interrupted,
     LSSVMSolution,
@@ -444,7 +444,8 @@ def _best_length(R: Array, moved: Array) -> Array:
 # ---- the pseudo-inverse --------------------------------------------------------------
 
 
-class GramInverse(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GramInverse:
     """(E Eᵀ)⁺, ready to be applied."""
 
     scale: Array
@@ -646,20 +647,12 @@ _EXACT_ROWS = 4096
 _POWER_STEPS = 10
 
 
-class Acceleration(NamedTuple):
-    """The numbers α, β, γ of the recurrences."""
-
-    alpha: float
-    beta: float
-    gamma: float
-
-
-def acceleration(n: int, block_size: int, mu: float) -> Acceleration:
-    """Return α, β, γ for a guess of μ, the rate of descent of one step."""
+def acceleration(n: int, block_size: int, mu: float) -> tuple[float, float, float]:
+    """Return α, β, γ of the recurrences, for a guess of μ, the descent of one step."""
     nu = n / block_size
     mu = min(mu, 1 / nu)
     gamma = (mu * nu) ** -0.5
-    return Acceleration(1 / (1 + gamma * nu), 1 - (mu / nu) ** 0.5, gamma)
+    return 1 / (1 + gamma * nu), 1 - (mu / nu) ** 0.5, gamma
 
 
 @known_as("block_descent")
@@ -792,15 +785,12 @@ class RandomizedResult(NamedTuple):
 
 
 def solve_ls_svm_randomized(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     *,
     C: float,
     solver: str,
     rng: np.random.Generator,
     memory_budget: int,
-    sample_weight: Array | None = None,
     held_out: np.ndarray | None = None,
     block_size: int | None = None,
     max_iter: int = 1000,
@@ -817,15 +807,16 @@ def solve_ls_svm_randomized(
     no significant change: of the residual (matching_pursuit, kaczmarz_mp), or of W
     (kaczmarz, nystrom). Ctrl-C raises :class:`Interrupted` with the best iterate.
     """
+    kernel, X, Y, weight = data
     if start is not None:
         start = Start(*(nx.as_like(part, Y, dtype="float64") for part in start))
-    problems = scale_problems(Y, sample_weight, held_out)
+    problems = scale_problems(Y, weight, held_out)
     workers = min(n_runs, n_workers(X))
     memory = plan_blocks(
         X,
         n_targets=Y.shape[1],
         n_problems=len(problems),
-        weighted=sample_weight is not None,
+        weighted=weight is not None,
         block_size=block_size,
         budget=memory_budget,
         n_parallel=workers,
@@ -834,7 +825,10 @@ def solve_ls_svm_randomized(
     operator = KernelOperator(
         kernel, X, memory_budget=memory.operator, keep="rows", widen=False
     )
-    rngs = [rng] if n_runs == 1 else _children(rng, n_runs)
+    rngs = [rng]
+    if n_runs > 1:
+        seeds = (int(rng.integers(2**63)) for _ in range(n_runs))
+        rngs = [np.random.default_rng(seed) for seed in seeds]
     stop = threading.Event()
 
     def make_run(k: int) -> _Run:
@@ -847,33 +841,16 @@ def solve_ls_svm_randomized(
 
     runs = [make_run(k) for k in range(n_runs)]
     try:
-        _run_all(runs, workers)
+        if workers > 1:
+            in_threads(lambda k: runs[k].to_the_end(), n_runs, workers, stop)
+        else:
+            for run in runs:
+                run.to_the_end()
     except KeyboardInterrupt:
         stepped = [run.models()[0] for run in runs if run.residuals]
         best = Start(*_mean(stepped)) if stepped else None
         raise Interrupted(best) from None
     return _average(runs, operator, solver, held_out, memory.block_size)
-
-
-def _children(rng: np.random.Generator, n_runs: int) -> list[np.random.Generator]:
-    return [np.random.default_rng(int(rng.integers(2**63))) for _ in range(n_runs)]
-
-
-def _run_all(runs: list["_Run"], workers: int) -> None:
-    """Run each, one after the other or in threads; Ctrl-C ends all after their step."""
-    if workers == 1:
-        for run in runs:
-            run.to_the_end()
-        return
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(run.to_the_end) for run in runs]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            runs[0].stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def draw_blocks(

@@ -106,21 +106,6 @@ def conjugate_gradient(
     return CGResult(X, error, n_iter, error <= tol)
 
 
-def cg_info(result: CGResult, solver: str, max_iter: int, **more) -> SolveInfo:
-    """Return the SolveInfo of conjugate gradients; ``more`` are its other fields."""
-    stop = "residual" if result.converged else "max_iter"
-    if not result.converged and result.n_iter < max_iter:
-        stop = "callback"
-    return SolveInfo(
-        solver,
-        n_iter=result.n_iter,
-        backward_error=result.backward_error,
-        converged=result.converged,
-        stop=stop,
-        **more,
-    )
-
-
 def _column_norms(R: Array) -> Array:
     xp = nx.array_namespace(R)
     return xp.linalg.vector_norm(R, axis=0)
@@ -261,7 +246,11 @@ def solve_ls_svm_cg(
             values = rows_product(held_out, coef)
         unseen = values + intercept[None, :]
     model = models[0]
-    info = cg_info(result, "cg", max_iter)
+    stop = "residual" if result.converged else "max_iter"
+    if not result.converged and result.n_iter < max_iter:
+        stop = "callback"
+    _, error, n_iter, converged = result
+    info = SolveInfo("cg", "float64", n_iter, error, converged=converged, stop=stop)
     return LSSVMSolution(model.dual_coef, model.intercept, unseen, info)
 
 

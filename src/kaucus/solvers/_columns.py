@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -85,12 +85,18 @@ def bytes_per_row(m: int, Z: Array) -> int:
 
 
 class RowData(NamedTuple):
-    """The rows that the columns are fitted to."""
+    """The rows that the columns are fitted to, and their kernel."""
 
     kernel: Kernel
-    X: Array
+    X: Any
+    """(n, d): an array, a CSR matrix, rows of the host or in parts."""
     Y: Array
-    sample_weight: Array | None
+    """Targets, (n, t), in the library of ``X`` (NumPy for CSR)."""
+    sample_weight: Array | None = None
+
+    def within(self, memory_budget: int | str | None) -> "RowData":
+        """Return the data with rows that are worked on within a budget."""
+        return self._replace(X=as_rows(self.X, memory_budget))
 
     def targets(self, rows: slice) -> Array:
         """Return S^½ [Y, 1] of a block of rows, (b, t + 1), float64."""
@@ -257,10 +263,7 @@ class Columns(NamedTuple):
 
 
 def solve_equations(
-    data: RowData,
-    columns: Columns,
-    C: float,
-    loo_rows: np.ndarray | None,
+    data: RowData, columns: Columns, C: float, loo_rows: np.ndarray | None
 ) -> LSSVMSolution:
     """Solve for the coefficients, and leave out some rows.
 
@@ -273,18 +276,7 @@ def solve_equations(
     intercept = equations.target_sum / equations.weight - mean @ coef
     loo = None
     if loo_rows is not None and len(loo_rows):
-        loo = leave_one_out(
-            *data.some(loo_rows),
-            columns=lambda rows: (
-                nx.astype(data.kernel(nx.astype(rows, nx.dtype_name(Z)), Z), "float64")
-                - shift
-                - mean
-            ),
-            factor=factor,
-            coef=coef,
-            target_mean=equations.target_sum / equations.weight,
-            total=equations.weight,
-        )
+        loo = _leave_one_out(data, loo_rows, columns, factor, coef, mean)
     info = SolveInfo(
         "normal_equations",
         precision=nx.dtype_name(Z),
@@ -331,16 +323,19 @@ def _system(gram: Array, total: float, mean: Array, K_mm: Array, C: float) -> Ar
     return A
 
 
-def leave_one_out(
-    X, Y, weight, *, columns, factor, coef, target_mean, total: float
+def _leave_one_out(
+    data: RowData, some: np.ndarray, columns: Columns, factor, coef: Array, mean: Array
 ) -> Array:
-    """Return leave-one-out decision values, (r, t)."""
-    xp, parts = nx.array_namespace(Y), []
+    """Return leave-one-out decision values of some rows, (r, t)."""
+    (X, Y, weight), (Z, _, shift, equations) = data.some(some), columns
+    xp, total, parts = nx.array_namespace(Y), equations.weight, []
+    target_mean = equations.target_sum / total
     # No more rows than columns: matrices of m × m have room in the budget.
     m = coef.shape[0]
     height = max(min(_LEFT_OUT_BYTES // (8 * m), m), 256)
     for rows in row_blocks(Y.shape[0], 1, height):
-        centred = columns(X[rows, :])  # c_i, (r, m)
+        K = data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
+        centred = nx.astype(K, "float64") - shift - mean  # c_i, (r, m)
         residuals = Y[rows, :] - target_mean[None, :] - centred @ coef
         half = solve_triangular(factor.L, centred.T)  # L⁻¹ c_i
         leverage = weight[rows] * (xp.sum(half**2, axis=0) + 1 / total)
@@ -536,13 +531,10 @@ _TARGETS = 2
 
 
 def solve_on_representatives(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     *,
     C: float,
-    sample_weight: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -551,14 +543,10 @@ def solve_on_representatives(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-    Y : array of shape (n, t)
-        Targets, in the library of ``X`` (NumPy for CSR).
+    data : RowData
     Z : array of shape (m, d)
         The representatives.
     C : float
-    sample_weight : array of shape (n,), default=None
     loo_rows : integer array, default=None
         Rows whose leave-one-out decision values are wanted as ``loo_decision``.
     memory_budget : int, str or None, default=None
@@ -580,10 +568,10 @@ def solve_on_representatives(
     -----
     n m d + n m²/2 multiplications, and m³/6 for the solution.
     """
-    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
-    height = block_height(data, resolve_budget(memory_budget, Y), Z)
-    with few_threads_for(max(X.shape[0], Z.shape[0])):
-        K_mm = kernel(nx.astype(Z, "float64"))
+    data = data.within(memory_budget)
+    height = block_height(data, resolve_budget(memory_budget, data.Y), Z)
+    with few_threads_for(max(data.X.shape[0], Z.shape[0])):
+        K_mm = data.kernel(nx.astype(Z, "float64"))
         shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
         equations = sum_equations(data, Z, shift, height, callback)
         return solve_equations(data, Columns(Z, K_mm, shift, equations), C, loo_rows)
@@ -679,12 +667,7 @@ def add_rows(
 
 
 def solve_running(
-    data: RowData,
-    Z: Array,
-    sums: RunningSums,
-    *,
-    C: float,
-    loo_rows=None,
+    data: RowData, Z: Array, sums: RunningSums, *, C: float, loo_rows=None
 ) -> LSSVMSolution:
     """Solve for the coefficients of all rows seen so far.
 
@@ -854,9 +837,7 @@ class Judge:
     In the end they join the others.
     """
 
-    X: Array
-    Y: Array
-    sample_weight: Array | None
+    data: RowData
     score: Callable[[np.ndarray], float]
     """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
     least_gain: float
@@ -903,9 +884,7 @@ def random_hardness(rng: np.random.Generator) -> Hardness:
 
 
 def solve_with_hard_rows(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     additions: Sequence[int],
     hardness: Hardness | Sequence[Hardness],
@@ -914,7 +893,6 @@ def solve_with_hard_rows(
     judge: Judge | None = None,
     choose_C: Callable[[int, Callable[[float], float]], float] | None = None,
     first_fit: LSSVMSolution | None = None,
-    sample_weight: Array | None = None,
     loo_rows: np.ndarray | None = None,
     memory_budget: int | str | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -923,9 +901,7 @@ def solve_with_hard_rows(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
-    Y : array of shape (n, t)
+    data : RowData
     Z : array of shape (m, d)
         The first representatives.
     additions : sequence of int
@@ -936,15 +912,15 @@ def solve_with_hard_rows(
         first round decides, by the judge.
     C : float
     judge : Judge, default=None
-        Rows that are not among ``X``.
+        Rows that are not among those of the data.
     choose_C : callable, default=None
         Takes the number of columns in the end and the loss of the judge as a function
         of C, and returns C. The rounds before have the given one.
     first_fit : LSSVMSolution, default=None
         Coefficients of ``Z`` by which the first round orders the rows, where they are
-        known from elsewhere; None fits ``Z`` to ``X``. Rows that were chosen for being
-        undecided are ordered better by a fit that has not seen them alone.
-    sample_weight, loo_rows
+        known from elsewhere; None fits ``Z`` to the data. Rows that were chosen for
+        being undecided are ordered better by a fit that has not seen them alone.
+    loo_rows : integer array, default=None
         As in :func:`solve_on_representatives`.
     memory_budget : int, str or None, default=None
         Holds five matrices of m × m, a block of K_nm, and K_nm itself where it can.
@@ -966,18 +942,18 @@ def solve_with_hard_rows(
     n m d + n m²/2 multiplications for m representatives in the end, as if they had been
     known from the start, and m³/6 in every round.
     """
-    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
-    m, budget = Z.shape[0] + sum(additions), resolve_budget(memory_budget, Y)
+    data, n = data.within(memory_budget), data.X.shape[0]
+    m, budget = Z.shape[0] + sum(additions), resolve_budget(memory_budget, data.Y)
     # The columns of rows in parts are not kept: they are in no one place.
-    plan = plan_blocks(X.shape[0], m, budget, Z, may_keep=data.X.local)
+    plan = plan_blocks(n, m, budget, Z, may_keep=data.X.local)
     progress = _progress([Z.shape[0], *additions], callback)
-    with few_threads_for(max(X.shape[0], m)):
+    with few_threads_for(max(n, m)):
         grown = first_columns(data, Z, plan, progress(0))
         choices = [hardness] if callable(hardness) else list(hardness)
         growth = _Growth(data, C, plan, judge, choices, progress, grown)
         for r, n_new in enumerate(additions):
             if not growth.add_round(r, n_new, first_fit if r == 0 else None):
-                progress(len(additions))(X.shape[0], X.shape[0])  # no more rounds
+                progress(len(additions))(n, n)  # no more rounds
                 break
         held_out = None
         if judge is not None:
@@ -1089,7 +1065,7 @@ class _Growth:
     def _values(self, grown: GrownColumns, fit: LSSVMSolution) -> np.ndarray:
         """Return the decision values of the judge's rows, (r, t)."""
         assert self._judge is not None
-        X, Z = self._judge.X, grown.columns.Z
+        X, Z = self._judge.data.X, grown.columns.Z
         parts = []
         for rows in row_blocks(X.shape[0], 1, self._plan.height):
             K = self._data.kernel(nx.astype(X[rows, :], nx.dtype_name(Z)), Z)
@@ -1100,10 +1076,10 @@ class _Growth:
         """Add the held-out rows to the equations."""
         if self._judge is None:
             return
-        given = self._judge
-        held = RowData(self._data.kernel, given.X, given.Y, given.sample_weight)
         columns, height = self.grown.columns, self._plan.height
-        sum_equations(held, columns.Z, columns.shift, height, None, columns.equations)
+        sum_equations(
+            self._judge.data, columns.Z, columns.shift, height, None, columns.equations
+        )
 
 
 def _gains(scores: list[float], least: float) -> bool:
@@ -1181,26 +1157,21 @@ class NearBoundary(NamedTuple):
 
 
 def rows_near_boundary(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     n_rows: int,
     *,
     n_rough: int,
     C: float,
     rng: np.random.Generator,
-    sample_weight: np.ndarray | None = None,
     memory_budget: int | str | None = None,
 ) -> NearBoundary:
     """Choose rows near the boundary and, twice as many, any others.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
-    Y : array of shape (n, t)
-        Targets ±1, one column for two classes.
+    data : RowData
+        Targets ±1, one column for two classes; rows of weight zero are passed over.
     Z : array of shape (m, d)
         The representatives of the rough fit.
     n_rows : int
@@ -1210,8 +1181,6 @@ def rows_near_boundary(
     C : float
     rng : numpy.random.Generator
         Draws the rows of the rough fit, and those that are not near the boundary.
-    sample_weight : NumPy array of shape (n,), default=None
-        Rows of weight zero are passed over.
     memory_budget : int, str or None, default=None
         As in :func:`solve_on_representatives`.
 
@@ -1223,20 +1192,16 @@ def rows_near_boundary(
     -----
     n m (d + t) + n_rough m (d + m/2) multiplications.
     """
-    present = np.arange(X.shape[0])
-    if sample_weight is not None:
-        present = np.flatnonzero(sample_weight)
+    kernel, X, Y, weight = data
+    every = np.arange(X.shape[0])
+    present = every if weight is None else np.flatnonzero(nx.to_numpy(weight))
     some = np.sort(draw_some(rng, present, n_rough))
-    weight = None if sample_weight is None else nx.as_like(sample_weight[some], Y)
-    rough = solve_on_representatives(
-        kernel,
-        X if len(some) == X.shape[0] else nx.take_rows(X, some),
-        nx.take_rows(Y, some),
-        Z,
-        C=C,
-        sample_weight=weight,
-        memory_budget=memory_budget,
+    part = data._replace(
+        X=X if len(some) == len(every) else nx.take_rows(X, some),
+        Y=nx.take_rows(Y, some),
+        sample_weight=None if weight is None else nx.take_rows(weight, some),
     )
+    rough = solve_on_representatives(part, Z, C=C, memory_budget=memory_budget)
     rows = as_rows(X, memory_budget)
     doubt = undecided(row_values(rows, kernel, Z, rough.dual_coef, rough.intercept))
     order = present[np.argsort(-doubt[present], kind="stable")]

@@ -25,7 +25,7 @@ from kaucus._array.linalg import (
     solve_triangular,
 )
 from kaucus._array.namespace import Array
-from kaucus._array.rows import as_rows, stream_blocks
+from kaucus._array.rows import stream_blocks
 from kaucus._array.segments import draw_some
 from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._columns import (
@@ -152,23 +152,14 @@ class ExactLeftOut:
 
 
 def leave_out_rows(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
-    *,
-    C: float,
-    sample_weight: Array | None = None,
-    memory_budget: int | str | None = None,
+    data: RowData, *, C: float, memory_budget: int | str | None = None
 ) -> ExactLeftOut:
     """Return every leave-one-out model of an LS-SVM, by one factorisation.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix or HostRows of shape (n, d)
-    Y : array of shape (n, t)
+    data : RowData
     C : float
-    sample_weight : array of shape (n,), default=None
     memory_budget : int, str or None, default=None
 
     Raises
@@ -180,7 +171,7 @@ def leave_out_rows(
     -----
     n³/3 multiplications, and n² for each row x.
     """
-    n = X.shape[0]
+    (kernel, X, Y, weight), n = data, data.X.shape[0]
     needed, budget = int(_MATRICES * 8 * n * n), resolve_budget(memory_budget, Y)
     if needed > budget:
         raise MemoryError(
@@ -188,7 +179,7 @@ def leave_out_rows(
             f"memory_budget allows {format_bytes(budget)}; hold rows out and use "
             "method='split', or use a larger memory_budget."
         )
-    targets = scale_targets(Y, sample_weight)
+    targets = scale_targets(Y, weight)
     xp = nx.array_namespace(targets.Y)
     with few_threads_for(n):
         K = kernel(nx.astype(X, "float64"))
@@ -198,7 +189,7 @@ def leave_out_rows(
         eta = solved[:, :1]
         coef = eliminate_intercept(targets, eta, solved[:, 1:])
         e = loo_residuals(coef, inverse_diagonal(L), eta, targets)
-    numbers = rows_with_weight(sample_weight)
+    numbers = rows_with_weight(weight)
     e, Y = (take_optional(part, numbers) for part in (e, nx.astype(Y, "float64")))
     scale = xp.sum(targets.Y * coef.scaled_coef, axis=0) / e.shape[0]
     rows = LeftOutRows(e, Y - e, numbers)
@@ -350,15 +341,12 @@ def move_left_out(models: LeftOutModels, like: Array) -> LeftOutModels:
 
 
 def leave_out_on_representatives(
-    kernel: Kernel,
-    X: Array,
-    Y: Array,
+    data: RowData,
     Z: Array,
     dual_coef: Array,
     intercept: Array,
     *,
     C: float,
-    sample_weight: Array | None = None,
     memory_budget: int | str | None = None,
     rng: np.random.Generator,
 ) -> RepresentedLeftOut:
@@ -366,17 +354,14 @@ def leave_out_on_representatives(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array, CSR matrix, HostRows or RowSource of shape (n, d)
+    data : RowData
         The rows that were fitted. Of a source, at most 10,000 at random are left out.
-    Y : array of shape (n, t)
     Z : array of shape (m, d)
     dual_coef : array of shape (m, t)
         Of the fitted model.
     intercept : array of shape (t,)
         Of the fitted model; a shift of it is one of all leave-one-out models too.
     C : float
-    sample_weight : array of shape (n,), default=None
     memory_budget : int, str or None, default=None
     rng : numpy.random.Generator
         Draws the rows of a source.
@@ -392,20 +377,20 @@ def leave_out_on_representatives(
     each row x.
     """
     Z = nx.astype(Z, "float64")
-    budget = resolve_budget(memory_budget, Y)
-    data = RowData(kernel, as_rows(X, memory_budget), Y, sample_weight)
+    given, data = data.X, data.within(memory_budget)
+    budget = resolve_budget(memory_budget, data.Y)
     height = block_height(data, budget, Z, more_matrices=2)
     row = bytes_per_row(Z.shape[0], Z)
-    with few_threads_for(max(X.shape[0], Z.shape[0])):
-        K_mm = kernel(Z)
+    with few_threads_for(max(given.shape[0], Z.shape[0])):
+        K_mm = data.kernel(Z)
         shift = nx.array_namespace(K_mm).mean(K_mm, axis=0)  # k₀
         sums = sum_equations(data, Z, shift, height)
         factor, _, coef, mean = factor_equations(sums, K_mm, C, nx.epsilon(Z))
         mean = mean + shift
         solution = (coef, sums.target_sum / sums.weight - mean @ coef)
-        X, Y, weight, numbers = _rows_to_leave_out(X, data, rng)
+        X, Y, weight, numbers = _rows_to_leave_out(given, data, rng)
         models = RepresentedLeftOut(
-            kernel=kernel,
+            kernel=data.kernel,
             X=X,
             Z=Z,
             mean=mean,
@@ -540,11 +525,7 @@ def conformal_quantiles(values: Array, levels: Sequence[float]) -> list[Array]:
 
 
 def left_out_intervals(
-    f: Array,
-    influence: Array,
-    residuals: Array,
-    levels: Sequence[float],
-    method: str,
+    f: Array, influence: Array, residuals: Array, levels: Sequence[float], method: str
 ) -> Array:
     """Return intervals by leave-one-out models, (b, 2, n_levels, t).
 

@@ -9,8 +9,6 @@ from kaucus._array import namespace as nx
 from kaucus._array.blocks import few_threads_for, resolve_budget, row_blocks
 from kaucus._array.linalg import CholeskyFactor, cho_solve
 from kaucus._array.namespace import Array
-from kaucus._array.rows import as_rows
-from kaucus.kernels._kernel import Kernel
 from kaucus.solvers._columns import (
     NormalEquations,
     RowData,
@@ -61,15 +59,12 @@ def rows_that_fit(m: int, memory_budget: int | str | None, like: Array) -> int:
 
 
 def solve_quantiles(
-    kernel: Kernel,
-    X: Array,
-    y: Array,
+    data: RowData,
     Z: Array,
     levels: Sequence[float],
     *,
     start: LSSVMSolution,
     C: float,
-    sample_weight: Array | None = None,
     tol: float = 1e-3,
     max_iter: int = 1000,
     memory_budget: int | str | None = None,
@@ -79,18 +74,15 @@ def solve_quantiles(
 
     Parameters
     ----------
-    kernel : Kernel
-    X : array or CSR matrix of shape (n, d)
-        Rows whose columns can be kept, see :func:`rows_that_fit`.
-    y : array of shape (n, 1)
+    data : RowData
+        Rows whose columns can be kept, see :func:`rows_that_fit`; one target, positive
+        weights.
     Z : array of shape (m, d)
     levels : sequence of float
         τ, t of them.
     start : LSSVMSolution
         The least squares with this C.
     C : float
-    sample_weight : array of shape (n,), default=None
-        Positive.
     tol : float, default=1e-3
         Both residuals of the iteration, as shares of the mean residual of ``start``.
     callback : callable, default=None
@@ -101,17 +93,16 @@ def solve_quantiles(
     LSSVMSolution
         ``dual_coef`` is (m, t), ``intercept`` (t,).
     """
-    Z, Y = nx.astype(Z, "float64"), nx.astype(y, "float64")
-    data = RowData(kernel, X, Y, sample_weight)
-    budget = resolve_budget(memory_budget, y)
-    height = block_height(data._replace(X=as_rows(X, budget)), budget, Z)
-    with few_threads_for(max(X.shape[0], Z.shape[0])):
-        K_mm = kernel(Z)
+    Z, Y = nx.astype(Z, "float64"), nx.astype(data.Y, "float64")
+    data, budget = data._replace(Y=Y), resolve_budget(memory_budget, Y)
+    height = block_height(data.within(budget), budget, Z)
+    with few_threads_for(max(data.X.shape[0], Z.shape[0])):
+        K_mm = data.kernel(Z)
         shift = nx.array_namespace(Y).mean(K_mm, axis=0)  # k₀
         K = _columns(data, Z, shift, height)
         coef = nx.astype(start.dual_coef, "float64")
         f = K @ coef + (nx.astype(start.intercept, "float64") + shift @ coef)[None, :]
-        size = mean_residual(f, Y, sample_weight)
+        size = mean_residual(f, Y, data.sample_weight)
         if not size > 0:  # every row is on the function
             return _repeated(start, len(levels))
         # κ = D / ρ = 8 size and D = 2 C size.
@@ -209,4 +200,4 @@ def _columns(data: RowData, Z: Array, shift: Array, height: int) -> Array:
         plain.columns(data.X[rows, :], rows, Z, shift)
         for rows in row_blocks(data.X.shape[0], 1, height)
     ]
-    return parts[0] if len(parts) == 1 else nx.array_namespace(Z).concat(parts)
+    return nx.joined(parts)

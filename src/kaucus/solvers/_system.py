@@ -132,11 +132,6 @@ class Watch(NamedTuple):
     progress: Callable[[int, float], object] | None = None
     """``progress(step, residual)``, told of steps only."""
 
-    @property
-    def watching(self) -> bool:
-        """Whether anybody looks at coefficients."""
-        return self.callback is not None or self.validate is not None
-
 
 class Recorder:
     """Collects the history of one run, and shows each step to the watch.
@@ -165,7 +160,7 @@ class Recorder:
         """
         self._seconds += time.perf_counter() - self._clock
         watch, error, found, stop = self._watch, float("nan"), (None, None), False
-        if watch.watching:
+        if watch.callback is not None or watch.validate is not None:
             found = coefficients()
             if watch.validate is not None:
                 error = watch.validate(*found)
@@ -432,42 +427,37 @@ def fit_shift(
     problem = (decision, _smooth_targets(labels, weight, k), weight)
     start = np.zeros(k + 1)
     start[0] = 1 / fit_temperature(decision, labels, weight)
-    before = _log_likelihood(start, *problem).value
+    before = _log_likelihood(start, *problem)[0]
     theta, after = _newton(start, *problem)
     if after - before <= k - 1 or theta[0] <= 0:
         return np.zeros(k)
     return (theta[1:] - theta[1:].mean()) / theta[0]
 
 
-class _Likelihood(NamedTuple):
-    value: float
-    gradient: np.ndarray
-    """By β and c, (1 + k,)."""
-    curvature: np.ndarray
-    """Minus the second derivatives, (1 + k, 1 + k)."""
-
-
 def _newton(theta: np.ndarray, *problem: np.ndarray) -> tuple[np.ndarray, float]:
     """Return (β, c) of the largest log-likelihood and its value (Newton's method)."""
-    now = _log_likelihood(theta, *problem)
+    value, gradient, curvature = _log_likelihood(theta, *problem)
     for _ in range(_MAX_NEWTON):
         # A constant may be added to all of c: one eigenvalue is zero.
-        step = np.linalg.pinv(now.curvature, hermitian=True) @ now.gradient
-        if now.gradient @ step < 1e-6:
+        step = np.linalg.pinv(curvature, hermitian=True) @ gradient
+        if gradient @ step < 1e-6:
             break
         for _ in range(_MAX_NEWTON):
             new = _log_likelihood(theta + step, *problem)
-            if new.value > now.value:
+            if new[0] > value:
                 break
             step = step / 2
         else:
             break
-        theta, now = theta + step, new
-    return theta, now.value
+        theta, (value, gradient, curvature) = theta + step, new
+    return theta, value
 
 
-def _log_likelihood(theta, decision, targets, weight) -> _Likelihood:
-    """Return Σ_i w_i Σ_j t_ij log p_ij with p = softmax(β f + c), and derivatives."""
+def _log_likelihood(theta, decision, targets, weight):
+    """Return Σ_i w_i Σ_j t_ij log p_ij with p = softmax(β f + c), and derivatives.
+
+    By β and c: the gradient, (1 + k,), and minus the second ones, (1 + k, 1 + k).
+    """
     scaled = theta[0] * decision + theta[1:]
     scaled -= scaled.max(axis=1, keepdims=True)
     p = np.exp(scaled)
@@ -481,9 +471,7 @@ def _log_likelihood(theta, decision, targets, weight) -> _Likelihood:
     curvature[0, 0] = np.sum(weighted * centred**2)
     curvature[0, 1:] = curvature[1:, 0] = np.sum(weighted * centred, axis=0)
     curvature[1:, 1:] = np.diag(weighted.sum(axis=0)) - weighted.T @ p
-    return _Likelihood(
-        float(np.sum(weight[:, None] * targets * logs)), gradient, curvature
-    )
+    return float(np.sum(weight[:, None] * targets * logs)), gradient, curvature
 
 
 def _smooth_targets(
