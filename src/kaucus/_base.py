@@ -654,10 +654,10 @@ class KernelInputMixin:
     Parameters
     ----------
     kernel : str, kernel object or callable
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        A name, an object of :mod:`kaucus.kernels`, or a function ``k(X, Y)``.
+        Names: ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
         ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``.
     gamma : {"scale", "auto", "median"} or float
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
         1 / n_features, ``"median"`` is from the median distance between rows (see
@@ -1355,12 +1355,11 @@ class FollowsX:
     Parameters
     ----------
     device : str
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
+        Where to compute, such as ``"cuda"``, which needs torch; None: where ``X`` is.
     memory_budget : int or str
         Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
     verbose : int
-        1 shows progress on a terminal.
+        1 shows progress: a bar on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------

@@ -382,10 +382,11 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             With ``kernel="precomputed"``: k(X, X_fit), (n_samples, n_samples_fit).
         return_std : bool, default=False
-            Whether to return the standard deviation of f(x) too, that of the Gaussian
-            process with this kernel: its noise is 1/C of the kernel's scale, which is
-            that of the largest likelihood. As in scikit-learn's
-            ``GaussianProcessRegressor``, the noise of a new ``y`` is not in it.
+            Whether to return the standard deviation of f(x) too.
+            It is that of the Gaussian process with this kernel; its noise is 1/C of the
+            kernel's scale, which is that of the largest likelihood. As in
+            scikit-learn's ``GaussianProcessRegressor``, the noise of a new ``y`` is not
+            in it.
 
         Returns
         -------
@@ -505,10 +506,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
         predictions : array-like of the shape of y, default=None
-            f(x) of models that were not fitted to these rows, where this one was: those
+            Predictions f(x); None: those of this model.
+            If this model was fitted to these rows, give those of models that were not:
             of ``sklearn.model_selection.cross_val_predict``, or of a model of fewer
-            rows; what is promised then holds nearly. None: the predictions of this
-            model.
+            rows; what is promised then holds nearly.
 
         Returns
         -------
@@ -609,16 +610,9 @@ class ClassifierPredictions(ClassifierMixin):
     Parameters
     ----------
     class_weight : dict or "balanced"
-        Weights of the classes; ``"balanced"`` makes them inversely proportional to
-        their numbers of rows. Predictions and probabilities are then calibrated for
-        classes as frequent as their weights say, not as frequent as in the training
-        rows: of a rare class most rows are found, at the price of false ones. For
-        precision, F1 or true frequencies leave it None, and move the threshold with
-        ``sklearn.model_selection.TunedThresholdClassifierCV``.
+        Weights of the classes; ``"balanced"``: inverse to their numbers of rows.
     probability : {"softmax", "sum_exp", False}
-        ``"softmax"``: softmax of the decision values, with a temperature fitted to
-        leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
-        as printed. False: none.
+        How decision values become probabilities; False: there are none.
 
     Attributes
     ----------
@@ -800,10 +794,10 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
             Their labels.
         predictions : array-like of shape (n_samples,) or (n_samples, n_classes), \
                 default=None
-            Values of ``decision_function`` by models that were not fitted to these
-            rows, where this one was: those of
-            ``cross_val_predict(..., method="decision_function")``, or of a model of
-            fewer rows. None: the values of this model.
+            Values of ``decision_function``; None: those of this model.
+            If this model was fitted to these rows, give values of models that were not:
+            of ``cross_val_predict(..., method="decision_function")``, or of a model of
+            fewer rows.
 
         Returns
         -------

@@ -354,9 +354,9 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 counts as two equal rows.
         X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances (the paper's transductive use). None: the
-            training rows alone.
+            Rows without labels that help to find the cells; None: there are none.
+            They are in the covariances too, and may be those to be predicted: the
+            paper's transductive use.
 
         Returns
         -------

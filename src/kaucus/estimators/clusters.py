@@ -194,10 +194,11 @@ default="k-means++"
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
     approximation : {None, "nystrom"}, default=None
-        None is exact, with n² kernel entries, kept where they fit and computed again in
+        None is exact; ``"nystrom"`` is for hundreds of thousands of rows and more.
+        The exact fit has n² kernel entries, kept where they fit and computed again in
         blocks where not. ``"nystrom"`` holds the centres to the span of ``n_landmarks``
-        points: n times ``n_landmarks`` entries, for millions of rows, which may be a
-        Dask collection, a large memory map or batches (``fit_batches``).
+        points: n times ``n_landmarks`` entries. Its rows may be a Dask collection, a
+        large memory map or batches (``fit_batches``).
     n_landmarks : int, default=300
         Points for ``"nystrom"``, at most as many as there are rows.
     landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
@@ -560,8 +561,8 @@ default="k-means++"
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
     tol : float, default=1e-6
-        Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
-        larger.
+        Stop when the centres turn by no more than this.
+        It is the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.

@@ -77,8 +77,8 @@ class RepresentativeFeatures(
         How representatives are chosen: centres of k-means; random rows; pivots of a
         randomly pivoted Cholesky factor. Or the representatives, (m, n_features).
     learn_metric : bool, default=False
-        Scale, bound and weigh the columns by a metric learned from ``y``, as
-        :class:`LearnedMetric` does, and choose ``gamma`` together with it.
+        Whether columns are scaled and weighed by a metric that is learned from ``y``.
+        :class:`LearnedMetric` describes it; ``gamma`` is chosen together with it.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision.
     random_state : int, RandomState or Generator, default=None

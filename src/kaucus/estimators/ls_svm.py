@@ -112,10 +112,8 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     Parameters
     ----------
     precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, but
-        for predictions of numbers, which are float64, as are sums and solves that need
-        it. ``"tf32"`` is float32 with faster, coarser products of rows in the kernel
-        on CUDA, where C allows it.
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        with faster, coarser products on CUDA, where C allows it.
 
     Attributes
     ----------
@@ -124,8 +122,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     solve_info_ : SolveInfo
         Precision, jitter and residual of the solution.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in the learned metric: its diagonal, for columns of spread
-        1. Absent where no metric was searched.
+        Share of each column in the learned metric; absent where none was searched.
     """
 
     to_onnx = to_onnx
@@ -385,25 +382,26 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         ``"auto"`` chooses among 1e-5, 1e-4, ..., 1e9; a sequence is what to choose
         from.
     kernel : str, kernel object, callable or list of these
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        A name, an object of :mod:`kaucus.kernels`, or a function ``k(X, Y)``.
+        Names: ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
         ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-        ``"auto"`` chooses between ``"exponential"`` and ``"rbf"``, in a learned metric
-        and up to 64 columns among ``"laplacian"`` too; a list is what to choose from.
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``. ``"auto"``
+        chooses between ``"exponential"`` and ``"rbf"``, in a learned metric and up to
+        64 columns among ``"laplacian"`` too; a list is what to choose from.
     gamma : {"scale", "auto", "median", "tune"}, float or sequence of float
         Width of the kernel: ``"scale"`` is 1 / (n_features X.var()) and ``"auto"``
         1 / n_features, as in scikit-learn; ``"median"`` is from the median distance of
         rows (see :func:`kaucus.kernels.median_gamma`). ``"tune"`` chooses among that
         times 4⁻³, 4⁻², ..., 4³; a sequence is what to choose from.
     learn_metric : "auto" or bool
-        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
-        in :class:`KMeansKernelClassifier`. Kernel, width, C and metric are then chosen
-        by rows held out. ``"auto"``: with ``kernel="auto"`` and ``gamma="tune"``.
+        Whether columns are scaled and weighed by a metric that is learned from ``y``.
+        Kernel, width, C and metric are then chosen by rows held out, as in
+        :class:`KMeansKernelClassifier`. ``"auto"``: with ``kernel="auto"`` and
+        ``gamma="tune"``.
     max_samples : int or None
-        With more rows than this, kernel, gamma and C are chosen on a random part of
-        them (by class, of a classifier), and the model is then fitted on all rows.
-        None: always all rows.
+        Most rows by which kernel, gamma and C are chosen; None: all rows.
+        Of more, a random part is drawn, by class for a classifier. The model is then
+        fitted on all rows.
     solver : str
         ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
         ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
@@ -422,11 +420,11 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         Rows in a random block, the paper's J; None is 2,000, or as many as
         ``memory_budget`` allows.
     n_runs : int
-        Runs of a randomized solver with different blocks, in parallel, whose weights
-        are averaged.
+        Runs of a randomized solver, whose weights are averaged.
+        They have different blocks, and run in parallel.
     warm_start : bool
-        Whether a fit on the same rows begins with the coefficients of the last one, or
-        with the best ones of a fit that Ctrl-C ended. For ``"kaczmarz"``,
+        Whether a fit on the same rows begins with the coefficients of the last one.
+        After a fit that Ctrl-C ended, with its best ones. For ``"kaczmarz"``,
         ``"matching_pursuit"``, ``"kaczmarz_mp"`` and ``"block_descent"``; others begin
         anew.
     callback : callable
@@ -439,9 +437,9 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator
-        Draws the rows by which choices are made, those on which the temperature of
-        probabilities is fitted where there are more than 2,000, the preconditioner of
-        ``"cg"`` and the blocks of rows.
+        Seed of rows that are drawn. They are those by which choices are made, those
+        that fit the temperature of probabilities where there are more than 2,000, the
+        preconditioner of ``"cg"`` and the blocks of randomized solvers.
     verbose : int
         1 prints the solver that was chosen and shows progress on a terminal.
 
@@ -787,8 +785,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
             Rows that would be fitted: names the solver for them, without a fit. None
             describes the last fit.
         y : array-like, default=None
-            Their targets, for the number of classes or outputs, which is part of the
-            cost; None counts as 10 classes or 1 output.
+            Their targets; None counts as 10 classes or 1 output.
+            The number of classes or outputs is a part of the cost.
 
         Returns
         -------
@@ -1003,8 +1001,9 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
             all weights is one of C, and changes nothing where C is chosen; a weight of
             0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
-            Rows that are not fitted, whose error goes into ``history_`` after each
-            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+            Rows that are not fitted, for errors in ``history_``.
+            An iterative solver adds one after each step. With
+            ``kernel="precomputed"``: k(X_val, X).
         y_val : array-like, default=None
             Their targets.
 
@@ -1185,8 +1184,9 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
             all weights is one of C, and changes nothing where C is chosen; a weight of
             0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
-            Rows that are not fitted, whose error goes into ``history_`` after each
-            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+            Rows that are not fitted, for errors in ``history_``.
+            An iterative solver adds one after each step. With
+            ``kernel="precomputed"``: k(X_val, X).
         y_val : array-like, default=None
             Their targets.
 

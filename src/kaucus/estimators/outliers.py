@@ -98,10 +98,10 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         representative, from their own without them; over its square for kernels of the
         squared distance. Other words are those of the other estimators.
     scale_columns : "auto" or bool, default="auto"
-        Whether each column is divided by its standard deviation, that of its values
-        within ten quartile ranges of the median; of sparse columns, by that of all.
-        ``"auto"``: where ``gamma="tune"``; who gives a width means the distances of the
-        rows as they are.
+        Whether each column is divided by its standard deviation.
+        It is that of the values within ten quartile ranges of the median; of sparse
+        columns, that of all. ``"auto"``: yes with ``gamma="tune"``, no where a width is
+        given, which is a width for the rows as they are.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. Scores are computed in
         float64.

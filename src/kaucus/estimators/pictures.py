@@ -111,9 +111,9 @@ class PatchKernelBase(FollowsX, BaseEstimator):
     patch_sizes : int or sequence of int
         Side of a patch in pixels, or several of them, such as ``(4, 6, 9)``.
     image_shape : tuple of int or None
-        ``(height, width)`` or ``(channels, height, width)``, in the order of the
-        flattened row. None: guessed from 784, 1,024 or 3,072 columns; ``image_shape_``
-        and ``verbose=1`` show it.
+        ``(height, width)`` or ``(channels, height, width)``; None: guessed.
+        Rows are flattened in that order. Shapes of 784, 1,024 and 3,072 columns are
+        guessed; ``image_shape_`` and ``verbose=1`` show them.
     gamma : float or "auto"
         Width of the kernel, for features whose mean squared norm is one.
     mirror : bool or "auto"

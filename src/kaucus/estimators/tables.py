@@ -620,8 +620,8 @@ class TableClassifier(ClassifierMixin, TableModel):
         confidence_level : float or sequence of float, default=0.9
             1 − α: the share of rows whose class shall be in the set.
         score : {"lac", "aps"}, default="lac"
-            By what classes are compared, as in
-            :meth:`KMeansKernelClassifier.predict_set`.
+            By what classes are compared.
+            :meth:`KMeansKernelClassifier.predict_set` describes both.
 
         Returns
         -------

@@ -468,13 +468,14 @@ class PatchDictionary(ImageTransformer):
     patch_sizes : int or sequence of int, default=6
         Side of a patch in pixels, or several of them.
     image_shape : tuple of int or None, default=None
-        ``(height, width)`` or ``(channels, height, width)``, in the order of the
-        flattened row. None: guessed from 784, 1,024 or 3,072 columns.
+        ``(height, width)`` or ``(channels, height, width)``; None: guessed.
+        Rows are flattened in that order. Shapes of 784, 1,024 and 3,072 columns are
+        guessed.
     dictionary : {"random", "kmeans"}, default="random"
         ``"random"``: patches drawn at random; ``"kmeans"``: centres of k-means of the
         whitened patches, scaled to unit norm.
     threshold : float, default=1.0
-        t, below which responses count as zero.
+        Responses below this t count as zero.
     pooling : int, default=3
         Cells along each side of a picture: 3 gives 9 of them.
     power : float, default=0.5
