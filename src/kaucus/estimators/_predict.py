@@ -2,11 +2,10 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus._array import namespace as nx
@@ -16,6 +15,7 @@ from kaucus._base import (
     BOOLEAN,
     Constraint,
     as_float,
+    available_if,
     check_known_labels,
     check_one_label_type,
     check_results,
@@ -330,7 +330,7 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
     score = score
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return f(x).
 
         Parameters
@@ -374,6 +374,12 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         leave-one-out models, as with iterative solvers.
     """
 
+    @overload
+    def predict(self, X, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X, return_std: bool) -> tuple[np.ndarray, np.ndarray]: ...
+
     def predict(self, X, return_std=False):
         """Return f(x), and its standard deviation if asked.
 
@@ -413,7 +419,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         found = -0.5 * (n + n * logs + log_determinant)
         return float(found[0]) if self._single_output else found
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(self, X, n_samples=1, random_state=0) -> np.ndarray:
         """Draw functions from the Gaussian process, at some rows.
 
         Parameters
@@ -458,7 +464,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         found = nx.as_like(nx.to_numpy(f)[:, :, None] + found, X)
         return found[:, 0, :] if self._single_output else found
 
-    def predict_interval(self, X, confidence_level=0.9, method="plus"):
+    def predict_interval(self, X, confidence_level=0.9, method="plus") -> np.ndarray:
         """Return intervals that hold the targets of new rows with a probability.
 
         Parameters
@@ -496,7 +502,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         model = self._for_rows(X, method)
         return model._intervals(X, levels=levels, method=method)
 
-    def conformalize(self, X, y, predictions=None):
+    def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for intervals with ``method="split"``.
 
         Parameters
@@ -633,7 +639,7 @@ class ClassifierPredictions(ClassifierMixin):
         return X, indices
 
     @rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the decision values.
 
         Parameters
@@ -650,7 +656,7 @@ class ClassifierPredictions(ClassifierMixin):
         return values[:, 0] if len(self.classes_) == 2 else values
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class of largest decision value.
 
         Parameters
@@ -666,7 +672,7 @@ class ClassifierPredictions(ClassifierMixin):
 
     @available_if(_has_probabilities)
     @rowwise
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes.
 
         Parameters
@@ -686,7 +692,7 @@ class ClassifierPredictions(ClassifierMixin):
 
     @available_if(_has_probabilities)
     @rowwise
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes.
 
         Parameters
@@ -745,7 +751,9 @@ SET_METHODS = ("plus", "split")
 class SetPredictions(KnowsLeftOut, ClassifierPredictions):
     """Classes and probabilities, and the classes that cannot be ruled out."""
 
-    def predict_set(self, X, confidence_level=0.9, score="lac", method="plus"):
+    def predict_set(
+        self, X, confidence_level=0.9, score="lac", method="plus"
+    ) -> np.ndarray:
         """Return sets that hold the classes of new rows with a probability.
 
         Parameters
@@ -783,7 +791,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         model = self._for_rows(X, method)
         return model._sets(X, levels=levels, score=score, method=method)
 
-    def conformalize(self, X, y, predictions=None):
+    def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for sets with ``method="split"``.
 
         Parameters

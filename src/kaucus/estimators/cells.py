@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import threadpoolctl
@@ -343,7 +343,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
     # Whether one SVM sees all rows: its matrix is then checked before clustering.
     _has_one_svm = False
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
+    def fit(self, X, y, sample_weight=None, X_unlabeled=None) -> Self:
         """Find the cells and fit the support vector machines.
 
         Parameters
@@ -519,7 +519,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         return float(self.gamma)
 
     @rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the decision values.
 
         Parameters
@@ -536,7 +536,7 @@ class PartitionedSVC(FollowsX, ClassifierMixin, BaseEstimator):
         return values[:, 1] if len(self.classes_) == 2 else values
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class of each row.
 
         Parameters

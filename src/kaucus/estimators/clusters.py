@@ -1,6 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import (
@@ -132,7 +132,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
                 ConvergenceWarning,
             )
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
 
         Parameters
@@ -301,7 +301,7 @@ default="k-means++"
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the clusters.
 
         Parameters
@@ -473,7 +473,7 @@ default="k-means++"
         self.center_coef_ = nx.as_like(coef, X)
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the cluster of the nearest mean in feature space.
 
         Parameters
@@ -489,7 +489,7 @@ default="k-means++"
         return nx.astype(nx.array_namespace(D).argmin(D, axis=1), "int32")
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the distances from the means in feature space.
 
         Parameters
@@ -631,7 +631,7 @@ default="k-means++"
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the clusters.
 
         Parameters
@@ -687,7 +687,7 @@ default="k-means++"
         )
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the cluster of largest cosine.
 
         Parameters
@@ -702,7 +702,7 @@ default="k-means++"
         return nx.astype(nx.array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the cosines with the centres.
 
         Parameters

@@ -1,6 +1,6 @@
 """Kernel columns of a few representatives as features for any estimator."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import (
@@ -149,7 +149,7 @@ class RepresentativeFeatures(
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Choose the representatives.
 
         Parameters
@@ -198,7 +198,7 @@ class RepresentativeFeatures(
         return self
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the features φ(x) of rows.
 
         Parameters

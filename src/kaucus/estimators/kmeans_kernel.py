@@ -5,7 +5,7 @@ import copy
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -408,7 +408,7 @@ class RepresentativesBase(LSSVMBase):
         check_is_fitted(self, "representatives_")
         return self.representatives_
 
-    def explain(self):
+    def explain(self) -> str:
         """Return a description of the chosen parameters and of the system.
 
         Returns
@@ -422,13 +422,15 @@ class RepresentativesBase(LSSVMBase):
         how = told_choice(self.search_results_, judges)
         n_hard = len(self.hard_rows_)
         hard = f", {n_hard} of them hard training rows" if n_hard else ""
-        return (
-            f"kernel={name!r}{width}, C={self.C_:g}: {how}. "
-            f"{self.representatives_.shape[0]} representatives{hard}. "
-            f"solver={self.solver_!r}.{self._metric_text()}"
-        )
+        parts = {
+            "chosen": f"kernel={name!r}{width}, C={self.C_:g}: {how}.",
+            "size": f"{self.representatives_.shape[0]} representatives{hard}.",
+            "solver": f"solver={self.solver_!r}.",
+            "metric": self._metric_text(),
+        }
+        return self._told(parts)
 
-    def compress(self, tol, X=None):
+    def compress(self, tol, X=None) -> Self:
         """Return a smaller model of nearly the same decision values.
 
         Representatives that others can stand in for are dropped, and the coefficients
@@ -630,7 +632,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Choose representatives, and fit the model.
 
         Parameters
@@ -659,7 +661,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
             model = fit_represented(problem, plan, rng)
         return self._learned(X, problem, model)
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Fit the first rows, or add more rows to the fit.
 
         The first call is a :meth:`fit`: it chooses kernel, C and representatives, and
@@ -889,7 +891,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Choose representatives, and fit the model.
 
         Parameters
@@ -993,7 +995,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         values = nx.array_namespace(values).sort(values, axis=1)
         return nx.array_namespace(values).stack([values[:, k] for k in rank], axis=1)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None) -> float:
         """Return R²; with ``loss="quantile"`` its form for the pinball loss.
 
         Parameters
@@ -1023,7 +1025,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         ]
         return float(np.mean(scores))
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X, y, sample_weight=None) -> Self:
         """Fit the first rows, or add more rows to the fit.
 
         The first call is a :meth:`fit`: it chooses kernel, C and representatives, and

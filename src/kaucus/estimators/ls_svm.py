@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -182,7 +182,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
     # ---- importances of columns in a learned metric ----------------------------------
 
     @property
-    def feature_importances_(self):
+    def feature_importances_(self) -> np.ndarray:
         """Share of each column in the learned metric, (n_features,); they sum to 1."""
         kernel = getattr(self, "kernel_", None)
         if not isinstance(kernel, MappedKernel):
@@ -203,12 +203,12 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
             return ""
         shares = self.kernel_.row_map.importances()
         if np.ptp(shares) < 1e-9:
-            return " No metric was better than none: all columns count alike."
+            return "No metric was better than none: all columns count alike."
         first = np.argsort(-shares, kind="stable")[:3]
         numbered = [f"column {c}" for c in range(len(shares))]
         names = getattr(self, "feature_names_in_", numbered)
         most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
-        return f" Metric: {most} count most."
+        return f"Metric: {most} count most."
 
     def _decision_values(self, X, dtype=None):
         """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
@@ -246,7 +246,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
         return xp.concat(parts)
 
     @rowwise
-    def gradient(self, X):
+    def gradient(self, X) -> np.ndarray:
         """Gradient of the model's function f by the columns of X.
 
         f is the prediction of a regressor and the decision function of a classifier:
@@ -776,7 +776,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
 
     # ---- explanations ----------------------------------------------------------------
 
-    def explain(self, X=None, y=None):
+    def explain(self, X=None, y=None) -> str:
         """Return a description of the chosen parameters and of the solver.
 
         Parameters
@@ -794,7 +794,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         """
         if X is None:
             check_is_fitted(self, "dual_coef_")
-            return self._choice_text() + _what_ran(self.solve_info_, self._reason)
+            ran = {"solver": _what_ran(self.solve_info_, self._reason)}
+            return self._told(self._choice_parts() | ran)
         self._check_parameters()
         X = clone(self)._validate(X, reset=True)  # remembers nothing in this object
         first = self._named_kernels[0]
@@ -812,13 +813,13 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
             max_iter=self.max_iter,
         )
         before = f"After the search, with C={C:g}: " if self._chooses else ""
-        return f"{before}solver={plan.solver!r}: {plan.reason}"
+        return self._told({"solver": f"{before}solver={plan.solver!r}: {plan.reason}"})
 
-    def _choice_text(self) -> str:
+    def _choice_parts(self) -> dict[str, str]:
         """Return the chosen kernel, gamma and C as text; empty where all were given."""
         table = self.search_results_
         if not len(table["score"]):
-            return ""
+            return {}
         name = getattr(self.kernel_, "name", "precomputed")
         width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
         text = f"kernel={name!r}{width}, C={self.C_:g}"
@@ -834,7 +835,7 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
                 f"; {self.scoring} of {self._n_searched} rows left out one by one is "
                 f"{self.best_score_:.4g}"
             )
-        return f"{text}.{self._metric_text()} "
+        return {"chosen": f"{text}.", "metric": self._metric_text()}
 
 
 _OF_THE_SEARCH = "The search has solved the system of all rows already."
@@ -987,7 +988,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None) -> Self:
         """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters
@@ -1170,7 +1171,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None) -> Self:
         """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters

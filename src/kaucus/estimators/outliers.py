@@ -1,7 +1,7 @@
 """Rows unlike the others: a kernel density of a few representatives."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -180,7 +180,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the representatives, and the score of outliers.
 
         Parameters
@@ -219,7 +219,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         return self
 
     @rowwise
-    def score_samples(self, X):
+    def score_samples(self, X) -> np.ndarray:
         """Return log p(x) of rows: the lower, the more of an outlier.
 
         Parameters
@@ -234,7 +234,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         return nx.astype(scores, nx.dtype_name(X))
 
     @rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return ``score_samples(X) - offset_``: negative for outliers.
 
         Parameters
@@ -249,7 +249,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         return nx.astype(scores - self.offset_, nx.dtype_name(X))
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return -1 for outliers and 1 for all other rows.
 
         Parameters

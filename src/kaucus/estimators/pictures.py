@@ -4,13 +4,12 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from kaucus._array import namespace as nx
@@ -26,6 +25,7 @@ from kaucus._base import (
     Constraint,
     FollowsX,
     Seed,
+    available_if,
     check_one_label_type,
     check_weights,
     count,
@@ -265,7 +265,7 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         if self.verbose:
             print(f"[kaucus] {self.explain()}", file=sys.stderr)
 
-    def explain(self):
+    def explain(self) -> str:
         """Return a description of the chosen parameters and of the solver.
 
         Returns
@@ -279,13 +279,14 @@ class PatchKernelBase(FollowsX, BaseEstimator):
         grids = ", ".join(f"{n} x {n}" for n in cells)
         n, exact = self.X_fit_.shape[0], self.solver_ == "cholesky"
         columns = f"all {n} pictures" if exact else f"{n} representatives"
-        return (
-            f"pictures of shape {self.image_shape_}, {n_filters} filters, {grids} "
-            f"cells, mirror={self.mirror_}, threshold={self.threshold_:g}, "
-            f"power={self.power_:g}, gamma={self.gamma_:g}, C={self.C_:g}, of "
-            f"{len(self.search_results_['loss'])} trials by leave-one-out; kernel "
-            f"columns of {columns}, solver={self.solver_!r}."
-        )
+        parts = {
+            "pictures": f"pictures of shape {self.image_shape_}, {n_filters} filters, "
+            f"{grids} cells, mirror={self.mirror_}, threshold={self.threshold_:g},",
+            "chosen": f"power={self.power_:g}, gamma={self.gamma_:g}, C={self.C_:g}, "
+            f"of {len(self.search_results_['loss'])} trials by leave-one-out;",
+            "solver": f"kernel columns of {columns}, solver={self.solver_!r}.",
+        }
+        return self._told(parts)
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
@@ -450,7 +451,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Make the filters, search the open parameters, and fit the model.
 
         Parameters
@@ -551,7 +552,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Make the filters, search the open parameters, and fit the model.
 
         Parameters
@@ -692,7 +693,7 @@ class PatchVotingClassifier(
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the estimator on all patches.
 
         Parameters
@@ -734,7 +735,7 @@ class PatchVotingClassifier(
         return self
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class that the patches vote for.
 
         Parameters
@@ -751,7 +752,7 @@ class PatchVotingClassifier(
         return labels_at(self.classes_, winners, votes)
 
     @rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the votes for each class, or the sums of decision values.
 
         Parameters
@@ -770,7 +771,7 @@ class PatchVotingClassifier(
 
     @available_if(_can_give_probabilities)
     @rowwise
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes.
 
         Parameters

@@ -5,7 +5,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.fft
@@ -243,7 +243,7 @@ class ImagePatches(ImageTransformer):
     def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return names such as ``patch0_0_pixel1_2``: corner and pixel of each output.
 
         Parameters
@@ -580,7 +580,7 @@ class PatchDictionary(ImageTransformer):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Draw patches of the pictures and make filters of them.
 
         Parameters
@@ -596,7 +596,7 @@ class PatchDictionary(ImageTransformer):
         """
         return super().fit(X, y)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Name the output by cell, filter and the sign of its responses.
 
         Parameters
@@ -856,7 +856,7 @@ class FourierFeatures(ImageTransformer):
         options = {name: getattr(self, name) for name in names}
         return fourier_features(X, self.image_shape_, **options)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Name the output: the pixels, then ``fourier`` with the frequencies.
 
         Parameters
