@@ -1,6 +1,6 @@
 """The demonstration: a table, digits and clusters beside scikit-learn, and a figure.
 
-The table is `census.csv`: 2,500 random rows of "Adult" by B. Becker and R. Kohavi
+The table is `census.csv.gz`: 2,500 random rows of "Adult" by B. Becker and R. Kohavi
 (1996), UCI Machine Learning Repository, doi.org/10.24432/C5XW20, licence CC BY 4.0;
 gaps are empty, and the columns fnlwgt and education-num are left out.
 """
@@ -35,7 +35,7 @@ from kaucus.evaluation.clustering import (
 )
 from kaucus.evaluation.displays import COLOURS, figure_file
 
-CENSUS = Path(__file__).with_name("census.csv")
+CENSUS = Path(__file__).with_name("census.csv.gz")
 N_TRAIN = 1500
 _BLUE, _ORANGE = COLOURS[:2]
 
