@@ -281,7 +281,7 @@ def what_it_is(subject: Any) -> Section:
         rows.append(["fitted on", f"{about['rows']:,} rows"])
     rows.append(["columns", str(getattr(subject.model, "n_features_in_", "?"))])
     kernel = getattr(last, "kernel_", None)
-    if kernel is not None:
+    if kernel is not None and not hasattr(kernel, "fit"):
         rows.append(["kernel", getattr(kernel, "name", repr(kernel))])
     for label, name in (("C", "C_"), ("gamma", "gamma_")):
         if getattr(last, name, None) is not None:
