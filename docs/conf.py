@@ -76,7 +76,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"\.py$",
     "ignore_pattern": r"__init__\.py|conftest\.py",
-    "backreferences_dir": None,
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("kaucus",),  # its pages in the reference name their examples
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,

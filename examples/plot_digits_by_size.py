@@ -26,8 +26,8 @@ print(f"{len(X_train)} rows to fit, {len(X_test)} to test, {X.shape[1]} pixels e
 # --------------------------------
 #
 # Representatives are means of rows, so those of pictures can be looked at. These are
-# three of each digit. Pixels have one unit, so no metric is learned from the labels
-# (``learn_metric=False``).
+# three of each digit. All pixels are on one scale, so no metric is learned from the
+# labels (``learn_metric=False``).
 
 options = {"kernel": "rbf", "gamma": "scale", "learn_metric": False, "random_state": 0}
 few = KMeansKernelClassifier(3, C=10, **options).fit(X_train, y_train)

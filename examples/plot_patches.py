@@ -3,7 +3,7 @@ Pictures by their patches
 =========================
 
 Pictures are classified by a kernel of small patches, without a neural network, and this
-page shows the pictures that such a model finds hardest. Its filters are whitened
+page shows the pictures of which such a model is least sure. Its filters are whitened
 patches of the training pictures, drawn at random.
 """
 

@@ -38,7 +38,7 @@ class StepProgress:
         if self._has_bar:
             left = _time_left(self._start, self._done, self._total)
             text = f"{self._done} of {self._total}{left}: {text}"
-            _draw(self._done / max(self._total, 1), text, stream=self._stream)
+            _draw(self._done / max(self._total, 1), text, [], stream=self._stream)
 
     def advance(self, text: str) -> None:
         """Count one step and print its line."""

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import textwrap
 
 import numpy as np
 import pytest
@@ -139,6 +140,58 @@ def test_methods_document_parameters_and_result(method):
         documented = documented_default(kind)
         if documented is not None:
             assert same_default(documented, true), f"{name}: {documented} is {true!r}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [value for *_, value in OBJECTS] + [method for _, method in METHODS],
+    ids=[f"{m}.{n}" for m, n, _ in OBJECTS] + [name for name, _ in METHODS],
+)
+def test_a_parameter_begins_with_one_line(value):
+    """Who looks a parameter up reads one line; all else comes after its end."""
+    body = textwrap.dedent(sections(value).get("Parameters", ""))
+    text = re.compile(r"^\w[^\n]*\n((?:[ \t]+[^\n]*\n?)+)", re.MULTILINE)
+    heads = re.compile(r"^(.*\\\n)+", re.MULTILINE)  # types over two lines
+    for found in text.finditer(heads.sub("", body)):
+        first = found[1].strip().splitlines()[0].strip()
+        if first.startswith("default="):
+            first = found[1].strip().splitlines()[1].strip()
+        assert re.search(r"[.:;](\s|$)", first), first
+
+
+# What numpydoc asks for beyond our rules.
+NUMPYDOC_EXCUSED = {
+    "ES01": "a summary may say all",
+    "EX01": "methods are shown in the example of their class",
+    "GL02": "docstrings are completed by those of the bases",
+    "PR01": "fields of records are attributes",
+    "PR07": "X and y are described by their type",
+    "RT02": "results have names, such as self",
+    "RT03": "a type and its shape may say all",
+    "SA01": "not every name has a like one",
+    "SA02": "a question ends by its own sign",
+    "SA03": "k-means",
+    "SS02": "k-means and formulas begin with a small letter",
+}
+
+
+def test_numpydoc_finds_docstrings_whole():
+    validate = pytest.importorskip("numpydoc.validate").validate
+    names = [f"{module}.{name}" for module, name, _ in OBJECTS]
+    names += [
+        f"{module}.{name}.{method}"
+        for module, name, value in OBJECTS
+        if inspect.isclass(value) and issubclass(value, BaseEstimator)
+        for method, _ in public_methods(value)
+    ]
+    found = [
+        (name, code, message)
+        for name in names
+        for code, message in validate(name)["errors"]
+        if code not in NUMPYDOC_EXCUSED
+        and (name, code) != ("kaucus.preprocessing.iter_patches", "RT01")  # yields
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("probability", ["softmax", "sum_exp", False])

@@ -164,10 +164,12 @@ def test_a_long_fit_shows_what_it_does(name, rows, monkeypatch, capsys):
     assert re.search(pattern, capsys.readouterr().err, re.DOTALL)
 
 
-def test_progress_is_not_written_to_a_log(rows, capsys):
+def test_a_log_has_a_line_for_each_stage_that_has_ended(rows, capsys):
     for model, _ in SHOWN.values():
         fit_of(clone(model), rows)()
-    assert capsys.readouterr().err == ""
+        lines = capsys.readouterr().err.splitlines()
+        assert lines
+        assert all(re.match(r"\[kaucus\] \w", line) for line in lines)
 
 
 def test_ctrl_c_ends_a_comparison_of_kernels(rows):

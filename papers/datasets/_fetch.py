@@ -191,8 +191,8 @@ def _missing(
             f"{dataset.source}, {dataset.homepage}"
         ]
     lines = [
-        f"{dataset.title}: {file.path} was not found. Looked in:",
-        *[f"  {place}" for place in searched or ["nowhere: no folder is named"]],
+        f"{dataset.title}: {file.path} was not found. Folders searched:",
+        *[f"  {place}" for place in searched or ["none, as none was named"]],
         *[f"Download failed from {failure}" for failure in failures],
         *remedy,
         f"If a folder of yours has it (sha256 {file.sha256}),",

@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TextIO, TypeVar, cast
+from html import escape
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import metaestimators
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
@@ -654,10 +656,10 @@ class KernelInputMixin:
     Parameters
     ----------
     kernel : str, kernel object or callable
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        A name, an object of :mod:`kaucus.kernels`, or a function ``k(X, Y)``.
+        Names: ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
         ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``.
     gamma : {"scale", "auto", "median"} or float
         Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
         1 / n_features, ``"median"`` is from the median distance between rows (see
@@ -969,11 +971,13 @@ def _place_of_largest(block: Array, rows: slice) -> tuple[int, int]:
 
 
 # ----------------------------------------------------------------------------------
-# The one progress bar of the package: drawn on a terminal, never in a log.
+# The one progress bar of the package: drawn on a terminal and in a notebook. A log has
+# a line for each stage that has ended, and of a longer one every ten seconds.
 # ----------------------------------------------------------------------------------
 
 _WIDTH = 24
 _CLEAR_REST = "\x1b[K"  # of the line, from where the cursor is
+_LOG_SECONDS = 10
 
 
 def step_reporter(
@@ -984,13 +988,14 @@ def step_reporter(
     The bar is full when the residual has come down from 1 to ``tol``, measured in
     powers of ten, because conjugate gradients converge about linearly.
     """
-    if not _is_shown(verbose):
+    if not verbose:
         return None
+    told = [time.monotonic()]
 
     def report(step: int, residual: float) -> None:
         share = math.log(max(residual, tol)) / math.log(tol) if tol < 1 else 1.0
         text = f"step {step}, {what} {residual:.1e} (tol {tol:.0e})"
-        _draw(share, text, ends=residual <= tol or step >= max_iter)
+        _draw(share, text, told, ends=residual <= tol or step >= max_iter)
 
     return report
 
@@ -1000,14 +1005,14 @@ def share_reporter(verbose: int, what: str) -> Callable[[int, int], None] | None
 
     The bar tells the time left.
     """
-    if not _is_shown(verbose):
+    if not verbose:
         return None
-    start = time.monotonic()
+    told = [start := time.monotonic()]
 
     def report(n_done: int, n_total: int) -> None:
         left = _time_left(start, n_done, n_total)
         text = f"{what} {n_done} of {n_total}{left}"
-        _draw(n_done / max(n_total, 1), text, ends=n_done >= n_total)
+        _draw(n_done / max(n_total, 1), text, told, ends=n_done >= n_total)
 
     return report
 
@@ -1026,34 +1031,48 @@ def step_counter(verbose: int, total: int, what: str) -> Callable[[], None]:
 
 def tell_stage(verbose: int, text: str) -> None:
     """Print the current stage, for work without a measure of progress."""
-    if _is_shown(verbose):
+    if verbose:
         print(f"[kaucus] {text}", file=sys.stderr, flush=True)
-
-
-def _is_shown(verbose: int) -> bool:
-    return bool(verbose) and sys.stderr.isatty()
 
 
 def _time_left(start: float, n_done: int, n_total: int) -> str:
     if not n_done:
         return ""
-    return f", {(time.monotonic() - start) * (n_total - n_done) / n_done:.0f} s left"
+    seconds = time.monotonic() - start
+    if n_done >= n_total:
+        return f" in {seconds:.1f} s"
+    return f", {seconds * (n_total - n_done) / n_done:.0f} s left"
 
 
-def _draw(
-    share: float, text: str, *, ends: bool = False, stream: TextIO | None = None
-) -> None:
-    """Draw the bar over the last one."""
+def _draw(share: float, text: str, told: list, ends=False, stream=None) -> None:
+    """Draw the bar over the last one, or print a line; ``told`` says when the last."""
+    stream = sys.stderr if stream is None else stream
+    in_notebook = type(stream).__module__.startswith("ipykernel")
+    if not in_notebook and not stream.isatty():
+        if ends or time.monotonic() - told[0] > _LOG_SECONDS:
+            told[0] = time.monotonic()
+            print(f"[kaucus] {text}", file=stream, flush=True)
+        return
     filled = int(_WIDTH * min(max(share, 0.0), 1.0))
     bar = "█" * filled + "·" * (_WIDTH - filled)
     columns = shutil.get_terminal_size().columns
     line = f"[kaucus] {bar} {text}"[: columns - 1]  # a line that wraps is not erased
-    print(
-        f"\r{line}{_CLEAR_REST}",
-        end="\n" if ends else "",
-        file=sys.stderr if stream is None else stream,
-        flush=True,
-    )
+    rest = " " * (columns - 1 - len(line)) if in_notebook else _CLEAR_REST
+    print(f"\r{line}{rest}", end="\n" if ends else "", file=stream, flush=True)
+
+
+# ---- what a model says of itself -----------------------------------------------------
+
+
+class Explanation(str):
+    """A text, and a table of its parts where a notebook shows it."""
+
+    parts: dict[str, str]
+
+    def _repr_html_(self) -> str:
+        row = '<tr><th>{}</th><td style="text-align: left">{}</td></tr>'
+        rows = [row.format(name, escape(part)) for name, part in self.parts.items()]
+        return f"<table>{''.join(rows)}</table>"
 
 
 try:  # scikit-learn's callbacks, since 1.9
@@ -1320,12 +1339,11 @@ class FollowsX:
     Parameters
     ----------
     device : str
-        None computes where ``X`` lives; ``"cuda"`` or ``"cuda:1"`` computes there and
-        gives results back as the kind of ``X``. Needs torch.
+        Where to compute, such as ``"cuda"``, which needs torch; None: where ``X`` is.
     memory_budget : int or str
         Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
     verbose : int
-        1 shows progress on a terminal.
+        1 shows progress: a bar on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------
@@ -1345,6 +1363,14 @@ class FollowsX:
         for name in ("fit", "fit_transform", "partial_fit"):
             if name in vars(cls):
                 setattr(cls, name, _whole(vars(cls)[name]))
+
+    @staticmethod
+    def _told(parts: dict[str, str], text: str | None = None) -> Explanation:
+        """Return the parts that are not empty, or a text that has them."""
+        parts = {name: part for name, part in parts.items() if part}
+        told = Explanation(" ".join(parts.values()) if text is None else text)
+        told.parts = parts
+        return told
 
     def _check_parameters(self) -> None:
         """Validate the parameters, before the data."""
@@ -1381,7 +1407,7 @@ class FollowsX:
         version = ".".join(sys.modules[package].__version__.split(".")[:2])
         return {"version": version, "module": module, "name": type(self).__name__}
 
-    def to_device(self, device):
+    def to_device(self, device) -> Self:
         """Move the fitted model, in place.
 
         Parameters
@@ -1532,7 +1558,12 @@ def _unpack(value: Any) -> Any:
 # ---- methods of each row by itself ---------------------------------------------------
 
 
-def rowwise(method: Any) -> Any:
+def available_if(check: Callable[[Any], bool]) -> Callable[[Init], Init]:
+    """Return scikit-learn's decorator, with a type: a method stays one."""
+    return metaestimators.available_if(check)
+
+
+def rowwise(method: Init) -> Init:
     """Let a method of each row by itself, such as ``predict``, follow the kind of X.
 
     Of a Dask collection it returns a lazy Dask array, the method of each partition;
@@ -1549,7 +1580,7 @@ def rowwise(method: Any) -> Any:
         _check_follows_fit(self, X, method.__name__)
         return method(self, X, **options)
 
-    return wrapped
+    return cast(Init, wrapped)
 
 
 def _check_follows_fit(estimator: BaseEstimator, X: Any, method: str) -> None:
@@ -1844,7 +1875,7 @@ def _check_finite(X: Array, name: str) -> None:
     )
 
 
-def score(self, X, y, sample_weight=None):
+def score(self, X, y, sample_weight=None) -> float:
     """Return the share of labels that are predicted right; of numbers, R².
 
     Parameters

@@ -220,7 +220,7 @@ def fit(
         "device": device,
         "memory_budget": memory_budget,
         "random_state": seed,
-        "verbose": 1,
+        "verbose": int(sys.stderr.isatty()),  # in a pipe the answer alone
     }
     test_rows = None if test is None else data.others(test)
     score = None
@@ -319,7 +319,7 @@ def evaluate(
     if hasattr(loaded, "classes_"):
         lines = class_rows(loaded.classes_, y, predicted)
         print()
-        print_table(("class", "rows", "found", "right where said"), lines)
+        print_table(("class", "rows", "recall", "precision"), lines)
     return 0
 
 

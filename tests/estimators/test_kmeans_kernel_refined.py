@@ -172,7 +172,7 @@ def test_parameters_that_are_refused(params, match):
 def test_verbose_shows_rows_done_and_time_left(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     model(verbose=1).fit(DIGITS[:200], LABELS[:200])
-    assert "row 200 of 200, 0 s left" in capsys.readouterr().err
+    assert "row 200 of 200 in " in capsys.readouterr().err
 
 
 def test_a_budget_too_small_says_what_to_lower():

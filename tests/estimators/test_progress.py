@@ -1,9 +1,7 @@
-"""Progress: one bar on a terminal, nothing or plain lines in a log."""
+"""Progress: one bar on a terminal and in a notebook, plain lines in a log."""
 
 import io
 import re
-
-import pytest
 
 from kaucus import _base
 
@@ -22,16 +20,30 @@ def open_terminal(monkeypatch):
     return stream
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: _base.step_reporter(1, 1e-4, 10),
-        lambda: _base.share_reporter(1, "row"),
-    ],
-)
-def test_nothing_is_drawn_in_a_log(make, monkeypatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert make() is None
+def test_a_log_has_the_end_of_a_stage_and_a_line_now_and_then(monkeypatch):
+    log, seconds = io.StringIO(), iter([0, 4, 4, 11, 11, 11, 12, 12, 12])
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr(_base.time, "monotonic", lambda: next(seconds, 12))
+    report = _base.share_reporter(1, "row")
+    for k in (1, 2, 3):
+        report(k, 3)
+    assert log.getvalue() == (
+        "[kaucus] row 2 of 3, 6 s left\n[kaucus] row 3 of 3 in 12.0 s\n"
+    )
+    assert _base.share_reporter(0, "row") is None
+
+
+def test_a_notebook_has_a_bar_that_spaces_erase(monkeypatch):
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr("sys.stderr", stream)
+    report = _base.share_reporter(1, "row")
+    report(1, 2)
+    report(2, 2)
+    first, last = stream.getvalue().split("\r")[1:]
+    assert BAR.match("\r" + first)
+    assert "row 2 of 2 in " in last
+    assert len(first) == len(last.rstrip("\n"))
+    assert "\x1b" not in first + last
 
 
 def test_the_share_of_a_residual_counts_in_powers_of_ten(monkeypatch):

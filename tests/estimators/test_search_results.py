@@ -1,5 +1,7 @@
 """Searches for kernel, gamma and C: what they leave behind, and ends of their grids."""
 
+from html import unescape
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,6 +90,10 @@ def test_the_choice_is_explained(model, rows):
     assert "C=" in told
     assert "gamma=" in told
     assert "solver=" in told
+    shown = unescape(told._repr_html_())  # a notebook has the same, as a table
+    assert all(f">{part}<" in shown for part in told.parts.values())
+    assert all(part in told for part in told.parts.values())
+    assert "&lt;b&gt;" in LSSVMClassifier._told({"a": "<b>"})._repr_html_()
 
 
 @pytest.mark.parametrize("model", SEARCHING[:2], ids=name_of)

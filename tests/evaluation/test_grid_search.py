@@ -172,12 +172,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_on_a_terminal_and_nothing_in_a_log(data, monkeypatch):
+def test_a_bar_on_a_terminal_and_a_line_in_a_log(data, monkeypatch):
     X, y = data
     for stream, verbose, expected in (
         (Terminal(), 1, "12 of 12"),
         (Terminal(), 0, ""),
-        (io.StringIO(), 1, ""),
+        (io.StringIO(), 1, "12 of 12"),
     ):
         monkeypatch.setattr(sys, "stderr", stream)
         search(Gaussian(), X, y, verbose=verbose)

@@ -87,6 +87,20 @@ def test_the_page_needs_nothing_from_elsewhere(found, tmp_path):
     assert all(name.startswith("http://www.w3.org/") for name in names)
 
 
+def test_a_notebook_shows_the_page_in_a_frame_without_scripts(found):
+    seen = []
+
+    class Frame(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            seen.append((tag, dict(attrs)))
+
+    Frame().feed(found._repr_html_())
+    [(tag, attributes)] = seen
+    assert tag == "iframe"
+    assert attributes["sandbox"] is None
+    assert attributes["srcdoc"][:1000] == found.to_html()[:1000]
+
+
 def test_no_two_things_on_the_page_have_one_name(found):
     names = re.findall(r'\bid="([^"]+)"', found.to_html())
     assert len(names) == len(set(names)) > 20

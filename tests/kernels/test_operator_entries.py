@@ -90,6 +90,7 @@ class Counting(Polynomial):
         return K
 
 
+@pytest.mark.thread_unsafe
 def test_rows_that_are_drawn_again_are_not_computed_again():
     X, _, W, _ = data()
     operator = KernelOperator(Counting(), X, memory_budget="4MiB", keep="rows")
@@ -215,6 +216,7 @@ def test_an_interrupt_leaves_what_was_kept(monkeypatch):
     assert_close(operator.rows(NUMBERS), KERNEL(X)[NUMBERS], rtol=0, atol=1e-13)
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.parametrize("keep", ["rows", "gram"])
 def test_memory_stays_within_the_budget(dtype, keep):
     n, budget = 6000, 80 * 2**20  # the matrix has 137 or 275 MiB
@@ -231,6 +233,7 @@ def test_memory_stays_within_the_budget(dtype, keep):
     assert peak < budget
 
 
+@pytest.mark.thread_unsafe
 def test_wide_rows_are_copied_a_few_at_a_time():
     """All rows that are not kept yet would be 16 MB."""
     rng = np.random.default_rng(0)

@@ -311,6 +311,7 @@ class InterruptedKernel(Gaussian):
         return super().tile(X, Y)
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.parametrize("solver", ["kaczmarz", "matching_pursuit", "block_descent"])
 def test_an_interrupt_brings_the_best_iterate(solver):
     X, _, Y = data()
@@ -324,6 +325,7 @@ def test_an_interrupt_brings_the_best_iterate(solver):
     assert_close(stop.value.best.dual_coef, plain.solution.dual_coef, atol=1e-12)
 
 
+@pytest.mark.thread_unsafe
 def test_an_interrupt_before_the_first_step_is_raised():
     X, _, Y = data()
     InterruptedKernel.calls = 3

@@ -2,11 +2,10 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kaucus import _base as base
@@ -303,7 +302,7 @@ class RegressorPredictions(MultiOutputMixin, RegressorMixin):
     score = base.score
 
     @base.rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return f(x).
 
         Parameters
@@ -343,6 +342,12 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         leave-one-out models, as with iterative solvers.
     """
 
+    @overload
+    def predict(self, X, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X, return_std: bool) -> tuple[np.ndarray, np.ndarray]: ...
+
     def predict(self, X, return_std=False):
         """Return f(x), and its standard deviation if asked.
 
@@ -351,10 +356,11 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             With ``kernel="precomputed"``: k(X, X_fit), (n_samples, n_samples_fit).
         return_std : bool, default=False
-            Whether to return the standard deviation of f(x) too, that of the Gaussian
-            process with this kernel: its noise is 1/C of the kernel's scale, which is
-            that of the largest likelihood. As in scikit-learn's
-            ``GaussianProcessRegressor``, the noise of a new ``y`` is not in it.
+            Whether to return the standard deviation of f(x) too.
+            It is that of the Gaussian process with this kernel; its noise is 1/C of the
+            kernel's scale, which is that of the largest likelihood. As in
+            scikit-learn's ``GaussianProcessRegressor``, the noise of a new ``y`` is not
+            in it.
 
         Returns
         -------
@@ -381,7 +387,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         found = -0.5 * (n + n * logs + log_determinant)
         return float(found[0]) if self._single_output else found
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(self, X, n_samples=1, random_state=0) -> np.ndarray:
         """Draw functions from the Gaussian process, at some rows.
 
         Parameters
@@ -426,7 +432,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         found = nx.as_like(nx.to_numpy(f)[:, :, None] + found, X)
         return found[:, 0, :] if self._single_output else found
 
-    def predict_interval(self, X, confidence_level=0.9, method="plus"):
+    def predict_interval(self, X, confidence_level=0.9, method="plus") -> np.ndarray:
         """Return intervals that hold the targets of new rows with a probability.
 
         Parameters
@@ -464,7 +470,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         model = self._for_rows(X, method)
         return model._intervals(X, levels=levels, method=method)
 
-    def conformalize(self, X, y, predictions=None):
+    def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for intervals with ``method="split"``.
 
         Parameters
@@ -474,10 +480,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
         predictions : array-like of the shape of y, default=None
-            f(x) of models that were not fitted to these rows, where this one was: those
+            Predictions f(x); None: those of this model.
+            If this model was fitted to these rows, give those of models that were not:
             of ``sklearn.model_selection.cross_val_predict``, or of a model of fewer
-            rows; what is promised then holds nearly. None: the predictions of this
-            model.
+            rows; what is promised then holds nearly.
 
         Returns
         -------
@@ -578,16 +584,9 @@ class ClassifierPredictions(ClassifierMixin):
     Parameters
     ----------
     class_weight : dict or "balanced"
-        Weights of the classes; ``"balanced"`` makes them inversely proportional to
-        their numbers of rows. Predictions and probabilities are then calibrated for
-        classes as frequent as their weights say, not as frequent as in the training
-        rows: of a rare class most rows are found, at the price of false ones. For
-        precision, F1 or true frequencies leave it None, and move the threshold with
-        ``sklearn.model_selection.TunedThresholdClassifierCV``.
+        Weights of the classes; ``"balanced"``: inverse to their numbers of rows.
     probability : {"softmax", "sum_exp", False}
-        ``"softmax"``: softmax of the decision values, with a temperature fitted to
-        leave-one-out values in closed form. ``"sum_exp"``: eq. (15) of Andrecut (2016)
-        as printed. False: none.
+        How decision values become probabilities; False: there are none.
 
     Attributes
     ----------
@@ -608,7 +607,7 @@ class ClassifierPredictions(ClassifierMixin):
         return X, indices
 
     @base.rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the decision values.
 
         Parameters
@@ -625,7 +624,7 @@ class ClassifierPredictions(ClassifierMixin):
         return values[:, 0] if len(self.classes_) == 2 else values
 
     @base.rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class of largest decision value.
 
         Parameters
@@ -639,9 +638,9 @@ class ClassifierPredictions(ClassifierMixin):
         values = base.check_results(self._decision_values(X))
         return labels_at(self.classes_, largest(values), values)
 
-    @available_if(_has_probabilities)
+    @base.available_if(_has_probabilities)
     @base.rowwise
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes.
 
         Parameters
@@ -659,9 +658,9 @@ class ClassifierPredictions(ClassifierMixin):
         values = base.check_results(self._decision_values(X))
         return softmax(all_classes(values), self.temperature_)
 
-    @available_if(_has_probabilities)
+    @base.available_if(_has_probabilities)
     @base.rowwise
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes.
 
         Parameters
@@ -720,7 +719,9 @@ SET_METHODS = ("plus", "split")
 class SetPredictions(KnowsLeftOut, ClassifierPredictions):
     """Classes and probabilities, and the classes that cannot be ruled out."""
 
-    def predict_set(self, X, confidence_level=0.9, score="lac", method="plus"):
+    def predict_set(
+        self, X, confidence_level=0.9, score="lac", method="plus"
+    ) -> np.ndarray:
         """Return sets that hold the classes of new rows with a probability.
 
         Parameters
@@ -758,7 +759,7 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         model = self._for_rows(X, method)
         return model._sets(X, levels=levels, score=score, method=method)
 
-    def conformalize(self, X, y, predictions=None):
+    def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for sets with ``method="split"``.
 
         Parameters
@@ -769,10 +770,10 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
             Their labels.
         predictions : array-like of shape (n_samples,) or (n_samples, n_classes), \
                 default=None
-            Values of ``decision_function`` by models that were not fitted to these
-            rows, where this one was: those of
-            ``cross_val_predict(..., method="decision_function")``, or of a model of
-            fewer rows. None: the values of this model.
+            Values of ``decision_function``; None: those of this model.
+            If this model was fitted to these rows, give values of models that were not:
+            of ``cross_val_predict(..., method="decision_function")``, or of a model of
+            fewer rows.
 
         Returns
         -------

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import threadpoolctl
@@ -321,7 +321,7 @@ class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
     # Whether one SVM sees all rows: its matrix is then checked before clustering.
     _has_one_svm = False
 
-    def fit(self, X, y, sample_weight=None, X_unlabeled=None):
+    def fit(self, X, y, sample_weight=None, X_unlabeled=None) -> Self:
         """Find the cells and fit the support vector machines.
 
         Parameters
@@ -332,9 +332,9 @@ class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 counts as two equal rows.
         X_unlabeled : array-like of shape (n_unlabeled, n_features), default=None
-            Rows without labels, such as those to be predicted, that help to find the
-            cells and their covariances (the paper's transductive use). None: the
-            training rows alone.
+            Rows without labels that help to find the cells; None: there are none.
+            They are in the covariances too, and may be those to be predicted: the
+            paper's transductive use.
 
         Returns
         -------
@@ -499,7 +499,7 @@ class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
         return float(self.gamma)
 
     @base.rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the decision values.
 
         Parameters
@@ -516,7 +516,7 @@ class PartitionedSVC(base.FollowsX, ClassifierMixin, BaseEstimator):
         return values[:, 1] if len(self.classes_) == 2 else values
 
     @base.rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class of each row.
 
         Parameters

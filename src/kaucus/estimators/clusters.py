@@ -1,6 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import (
@@ -135,7 +135,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
                 ConvergenceWarning,
             )
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """Return minus the sum of the costs of rows, as ``inertia_`` counts them.
 
         Parameters
@@ -214,10 +214,11 @@ default="auto"
         Stop when a step lowers the objective by no more than this share of it; 0 goes
         on until no row moves.
     approximation : {None, "nystrom"}, default=None
-        None is exact, with n² kernel entries, kept where they fit and computed again in
+        None is exact; ``"nystrom"`` is for hundreds of thousands of rows and more.
+        The exact fit has n² kernel entries, kept where they fit and computed again in
         blocks where not. ``"nystrom"`` holds the centres to the span of ``n_landmarks``
-        points: n times ``n_landmarks`` entries, for millions of rows, which may be a
-        Dask collection, a large memory map or batches (``fit_batches``).
+        points: n times ``n_landmarks`` entries. Its rows may be a Dask collection, a
+        large memory map or batches (``fit_batches``).
     n_landmarks : int, default=300
         Points for ``"nystrom"``, at most as many as there are rows.
     landmarks : {"k-means", "uniform", "rpcholesky"}, default="k-means"
@@ -356,7 +357,7 @@ default="auto"
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the clusters.
 
         Parameters
@@ -561,7 +562,7 @@ default="auto"
         self.center_coef_ = nx.as_like(coef, X)
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the cluster of the nearest mean in feature space.
 
         Parameters
@@ -577,7 +578,7 @@ default="auto"
         return nx.astype(nx.array_namespace(D).argmin(D, axis=1), "int32")
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the distances from the means in feature space.
 
         Parameters
@@ -649,8 +650,8 @@ default="k-means++"
     n_init : "auto" or int, default="auto"
         Starts, of which the best is kept. ``"auto"``: 10 for ``"random"``, else 1.
     tol : float, default=1e-6
-        Stop when the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres is no
-        larger.
+        Stop when the centres turn by no more than this.
+        It is the alignment deviation δ = 1 − mean⟨new, old⟩ of the centres.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. ``"tf32"`` is float32
         here: on CUDA, rows are assigned by tf32 products where these decide.
@@ -719,7 +720,7 @@ default="k-means++"
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the clusters.
 
         Parameters
@@ -775,7 +776,7 @@ default="k-means++"
         )
 
     @rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the cluster of largest cosine.
 
         Parameters
@@ -790,7 +791,7 @@ default="k-means++"
         return nx.astype(nx.array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the cosines with the centres.
 
         Parameters

@@ -1,6 +1,6 @@
 """Kernel columns of a few representatives as features for any estimator."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import (
@@ -55,8 +55,8 @@ class RepresentativeFeatures(
         How representatives are chosen: centres of k-means; random rows; pivots of a
         randomly pivoted Cholesky factor. Or the representatives, (m, n_features).
     learn_metric : bool, default=False
-        Scale, bound and weigh the columns by a metric learned from ``y``, as
-        :class:`LearnedMetric` does, and choose ``gamma`` together with it.
+        Whether columns are scaled and weighed by a metric that is learned from ``y``.
+        :class:`LearnedMetric` describes it; ``gamma`` is chosen together with it.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision.
     random_state : int, RandomState or Generator, default=None
@@ -127,7 +127,7 @@ class RepresentativeFeatures(
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Choose the representatives.
 
         Parameters
@@ -176,7 +176,7 @@ class RepresentativeFeatures(
         return self
 
     @base.rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the features φ(x) of rows.
 
         Parameters

@@ -5,7 +5,7 @@ import copy
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -93,58 +93,32 @@ class RepresentativesBase(LSSVMBase):
     Parameters
     ----------
     clustering : {"kmeans", "spherical"}
-        k-means by distance, or by angle (spherical k-means, the paper's). By angle, a
-        representative has the direction of its centre and the mean norm of its rows.
+        k-means by distance or, as in the paper, by angle.
     kernel : str, kernel object or callable
-        ``"auto"``: ``"rbf"`` or ``"exponential"``, chosen as C and gamma are.
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
-        ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
+        A name, an object of :mod:`kaucus.kernels`, or a function ``k(X, Y)``.
     gamma : {"tune", "scale", "auto", "median"} or float
-        Width of the kernel; ``"scale"`` is 1 / (n_features X.var()), ``"auto"`` is
-        1 / n_features, as in scikit-learn; ``"tune"`` chooses, as C, among 1/16 ... 16
-        times ``"scale"`` (1/4 ... 4 times its root for ``"exponential"`` and
-        ``"laplacian"``, which are functions of the distance, not of its square).
+        Width of the kernel; ``"tune"`` chooses it, other words set it by ``X`` alone.
     learn_metric : "auto" or bool
-        Whether columns are put on a common scale, which outliers do not spoil, and
-        weighed or mixed by a metric that is learned from ``y``: the average outer
-        product of the gradients of a first fit, in a few steps. Kernel, width, C,
-        metric and the number of steps, which may be none, and whether columns are
-        scaled at all, are then chosen by rows held out. ``"auto"``: where ``kernel``
-        and ``gamma`` are left to be chosen; who gives them means the distances of the
-        rows as they are. ``kernel="auto"`` then chooses among ``"laplacian"`` too, up
-        to 64 columns.
+        Whether columns are scaled and weighed by a metric that is learned from ``y``.
     kmeans_params : dict
-        What k-means is to do otherwise: ``init`` (``"random"``, the default, or
-        ``"k-means++"``), ``n_init`` (1; starts, of which the best is kept),
-        ``max_iter`` (100 steps at most), ``tol`` (1e-4; it stops when the centres move
-        by no more: the alignment deviation δ with ``"cosine"``, the mean squared move
-        over the variance with ``"euclidean"``).
+        Options of k-means: ``init``, ``n_init``, ``max_iter`` and ``tol``.
     memory_budget : int or str
-        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free. The
-        kernel matrix of all rows is never held; blocks of it are.
+        Bytes, or a text such as ``"4GiB"``; None is three quarters of what is free.
 
     Attributes
     ----------
     refine_ : {"residual", "random"} or None
         How rows were chosen that became representatives; None: there are none.
     hard_rows_ : ndarray of shape (n_hard_rows,)
-        Numbers of the training rows that ``refine`` made representatives; they are the
-        last of them.
+        Numbers of the training rows that became representatives, the last of them.
     kernel_ : kernel object
-        The kernel, with its parameters as numbers; in a learned metric, that of rows
-        which ``kernel_.row_map`` maps.
+        The kernel; ``kernel_.row_map`` maps rows into a learned metric.
     C_ : float
         The C that was used.
     gamma_ : float or None
         The gamma that was used; None for a kernel without one.
     search_results_ : dict of ndarrays
-        What was tried for C and gamma, a row for each pair: ``kernel``, ``gamma``,
-        ``C``, ``score``, minus the leave-one-out loss, ``n_columns``, the kernel
-        columns of the model that was judged, and ``chosen``, true in the row of the
-        model; empty where all were given. Scores compare with an equal number of
-        columns. For ``pandas.DataFrame(model.search_results_)``.
+        What was tried, for ``pandas.DataFrame(model.search_results_)``.
     solver_ : str
         How the least squares were solved.
     """
@@ -396,7 +370,7 @@ class RepresentativesBase(LSSVMBase):
         check_is_fitted(self, "representatives_")
         return self.representatives_
 
-    def explain(self):
+    def explain(self) -> str:
         """Return a description of the chosen parameters and of the system.
 
         Returns
@@ -410,13 +384,15 @@ class RepresentativesBase(LSSVMBase):
         how = told_choice(self.search_results_, judges)
         n_hard = len(self.hard_rows_)
         hard = f", {n_hard} of them hard training rows" if n_hard else ""
-        return (
-            f"kernel={name!r}{width}, C={self.C_:g}: {how}. "
-            f"{self.representatives_.shape[0]} representatives{hard}. "
-            f"solver={self.solver_!r}.{self._metric_text()}"
-        )
+        parts = {
+            "chosen": f"kernel={name!r}{width}, C={self.C_:g}: {how}.",
+            "size": f"{self.representatives_.shape[0]} representatives{hard}.",
+            "solver": f"solver={self.solver_!r}.",
+            "metric": self._metric_text(),
+        }
+        return self._told(parts)
 
-    def compress(self, tol, X=None):
+    def compress(self, tol, X=None) -> Self:
         """Return a smaller model of nearly the same decision values.
 
         Representatives that others can stand in for are dropped, and the coefficients
@@ -429,8 +405,8 @@ class RepresentativesBase(LSSVMBase):
             The largest change; a classifier's targets are ±1, a regressor's are those
             of ``y``.
         X : array-like or CSR matrix of shape (n_samples, n_features), default=None
-            Rows for which that holds, such as the training rows or some thousands of
-            them; None: the representatives.
+            Rows for which that holds; None: the representatives.
+            The training rows, for instance, or some thousands of them.
 
         Returns
         -------
@@ -509,49 +485,25 @@ FIT_ON = ("all", "boundary", "representatives")
 class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
     """Kernel classifier in which a few representatives speak for each class.
 
-    Each class is clustered by k-means; its centres z_q, ``n_representatives`` of them,
-    become the kernel's columns:
+    Each class is clustered by k-means; its centres z_q become the kernel's columns:
 
         f_j(x) = Σ_q a_qj k(x, z_q) + b_j,
 
-    fitted to targets ±1 by regularised least squares, either of all training rows or,
-    as in the paper, of the representatives alone. The model has the size you choose,
-    whatever the number of rows, and it is fitted in one pass over them.
+    fitted to targets ±1 by regularised least squares. The model has the size you
+    choose, whatever the number of rows. Without an argument everything is chosen.
 
     Parameters
     ----------
     n_representatives : int, dict or {"fast", "balanced", "best"}, default="balanced"
-        Representatives of each class, or ``{class: number}``. A class with fewer rows
-        gives all of them. A word says how much to spend: at most 1,000, 6,000 or 12,000
-        representatives in all, less where memory is short. Where there are no more rows
-        than 1.7 times that (once, with ``sample_weight``), all of them, which takes no
-        longer; else 250, 750 or 1,500, shared out among the classes by leave-one-out,
-        and doubled with rows chosen as ``refine="auto"`` does, while that lessens the
-        log-loss of rows held out by more than 2, 1 or 0 %; a doubling that raises it is
-        taken back. With ``fit_on="representatives"`` a word means 100 of each class.
+        Number for each class, ``{class: number}``, or how much to spend in all.
     fit_on : {"all", "boundary", "representatives"}, default="all"
-        ``"all"``: least squares of every training row on the representatives' kernel
-        columns; more accurate. ``"representatives"``: the LS-SVM of the representatives
-        alone, as in the paper; faster. ``"boundary"``: least squares of five rows for
-        each representative but at least 10,000, a third of them those that a rough fit
-        is least sure about, the others at random. For many rows: several times faster
-        than ``"all"``, and as accurate where hard rows are added by ``refine``. Where
-        there are no more rows than that, it is ``"all"``.
+        Rows of the least squares: all, those near the boundary, or representatives.
     refine : int, "auto" or None, default=None
-        So many training rows that the fit so far finds hardest, those of the smallest
-        margin, become representatives too, in two rounds with a fit after each (in one
-        with ``fit_on="boundary"``). Better where classes hardly overlap, worse where
-        they do. ``"auto"``: twice as many rows as there are representatives, hard ones
-        or any, whichever is better in the first round by rows held out, a tenth but at
-        most 5,000, which join the others in the end. Rows that repeat a representative
-        are passed over.
+        How many training rows with small margins become representatives too.
     C : "auto" or float, default="auto"
-        Inverse strength of the regularisation, as in :class:`LSSVMClassifier`; the
-        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least log-loss
-        of leave-one-out values, on at most 5,000 of the rows; with ``fit_on="all"`` the
-        intercept is then moved to where it is least, if by more than chance.
+        Inverse strength of the regularisation; larger fits closer.
     random_state : int, RandomState or Generator, default=None
-        Draws where k-means begins, and rows for the temperature of the probabilities.
+        Seed of the first centres and of rows that are drawn.
 
     Attributes
     ----------
@@ -575,18 +527,18 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
 
     Notes
     -----
-    For n rows, m representatives, d features and s steps of k-means on K classes of
-    equal size: s n m d / K multiplications for the clustering, n m d + n m²/2 for the
-    least squares of all rows (n m₀ d + 5 m² d + 5 m³/2 for those near the boundary,
-    with m₀ representatives before ``refine``), m² d + m³/6 for those of the
-    representatives; m d for the prediction of a row.
+    ``n_representatives``: the words allow 1,000, 6,000 or 12,000 in all; fewer rows are
+    all representatives. ``fit_on="boundary"`` is several times faster with many rows.
+    ``refine`` helps where classes hardly overlap. ``C="auto"`` and ``gamma="tune"``
+    have the least leave-one-out loss. ``learn_metric="auto"`` learns a metric if
+    ``kernel`` and ``gamma`` are left at their defaults. ``class_weight="balanced"``
+    finds most rows of a rare class, with more false alarms.
 
-    The model refers to the training rows as long as it is in memory, for
-    :meth:`predict_set`; a file of it has none.
+    For n rows, m representatives and d features a fit takes n m d + n m²/2
+    multiplications, the prediction of a row m d. In memory, not in a file, the model
+    keeps the training rows for :meth:`predict_set`.
 
-    The papers' classifier of digits is ``make_pipeline(UnitNormalizer(),
-    KMeansKernelClassifier(1000, clustering="spherical", fit_on="representatives",
-    kernel="poly", degree=4, gamma=1, C=1e6))``.
+    Each parameter in full: :doc:`/theory/kmeans-kernel`.
 
     References
     ----------
@@ -640,7 +592,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Choose representatives, and fit the model.
 
         Parameters
@@ -669,7 +621,7 @@ class KMeansKernelClassifier(SetPredictions, RepresentativesBase):
             model = fit_represented(problem, plan, rng)
         return self._learned(X, problem, model)
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Fit the first rows, or add more rows to the fit.
 
         The first call is a :meth:`fit`: it chooses kernel, C and representatives, and
@@ -788,44 +740,30 @@ _QUANTILE_SIZES = {"fast": 300, "balanced": 1000, "best": 2000}
 class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
     """Kernel regressor in which a few representatives speak for all rows.
 
-    Rows with like targets are clustered by k-means; the centres z_q,
-    ``n_representatives`` of them in all, become the kernel's columns:
+    Rows with like targets are clustered by k-means; the centres z_q become the kernel's
+    columns:
 
         f(x) = Σ_q a_q k(x, z_q) + b,
 
     fitted to all rows by regularised least squares. The model has the size you choose,
-    whatever the number of rows, and it is fitted in one pass over them.
+    whatever the number of rows. Without an argument everything is chosen.
 
     Parameters
     ----------
     n_representatives : int or {"fast", "balanced", "best"}, default="balanced"
-        How many representatives; where there are no more rows, all of them. A word says
-        how much to spend, as in :class:`KMeansKernelClassifier`, by the squared error
-        of rows held out.
+        Number of representatives, or how much to spend on them.
     n_bins : int, default=5
-        The rows are clustered in so many groups, from low to high targets, by itself
-        each; 1 clusters all of them together. Several outputs are grouped by their
-        first principal component.
+        Groups of rows, from low to high targets, that are clustered apart.
     refine : int, "auto" or None, default=None
-        So many training rows that the fit so far finds hardest, those of the largest
-        residual, become representatives too, in two rounds with a fit after each.
-        Better where the targets have little noise, worse where they have much.
-        ``"auto"``: as in :class:`KMeansKernelClassifier`.
+        How many training rows with large residuals become representatives too.
     loss : {"squared_error", "quantile"}, default="squared_error"
-        What is predicted: the mean of y, or quantiles. Kernel, metric and
-        representatives are those that the squared error chooses, C is that or less,
-        by the pinball loss of rows held out; the quantiles are then fitted to all rows,
-        of which at most 100,000 are drawn. Words for
-        ``n_representatives`` are 300, 1,000 and 2,000 then.
+        What is predicted: the mean of y, or quantiles.
     quantile : float or sequence of float, default=0.5
-        Level of the quantile, or of several: columns of the prediction, which never
-        cross. Of ``loss="quantile"`` alone.
+        Levels of ``loss="quantile"``; several are columns, which never cross.
     C : "auto" or float, default="auto"
-        Inverse strength of the regularisation, as in :class:`LSSVMRegressor`; the
-        papers' γ or 1/ε. ``"auto"``: of 0.01 ... 10,000 the one with the least squared
-        leave-one-out error, on at most 5,000 of the rows.
+        Inverse strength of the regularisation; larger fits closer.
     random_state : int, RandomState or Generator, default=None
-        Draws where k-means begins.
+        Seed of the first centres and of rows that are drawn.
 
     Attributes
     ----------
@@ -849,14 +787,18 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
 
     Notes
     -----
-    The model refers to the training rows as long as it is in memory, for
-    :meth:`predict_interval`; a file of it has none.
+    ``n_representatives``: the words allow 1,000, 6,000 or 12,000, for quantiles 300,
+    1,000 and 2,000; fewer rows are all representatives. ``refine`` helps where targets
+    have little noise. ``C="auto"`` and ``gamma="tune"`` have the least leave-one-out
+    loss, for quantiles the least pinball loss of rows held out.
+    ``learn_metric="auto"`` learns a metric if ``kernel`` and ``gamma`` are left at
+    their defaults. ``n_bins=1`` clusters all rows together; several outputs are grouped
+    by their first principal component.
 
-    Five bins of the target or none, root mean squared error of test rows over the
-    targets' standard deviation, 300 representatives, three seeds: 0.151 and 0.179
-    (Friedman 1), 0.028 and 0.028 (Friedman 2), 0.360 and 0.360 (Friedman 3), 0.183 and
-    0.183 (a column of satimage from the others), 0.219 and 0.211 (of pendigits); with
-    60 representatives bins were better on four of the five.
+    In memory, not in a file, the model keeps the training rows for
+    :meth:`predict_interval`.
+
+    Each parameter in full: :doc:`/theory/kmeans-kernel`.
 
     Examples
     --------
@@ -909,7 +851,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Choose representatives, and fit the model.
 
         Parameters
@@ -1012,7 +954,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         values = nx.array_namespace(values).sort(values, axis=1)
         return nx.array_namespace(values).stack([values[:, k] for k in rank], axis=1)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None) -> float:
         """Return R²; with ``loss="quantile"`` its form for the pinball loss.
 
         Parameters
@@ -1042,7 +984,7 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         ]
         return float(np.mean(scores))
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X, y, sample_weight=None) -> Self:
         """Fit the first rows, or add more rows to the fit.
 
         The first call is a :meth:`fit`: it chooses kernel, C and representatives, and

@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -90,10 +90,8 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
     Parameters
     ----------
     precision : {None, "float64", "float32", "tf32"}
-        What rows are cast to; None works in their own precision. Results have it, but
-        for predictions of numbers, which are float64, as are sums and solves that need
-        it. ``"tf32"`` is float32 with faster, coarser products of rows in the kernel
-        on CUDA, where C allows it.
+        What rows are cast to; None works in their own precision. ``"tf32"`` is float32
+        with faster, coarser products on CUDA, where C allows it.
 
     Attributes
     ----------
@@ -102,8 +100,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
     solve_info_ : SolveInfo
         Precision, jitter and residual of the solution.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in the learned metric: its diagonal, for columns of spread
-        1. Absent where no metric was searched.
+        Share of each column in the learned metric; absent where none was searched.
     """
 
     to_onnx = base.to_onnx
@@ -163,7 +160,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
     # ---- importances of columns in a learned metric ----------------------------------
 
     @property
-    def feature_importances_(self):
+    def feature_importances_(self) -> np.ndarray:
         """Share of each column in the learned metric, (n_features,); they sum to 1."""
         kernel = getattr(self, "kernel_", None)
         if not isinstance(kernel, MappedKernel):
@@ -184,12 +181,12 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
             return ""
         shares = self.kernel_.row_map.importances()
         if np.ptp(shares) < 1e-9:
-            return " No metric was better than none: all columns count alike."
+            return "No metric was better than none: all columns count alike."
         first = np.argsort(-shares, kind="stable")[:3]
         numbered = [f"column {c}" for c in range(len(shares))]
         names = getattr(self, "feature_names_in_", numbered)
         most = ", ".join(f"{names[c]} ({100 * shares[c]:.0f} %)" for c in first)
-        return f" Metric: {most} count most."
+        return f"Metric: {most} count most."
 
     def _decision_values(self, X, dtype=None):
         """Return f(x), (n, t), in the kind of ``X``, and its precision or ``dtype``."""
@@ -226,7 +223,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
         return xp.concat(parts)
 
     @base.rowwise
-    def gradient(self, X):
+    def gradient(self, X) -> np.ndarray:
         """Gradient of the model's function f by the columns of X.
 
         f is the prediction of a regressor and the decision function of a classifier:
@@ -358,25 +355,26 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         ``"auto"`` chooses among 1e-5, 1e-4, ..., 1e9; a sequence is what to choose
         from.
     kernel : str, kernel object, callable or list of these
-        ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
+        A name, an object of :mod:`kaucus.kernels`, or a function ``k(X, Y)``.
+        Names: ``"linear"``, ``"poly"``, ``"rbf"``, ``"exponential"``, ``"matern32"``,
         ``"matern52"``, ``"rational_quadratic"``, ``"cauchy"``,
-        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``, an object from
-        :mod:`kaucus.kernels`, or a function ``k(X, Y)`` that returns the matrix.
-        ``"auto"`` chooses between ``"exponential"`` and ``"rbf"``, in a learned metric
-        and up to 64 columns among ``"laplacian"`` too; a list is what to choose from.
+        ``"sigmoid"``, ``"cosine"``, ``"laplacian"``, ``"precomputed"``. ``"auto"``
+        chooses between ``"exponential"`` and ``"rbf"``, in a learned metric and up to
+        64 columns among ``"laplacian"`` too; a list is what to choose from.
     gamma : {"scale", "auto", "median", "tune"}, float or sequence of float
         Width of the kernel: ``"scale"`` is 1 / (n_features X.var()) and ``"auto"``
         1 / n_features, as in scikit-learn; ``"median"`` is from the median distance of
         rows (see :func:`kaucus.kernels.median_gamma`). ``"tune"`` chooses among that
         times 4⁻³, 4⁻², ..., 4³; a sequence is what to choose from.
     learn_metric : "auto" or bool
-        Whether columns are scaled, weighed and mixed by a metric learned from ``y``, as
-        in :class:`KMeansKernelClassifier`. Kernel, width, C and metric are then chosen
-        by rows held out. ``"auto"``: with ``kernel="auto"`` and ``gamma="tune"``.
+        Whether columns are scaled and weighed by a metric that is learned from ``y``.
+        Kernel, width, C and metric are then chosen by rows held out, as in
+        :class:`KMeansKernelClassifier`. ``"auto"``: with ``kernel="auto"`` and
+        ``gamma="tune"``.
     max_samples : int or None
-        With more rows than this, kernel, gamma and C are chosen on a random part of
-        them (by class, of a classifier), and the model is then fitted on all rows.
-        None: always all rows.
+        Most rows by which kernel, gamma and C are chosen; None: all rows.
+        Of more, a random part is drawn, by class for a classifier. The model is then
+        fitted on all rows.
     solver : str
         ``"cholesky"`` factors the kernel matrix; ``"cg"`` needs only products with it;
         ``"block_descent"``, ``"nystrom"``, ``"kaczmarz"``, ``"matching_pursuit"`` and
@@ -395,11 +393,11 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         Rows in a random block, the paper's J; None is 2,000, or as many as
         ``memory_budget`` allows.
     n_runs : int
-        Runs of a randomized solver with different blocks, in parallel, whose weights
-        are averaged.
+        Runs of a randomized solver, whose weights are averaged.
+        They have different blocks, and run in parallel.
     warm_start : bool
-        Whether a fit on the same rows begins with the coefficients of the last one, or
-        with the best ones of a fit that Ctrl-C ended. For ``"kaczmarz"``,
+        Whether a fit on the same rows begins with the coefficients of the last one.
+        After a fit that Ctrl-C ended, with its best ones. For ``"kaczmarz"``,
         ``"matching_pursuit"``, ``"kaczmarz_mp"`` and ``"block_descent"``; others begin
         anew.
     callback : callable
@@ -412,9 +410,9 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         Bytes, or a string such as ``"4GiB"``; None is three quarters of what is free.
         What does not fit is computed in blocks, again for every product.
     random_state : int, RandomState or Generator
-        Draws the rows by which choices are made, those on which the temperature of
-        probabilities is fitted where there are more than 2,000, the preconditioner of
-        ``"cg"`` and the blocks of rows.
+        Seed of rows that are drawn. They are those by which choices are made, those
+        that fit the temperature of probabilities where there are more than 2,000, the
+        preconditioner of ``"cg"`` and the blocks of randomized solvers.
     verbose : int
         1 prints the solver that was chosen and shows progress on a terminal.
 
@@ -753,7 +751,7 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
 
     # ---- explanations ----------------------------------------------------------------
 
-    def explain(self, X=None, y=None):
+    def explain(self, X=None, y=None) -> str:
         """Return a description of the chosen parameters and of the solver.
 
         Parameters
@@ -762,8 +760,8 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
             Rows that would be fitted: names the solver for them, without a fit. None
             describes the last fit.
         y : array-like, default=None
-            Their targets, for the number of classes or outputs, which is part of the
-            cost; None counts as 10 classes or 1 output.
+            Their targets; None counts as 10 classes or 1 output.
+            The number of classes or outputs is a part of the cost.
 
         Returns
         -------
@@ -771,7 +769,8 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         """
         if X is None:
             check_is_fitted(self, "dual_coef_")
-            return self._choice_text() + _what_ran(self.solve_info_, self._reason)
+            ran = {"solver": _what_ran(self.solve_info_, self._reason)}
+            return self._told(self._choice_parts() | ran)
         self._check_parameters()
         X = clone(self)._validate(X, reset=True)  # remembers nothing in this object
         first = self._named_kernels[0]
@@ -789,13 +788,13 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
             max_iter=self.max_iter,
         )
         before = f"After the search, with C={C:g}: " if self._chooses else ""
-        return f"{before}solver={plan.solver!r}: {plan.reason}"
+        return self._told({"solver": f"{before}solver={plan.solver!r}: {plan.reason}"})
 
-    def _choice_text(self) -> str:
+    def _choice_parts(self) -> dict[str, str]:
         """Return the chosen kernel, gamma and C as text; empty where all were given."""
         table = self.search_results_
         if not len(table["score"]):
-            return ""
+            return {}
         name = getattr(self.kernel_, "name", "precomputed")
         width = "" if self.gamma_ is None else f", gamma={self.gamma_:.4g}"
         text = f"kernel={name!r}{width}, C={self.C_:g}"
@@ -811,7 +810,7 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
                 f"; {self.scoring} of {self._n_searched} rows left out one by one is "
                 f"{self.best_score_:.4g}"
             )
-        return f"{text}.{self._metric_text()} "
+        return {"chosen": f"{text}.", "metric": self._metric_text()}
 
 
 _OF_THE_SEARCH = "The search has solved the system of all rows already."
@@ -953,7 +952,7 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None) -> Self:
         """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters
@@ -967,8 +966,9 @@ class LSSVMClassifier(SetPredictions, LSSVMOfAllRows):
             all weights is one of C, and changes nothing where C is chosen; a weight of
             0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
-            Rows that are not fitted, whose error goes into ``history_`` after each
-            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+            Rows that are not fitted, for errors in ``history_``.
+            An iterative solver adds one after each step. With
+            ``kernel="precomputed"``: k(X_val, X).
         y_val : array-like, default=None
             Their targets.
 
@@ -1124,7 +1124,7 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None) -> Self:
         """Search the parameters given as ``"auto"``, and fit the model.
 
         Parameters
@@ -1138,8 +1138,9 @@ class LSSVMRegressor(IntervalPredictions, LSSVMOfAllRows):
             all weights is one of C, and changes nothing where C is chosen; a weight of
             0 leaves the row out.
         X_val : array-like or CSR matrix of shape (n_val, n_features), default=None
-            Rows that are not fitted, whose error goes into ``history_`` after each
-            step of an iterative solver. With ``kernel="precomputed"``: k(X_val, X).
+            Rows that are not fitted, for errors in ``history_``.
+            An iterative solver adds one after each step. With
+            ``kernel="precomputed"``: k(X_val, X).
         y_val : array-like, default=None
             Their targets.
 

@@ -1,7 +1,7 @@
 """A metric learned from the labels."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -139,7 +139,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Learn the metric.
 
         Parameters
@@ -177,7 +177,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         self.feature_importances_ = as_like(found.row_map.importances(), X)
         return self
 
-    def fit_transform(self, X, y, sample_weight=None):
+    def fit_transform(self, X, y, sample_weight=None) -> np.ndarray:
         """Learn the metric; return the transformed rows.
 
         Parameters
@@ -193,7 +193,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         return self.fit(X, y, sample_weight).transform(X)
 
     @base.rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the rows in columns whose Euclidean distance is that of the metric.
 
         Parameters
@@ -209,7 +209,7 @@ class LearnedMetric(base.FollowsX, TransformerMixin, BaseEstimator):
         base.warn_of_wild_rows(self, X, self.row_map_)
         return self._map_rows(self.row_map_, X)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the columns: those of X, or ``learnedmetric0`` and so on.
 
         Parameters

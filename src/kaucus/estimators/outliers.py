@@ -1,7 +1,7 @@
 """Rows unlike the others: a kernel density of a few representatives."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -78,10 +78,10 @@ class KernelOutlierDetector(
         representative, from their own without them; over its square for kernels of the
         squared distance. Other words are those of the other estimators.
     scale_columns : "auto" or bool, default="auto"
-        Whether each column is divided by its standard deviation, that of its values
-        within ten quartile ranges of the median; of sparse columns, by that of all.
-        ``"auto"``: where ``gamma="tune"``; who gives a width means the distances of the
-        rows as they are.
+        Whether each column is divided by its standard deviation.
+        It is that of the values within ten quartile ranges of the median; of sparse
+        columns, that of all. ``"auto"``: yes with ``gamma="tune"``, no where a width is
+        given, which is a width for the rows as they are.
     precision : {None, "float64", "float32", "tf32"}, default=None
         What rows are cast to; None works in their own precision. Scores are computed in
         float64.
@@ -161,7 +161,7 @@ class KernelOutlierDetector(
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the representatives, and the score of outliers.
 
         Parameters
@@ -200,7 +200,7 @@ class KernelOutlierDetector(
         return self
 
     @base.rowwise
-    def score_samples(self, X):
+    def score_samples(self, X) -> np.ndarray:
         """Return log p(x) of rows: the lower, the more of an outlier.
 
         Parameters
@@ -215,7 +215,7 @@ class KernelOutlierDetector(
         return nx.astype(scores, nx.dtype_name(X))
 
     @base.rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return ``score_samples(X) - offset_``: negative for outliers.
 
         Parameters
@@ -230,7 +230,7 @@ class KernelOutlierDetector(
         return nx.astype(scores - self.offset_, nx.dtype_name(X))
 
     @base.rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return -1 for outliers and 1 for all other rows.
 
         Parameters

@@ -4,13 +4,12 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from kaucus import _base as base
@@ -83,9 +82,9 @@ class PatchKernelBase(base.FollowsX, BaseEstimator):
     patch_sizes : int or sequence of int
         Side of a patch in pixels, or several of them, such as ``(4, 6, 9)``.
     image_shape : tuple of int or None
-        ``(height, width)`` or ``(channels, height, width)``, in the order of the
-        flattened row. None: guessed from 784, 1,024 or 3,072 columns; ``image_shape_``
-        and ``verbose=1`` show it.
+        ``(height, width)`` or ``(channels, height, width)``; None: guessed.
+        Rows are flattened in that order. Shapes of 784, 1,024 and 3,072 columns are
+        guessed; ``image_shape_`` and ``verbose=1`` show them.
     gamma : float or "auto"
         Width of the kernel, for features whose mean squared norm is one.
     mirror : bool or "auto"
@@ -237,7 +236,7 @@ class PatchKernelBase(base.FollowsX, BaseEstimator):
         if self.verbose:
             print(f"[kaucus] {self.explain()}", file=sys.stderr)
 
-    def explain(self):
+    def explain(self) -> str:
         """Return a description of the chosen parameters and of the solver.
 
         Returns
@@ -251,13 +250,14 @@ class PatchKernelBase(base.FollowsX, BaseEstimator):
         grids = ", ".join(f"{n} x {n}" for n in cells)
         n, exact = self.X_fit_.shape[0], self.solver_ == "cholesky"
         columns = f"all {n} pictures" if exact else f"{n} representatives"
-        return (
-            f"pictures of shape {self.image_shape_}, {n_filters} filters, {grids} "
-            f"cells, mirror={self.mirror_}, threshold={self.threshold_:g}, "
-            f"power={self.power_:g}, gamma={self.gamma_:g}, C={self.C_:g}, of "
-            f"{len(self.search_results_['loss'])} trials by leave-one-out; kernel "
-            f"columns of {columns}, solver={self.solver_!r}."
-        )
+        parts = {
+            "pictures": f"pictures of shape {self.image_shape_}, {n_filters} filters, "
+            f"{grids} cells, mirror={self.mirror_}, threshold={self.threshold_:g},",
+            "chosen": f"power={self.power_:g}, gamma={self.gamma_:g}, C={self.C_:g}, "
+            f"of {len(self.search_results_['loss'])} trials by leave-one-out;",
+            "solver": f"kernel columns of {columns}, solver={self.solver_!r}.",
+        }
+        return self._told(parts)
 
     def _validate(self, X, y="no_validation", *, reset: bool, **options):
         """Return pictures in their own type of numbers (and ``y`` as NumPy array)."""
@@ -424,7 +424,7 @@ class PatchKernelClassifier(ClassifierPredictions, PatchKernelBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Make the filters, search the open parameters, and fit the model.
 
         Parameters
@@ -527,7 +527,7 @@ class PatchKernelRegressor(RegressorPredictions, PatchKernelBase):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Make the filters, search the open parameters, and fit the model.
 
         Parameters
@@ -668,7 +668,7 @@ class PatchVotingClassifier(
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the estimator on all patches.
 
         Parameters
@@ -710,7 +710,7 @@ class PatchVotingClassifier(
         return self
 
     @base.rowwise
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the class that the patches vote for.
 
         Parameters
@@ -727,7 +727,7 @@ class PatchVotingClassifier(
         return labels_at(self.classes_, winners, votes)
 
     @base.rowwise
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the votes for each class, or the sums of decision values.
 
         Parameters
@@ -744,9 +744,9 @@ class PatchVotingClassifier(
         votes = self._votes(X)
         return votes[:, 1] - votes[:, 0] if len(self.classes_) == 2 else votes
 
-    @available_if(_can_give_probabilities)
+    @base.available_if(_can_give_probabilities)
     @base.rowwise
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes.
 
         Parameters

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -389,22 +389,25 @@ class TableModel(FollowsX, BaseEstimator):
         str
         """
         check_is_fitted(self, "weights_")
-        shown = [
-            f"{name} {n} of {N_VOTES} votes (alone {self.scores_[name]:.4g})"
-            for name, n in self._votes.items()
-        ]
         loss = f"{_LOSS_NAMES[self.scoring]} {self.scores_['committee']:.4g}"
-        told = f"{loss} on held-out rows: {', '.join(shown)}."
+        votes = {
+            name: f"{n} of {N_VOTES} votes (alone {self.scores_[name]:.4g})"
+            for name, n in self._votes.items()
+        }
+        shown = ", ".join(f"{name} {part}" for name, part in votes.items())
+        more = {}
         if self.trees_:
             sizes = [trees.n_rounds for trees in self.trees_]
             of_each = f"{len(sizes)} models of {min(sizes)} to {max(sizes)} rounds"
-            told += f" Trees: {of_each}."
+            more["Trees"] = f"{of_each}."
         if self.kernel_ is not None:
-            told += f" Kernel machine: {self.kernel_.explain()}"
+            more["Kernel machine"] = self.kernel_.explain()
         if self._left_out_steps:
             steps = ", ".join(self._left_out_steps)
-            told += f" Left out after max_time={self.max_time:g} s: {steps}."
-        return told
+            more[f"Left out after max_time={self.max_time:g} s"] = f"{steps}."
+        rest = "".join(f" {name}: {part}" for name, part in more.items())
+        parts = {"held-out rows": loss, **votes, **more}
+        return self._told(parts, f"{loss} on held-out rows: {shown}.{rest}")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -511,7 +514,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y, sample_weight=None, groups=None) -> Self:
         """Fit the members, and choose their votes.
 
         Parameters
@@ -567,7 +570,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         elif wanted is not None and not callable(wanted):
             THRESHOLD.check("threshold", wanted)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes, the mean by votes.
 
         Parameters
@@ -581,7 +584,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         P = self._predictions(*self._matrices(X))
         return P / P.sum(axis=1, keepdims=True)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes.
 
         Parameters
@@ -595,7 +598,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         with np.errstate(divide="ignore"):  # log 0 = -inf is what is meant
             return np.log(self.predict_proba(X))
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the likeliest class, or by ``threshold_`` where there is one.
 
         Parameters
@@ -611,7 +614,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             return self.classes_[P.argmax(axis=1)]
         return self.classes_[(P[:, 1] >= self.threshold_) * 1]
 
-    def predict_set(self, X, confidence_level=0.9, score="lac"):
+    def predict_set(self, X, confidence_level=0.9, score="lac") -> np.ndarray:
         """Return sets that hold the classes of new rows with a probability.
 
         Parameters
@@ -620,8 +623,8 @@ class TableClassifier(ClassifierMixin, TableModel):
         confidence_level : float or sequence of float, default=0.9
             1 − α: the share of rows whose class shall be in the set.
         score : {"lac", "aps"}, default="lac"
-            By what classes are compared, as in
-            :meth:`KMeansKernelClassifier.predict_set`.
+            By what classes are compared.
+            :meth:`KMeansKernelClassifier.predict_set` describes both.
 
         Returns
         -------
@@ -769,7 +772,7 @@ class TableRegressor(RegressorMixin, TableModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y, sample_weight=None, groups=None) -> Self:
         """Fit the members, choose their votes, and model the size of their errors.
 
         Parameters
@@ -803,7 +806,7 @@ class TableRegressor(RegressorMixin, TableModel):
         self._error_size = ErrorSize(rows, errors, folds, self._seed)
         return self
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the mean of the members by their votes.
 
         Parameters
@@ -816,7 +819,7 @@ class TableRegressor(RegressorMixin, TableModel):
         """
         return self._predictions(*self._matrices(X))[:, 0]
 
-    def predict_interval(self, X, confidence_level=0.9):
+    def predict_interval(self, X, confidence_level=0.9) -> np.ndarray:
         """Return intervals that hold the targets of new rows with a probability.
 
         Parameters

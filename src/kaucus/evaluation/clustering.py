@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -444,7 +444,7 @@ class KernelComparisonDisplay(Display):
         self.comparison = comparison
 
     @classmethod
-    def from_comparison(cls, comparison, *, y="score", ax=None, **style):
+    def from_comparison(cls, comparison, *, y="score", ax=None, **style) -> Self:
         """Draw the result of ``compare_kernels``.
 
         Parameters
@@ -462,7 +462,7 @@ class KernelComparisonDisplay(Display):
         """
         return cls(comparison).plot(y=y, ax=ax, **style)
 
-    def plot(self, *, y="score", ax=None, **style):
+    def plot(self, *, y="score", ax=None, **style) -> Self:
         """Draw the scores; the best of all is marked.
 
         Parameters

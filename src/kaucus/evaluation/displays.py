@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -118,7 +118,7 @@ class SearchDisplay(Display):
         self.results = {name: np.asarray(values) for name, values in results.items()}
 
     @classmethod
-    def from_estimator(cls, estimator, *, x="C", ax=None, **style):
+    def from_estimator(cls, estimator, *, x="C", ax=None, **style) -> Self:
         """Make the display of a fitted estimator or pipeline, and draw it.
 
         Parameters
@@ -140,7 +140,7 @@ class SearchDisplay(Display):
             raise ValueError(f"Nothing was searched; {remedy}")
         return cls(results).plot(x=x, ax=ax, **style)
 
-    def plot(self, *, x="C", ax=None, **style):
+    def plot(self, *, x="C", ax=None, **style) -> Self:
         """Draw the least loss at each value of ``x``, a line for each kernel.
 
         Parameters
@@ -209,7 +209,7 @@ class HistoryDisplay(Display):
         self.history = history
 
     @classmethod
-    def from_estimator(cls, estimator, *, y="residual", ax=None, **style):
+    def from_estimator(cls, estimator, *, y="residual", ax=None, **style) -> Self:
         """Make the display of a fitted estimator or pipeline, and draw it.
 
         Parameters
@@ -231,7 +231,7 @@ class HistoryDisplay(Display):
             raise ValueError(f"history_ is empty, there were no steps; {remedy}")
         return cls(history).plot(y=y, ax=ax, **style)
 
-    def plot(self, *, y="residual", ax=None, **style):
+    def plot(self, *, y="residual", ax=None, **style) -> Self:
         """Draw a value of each step, a line for each run.
 
         Parameters
@@ -324,7 +324,7 @@ class CoverageDisplay(Display):
         ax=None,
         plot=True,
         **style,
-    ):
+    ) -> Self:
         """Make the display of a fitted regressor or classifier, and draw it.
 
         Parameters
@@ -373,7 +373,7 @@ class CoverageDisplay(Display):
         display = cls(levels, coverages, sizes=sizes, name=name)
         return display.plot(ax=ax, **style) if plot else display
 
-    def plot(self, ax=None, *, name=None, **style):
+    def plot(self, ax=None, *, name=None, **style) -> Self:
         """Draw the coverage and the line of nominal coverage.
 
         Parameters
@@ -452,7 +452,7 @@ class SetSizeDisplay(Display):
         ax=None,
         plot=True,
         **style,
-    ):
+    ) -> Self:
         """Make the display of a fitted classifier, and draw it.
 
         Parameters
@@ -487,7 +487,7 @@ class SetSizeDisplay(Display):
         display = cls(np.arange(n_classes + 1), shares, confidence_level=level)
         return display.plot(ax=ax, **style) if plot else display
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax=None, **style) -> Self:
         """Draw a bar for each size.
 
         Parameters
@@ -586,7 +586,7 @@ class IntervalDisplay(Display):
         ax=None,
         plot=True,
         **style,
-    ):
+    ) -> Self:
         """Make the display of a fitted regressor with one output, and draw it.
 
         Parameters
@@ -637,7 +637,7 @@ class IntervalDisplay(Display):
         )
         return display.plot(ax=ax, **style) if plot else display
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax=None, **style) -> Self:
         """Draw predictions, intervals and targets.
 
         Parameters
@@ -735,7 +735,7 @@ class RepresentativesDisplay(Display):
     ): ...
 
     @classmethod
-    def of(cls, estimator, *, n_shown=20, image_shape=None):
+    def of(cls, estimator, *, n_shown=20, image_shape=None) -> Self:
         """Make the display of a fitted estimator or pipeline, without drawing it.
 
         Parameters
@@ -771,7 +771,9 @@ class RepresentativesDisplay(Display):
         )
 
     @classmethod
-    def from_estimator(cls, estimator, *, n_shown=20, image_shape=None, ax=None):
+    def from_estimator(
+        cls, estimator, *, n_shown=20, image_shape=None, ax=None
+    ) -> Self:
         """Make the display of a fitted estimator or pipeline, and draw it.
 
         Parameters
@@ -793,7 +795,7 @@ class RepresentativesDisplay(Display):
         """Return the numbers of the columns that count most."""
         return np.argsort(-self.importances, kind="stable")[:n_columns]
 
-    def plot(self, *, n_columns=10, ax=None):
+    def plot(self, *, n_columns=10, ax=None) -> Self:
         """Draw pictures, or a table of the columns that count most.
 
         Parameters

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -184,7 +184,7 @@ class TunabilityDisplay(Display):
     @classmethod
     def from_scores(
         cls, scores, *, lower=None, upper=1.0, name=None, ax=None, plot=True, **style
-    ):
+    ) -> Self:
         """Make the display of one grid of scores, and draw it.
 
         Parameters
@@ -216,7 +216,7 @@ class TunabilityDisplay(Display):
         return display.plot(ax=ax, **style) if plot else display
 
     @classmethod
-    def from_cv_results(cls, search, **options):
+    def from_cv_results(cls, search, **options) -> Self:
         """Make the display of a fitted search, and draw it.
 
         Parameters
@@ -237,7 +237,7 @@ class TunabilityDisplay(Display):
             )
         return cls.from_scores(search, **options)
 
-    def plot(self, ax=None, *, name=None, **style):
+    def plot(self, ax=None, *, name=None, **style) -> Self:
         """Draw the curve.
 
         Parameters

@@ -164,8 +164,8 @@ def save(model, path, *, about: Mapping | None = None, trusted: Iterable[str] = 
         Remarks about the model: numbers, texts, lists and dicts, returned by
         :func:`describe`.
     trusted : iterable of str, default=()
-        Types and functions of the user's own that the model holds, such as
-        ``"mine.my_kernel"``; pass them to :func:`load` too.
+        Types and functions of your own that the model holds.
+        For instance ``"mine.my_kernel"``; pass them to :func:`load` too.
 
     Raises
     ------

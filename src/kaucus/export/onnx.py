@@ -375,9 +375,10 @@ def to_onnx(model, *, dtype="float32"):
     Parameters
     ----------
     model : estimator or pipeline
-        One of ours, or a pipeline of ours with parts of scikit-learn's that skl2onnx
-        knows. Of ``TableClassifier`` and ``TableRegressor``, columns of numbers and of
-        texts can be exported, dates cannot; trees give float32.
+        An estimator of kaucus, or a pipeline with one.
+        Its other steps are parts of scikit-learn's that skl2onnx knows. Of
+        ``TableClassifier`` and ``TableRegressor``, columns of numbers and of texts can
+        be exported, dates cannot; trees give float32.
     dtype : {"float32", "float64"}, default="float32"
         Of the rows that the graph takes, and of the numbers that it returns. Within,
         it computes in float64 where float32 would move a result by more than 1e-5 of

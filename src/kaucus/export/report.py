@@ -281,15 +281,14 @@ def what_it_is(subject: Any) -> Section:
         rows.append(["fitted on", f"{about['rows']:,} rows"])
     rows.append(["columns", str(getattr(subject.model, "n_features_in_", "?"))])
     kernel = getattr(last, "kernel_", None)
-    if kernel is not None:
+    if kernel is not None and not hasattr(kernel, "fit"):
         rows.append(["kernel", getattr(kernel, "name", repr(kernel))])
     for label, name in (("C", "C_"), ("gamma", "gamma_")):
         if getattr(last, name, None) is not None:
             rows.append([label, f"{getattr(last, name):.4g}"])
-    body = table(("", ""), rows)
     if hasattr(last, "explain"):
-        body += paragraph(last.explain())
-    return Section("model", "What the model is", body)
+        rows += [[name, part] for name, part in last.explain().parts.items()]
+    return Section("model", "What the model is", table(("", ""), rows))
 
 
 def error(subject: Any) -> Section:
@@ -319,7 +318,7 @@ def error(subject: Any) -> Section:
         logs = -np.log(np.maximum(_of_truth(subject), 1e-15))
         loss = np.average(logs, weights=subject.weight)
         body += paragraph(f"Log-loss {loss:.4g}.", "soft")
-    heads = ("class", "rows", "found", "right where said")
+    heads = ("class", "rows", "recall", "precision")
     return Section("error", "Error", body + table(heads, rows))
 
 
@@ -616,6 +615,13 @@ class Report:
         write_whole(path, self.to_html().encode())
         return path
 
+    def _repr_html_(self) -> str:
+        page = html.escape(self.to_html())
+        size = "width: 100%; height: 40em; border: 0"
+        return (
+            f'<iframe title="report" sandbox srcdoc="{page}" style="{size}"></iframe>'
+        )
+
     def __repr__(self) -> str:
         names = ", ".join(section.name for section in self.sections)
         return f"Report({self.title!r}: {names})"
@@ -690,7 +696,7 @@ def report(
     target = subject.about.get("target")
     name = type(subject.last).__name__
     title = title or (f"{name} of {target}" if target else name)
-    subtitle = f"Looked at on {len(subject.y):,} rows that were not in the fit."
+    subtitle = f"Measured on {len(subject.y):,} rows that were not in the fit."
     return Report(title, subtitle, sections, subject.score)
 
 

@@ -1165,7 +1165,7 @@ class MetricSearch(RowJudge):
     def worth_refining(self, finalists: Sequence[Trial]) -> list[Trial]:
         """Return the candidates that may be the best with more columns.
 
-        A Gaussian that is behind with few columns, which favour it, stays behind.
+        Few columns are to the advantage of a Gaussian: one that is behind is left out.
         """
         best, behind = best_of(finalists), paired_gain(_FAR_BEHIND, self.weight)
         rough = [t for t in finalists if t.candidate.family.name != "rbf"]

@@ -684,8 +684,9 @@ class CallableKernel(Kernel):
     Parameters
     ----------
     function : callable
-        ``function(X, Y)`` takes arrays of shape (n, d) and (m, d) and returns one of
-        shape (n, m), as the callables of scikit-learn's ``SVC`` do. It is called on
+        ``function(X, Y)`` returns the kernel matrix of two arrays of rows.
+        Of shapes (n, d) and (m, d) it returns (n, m), as the callables of
+        scikit-learn's ``SVC`` do. It is called on
         blocks of rows, from one thread. It sees rows of the library and device that
         the data is of; what it returns is brought there.
 
@@ -821,6 +822,11 @@ def known_by_name(kernel: Known) -> Known:
     ----------
     kernel : type of Kernel
 
+    Returns
+    -------
+    type of Kernel
+        The class itself.
+
     Raises
     ------
     ValueError
@@ -849,6 +855,11 @@ def known_by_name(kernel: Known) -> Known:
 
 def kernel_names() -> list[str]:
     """Return the names by which estimators know the kernels.
+
+    Returns
+    -------
+    list of str
+        In alphabetical order.
 
     Examples
     --------
@@ -932,12 +943,16 @@ def resolve_kernel(
     Parameters
     ----------
     kernel : str, Kernel or callable
-        A name out of :func:`kernel_names`, an object, which is returned as it is, or
-        a function ``k(X, Y)``.
+        A name of :func:`kernel_names`, an object, or a function ``k(X, Y)``.
+        An object is returned as it is.
     also : sequence of str, default=()
         Words that the caller takes in place of a kernel, for the message.
     **params : float
         ``gamma``, ``degree``, ``coef0``, of which a named kernel takes what it has.
+
+    Returns
+    -------
+    Kernel
 
     Examples
     --------

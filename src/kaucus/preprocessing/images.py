@@ -5,7 +5,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.fft
@@ -229,7 +229,7 @@ class ImagePatches(ImageTransformer):
     def _transform(self, X):
         return _side_by_side(X, self.image_shape_, self._patch_size())
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return names such as ``patch0_0_pixel1_2``: corner and pixel of each output.
 
         Parameters
@@ -454,13 +454,14 @@ class PatchDictionary(ImageTransformer):
     patch_sizes : int or sequence of int, default=6
         Side of a patch in pixels, or several of them.
     image_shape : tuple of int or None, default=None
-        ``(height, width)`` or ``(channels, height, width)``, in the order of the
-        flattened row. None: guessed from 784, 1,024 or 3,072 columns.
+        ``(height, width)`` or ``(channels, height, width)``; None: guessed.
+        Rows are flattened in that order. Shapes of 784, 1,024 and 3,072 columns are
+        guessed.
     dictionary : {"random", "kmeans"}, default="random"
         ``"random"``: patches drawn at random; ``"kmeans"``: centres of k-means of the
         whitened patches, scaled to unit norm.
     threshold : float, default=1.0
-        t, below which responses count as zero.
+        Responses below this t count as zero.
     pooling : int, default=3
         Cells along each side of a picture: 3 gives 9 of them.
     power : float, default=0.5
@@ -567,7 +568,7 @@ class PatchDictionary(ImageTransformer):
         verbose: bool | int = 0,
     ): ...
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Draw patches of the pictures and make filters of them.
 
         Parameters
@@ -583,7 +584,7 @@ class PatchDictionary(ImageTransformer):
         """
         return super().fit(X, y)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Name the output by cell, filter and the sign of its responses.
 
         Parameters
@@ -843,7 +844,7 @@ class FourierFeatures(ImageTransformer):
         options = {name: getattr(self, name) for name in names}
         return fourier_features(X, self.image_shape_, **options)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Name the output: the pixels, then ``fourier`` with the frequencies.
 
         Parameters

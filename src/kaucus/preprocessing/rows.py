@@ -1,6 +1,6 @@
 """Transformers of rows."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -26,7 +26,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
     _dtype: Any = "numeric"
     _dask_fit: str | None = "columns"
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Check the data and the parameters; no value of the data is used.
 
         Parameters
@@ -43,7 +43,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         self._prepare(validate_data(self, X, dtype=self._dtype))
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X, y=None) -> np.ndarray:
         """Transform the rows; the data is checked once.
 
         Parameters
@@ -65,7 +65,7 @@ class RowTransformer(FollowsX, TransformerMixin, BaseEstimator):
         return self._transform(X)
 
     @rowwise
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Transform each row.
 
         Parameters

@@ -816,7 +816,7 @@ def _bordered(kernel: Kernel, old: Columns, Z: Array) -> tuple[Array, Array]:
 #
 # Where classes hardly overlap, the rows that matter are few and near the boundary, and
 # centres are not. So the columns of the first representatives are fitted, then the rows
-# that this fit finds hardest become representatives too, in a few rounds.
+# of the smallest margins, or largest residuals, are added to them, in a few rounds.
 #
 # Nothing is computed twice: a round adds its own columns.
 # ----------------------------------------------------------------------------------
@@ -841,8 +841,8 @@ class Judge:
     score: Callable[[np.ndarray], float]
     """Takes the decision values of the rows, (n, t), NumPy; minus a loss."""
     least_gain: float
-    """A round must lessen the loss by more than this share, or it is the last; one
-    after which the loss is larger is taken back."""
+    """A round must lessen the loss by more than this share, or it is the last. Rows
+    of a round that raises the loss are dropped."""
 
 
 class GrownSolution(NamedTuple):
