@@ -52,6 +52,12 @@ def test_many_rows_begin_with_an_eighth_and_double():
     assert (plan.least_gain, plan.n_held_out) == (0.01, 5000)
 
 
+def test_no_rows_are_held_out_where_none_can_be_added():
+    """For they would never join the others."""
+    plan = grow_openly("fast", [900] * 300, "equal", 250)
+    assert (plan.additions, plan.n_held_out) == ([], 0)
+
+
 def test_memory_bounds_the_number():
     assert most_representatives("balanced", 88 * 1000**2) == 1000
 

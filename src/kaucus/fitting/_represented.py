@@ -147,7 +147,7 @@ def plan_growth(fit: "Fit", groups: np.ndarray) -> Growth:
         allocation = choose_allocation(fit, groups)
     most = most_representatives(size, budget)
     growth = grow_openly(size, sizes, allocation, most)
-    if plan.n_unseen <= UNSEEN_ROWS:
+    if plan.n_unseen <= UNSEEN_ROWS or not growth.additions:
         return growth
     # Votes of a committee are chosen by the rows held out: 1,000 were too few.
     wanted = min(len(present) // _VOTERS, plan.n_unseen, _HELD_OUT)
@@ -210,7 +210,7 @@ def grow_openly(size: str, sizes: Sequence[int], allocation: str, most: int) -> 
     while total < most:
         additions.append(min(total, most - total))
         total += additions[-1]
-    n_held_out = _n_held_out(int(sum(sizes)))
+    n_held_out = _n_held_out(int(sum(sizes))) if additions else 0
     return Growth(first, additions, _BOTH, SIZES[size].least_gain, n_held_out)
 
 
