@@ -496,6 +496,31 @@ def test_cross_validation_takes_frames():
     assert cross_val_score(TableClassifier(**FAST), X, labels, cv=3).mean() > 0.7
 
 
+def test_rows_held_out_while_representatives_are_added_choose_votes(monkeypatch):
+    """A quarter of them, which are as unseen as a validation set; no second fit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=2400)
+    fits, own, voters = [], TableRegressor._kernel_machine, []
+    predicted = TableRegressor._unseen_predictions
+
+    def counted(self, *rows):
+        fits.append(own(self, *rows))
+        return fits[-1]
+
+    def noted(self, values, numbers, n):
+        voters.extend(numbers)
+        return predicted(self, values, numbers, n)
+
+    monkeypatch.setattr(TableRegressor, "_kernel_machine", counted)
+    monkeypatch.setattr(TableRegressor, "_unseen_predictions", noted)
+    model = TableRegressor(effort="fast", random_state=0).fit(X, y)
+    assert (len(fits), len(set(voters))) == (1, 600)
+    assert len(fits[0].hard_rows_) > 0
+    assert not set(voters) & set(fits[0].hard_rows_)
+    assert 0.27 < model.scores_["kernel"] < 0.36
+
+
 @pytest.mark.parametrize("threshold", [None, "f1"])
 def test_some_rows_choose_votes_and_all_of_them_a_threshold(monkeypatch, threshold):
     monkeypatch.setattr(tables, "_JUDGES", 60)
