@@ -517,7 +517,7 @@ def intervals() -> Iterator[Case]:
             X, y = classes(500, seed)
             new, right = classes(1500, seed + 10)
             sets = clone(model).fit(X, y).predict_set(new, 0.9, score=score)
-            share = np.mean(sets[np.arange(len(new)), right, 0])
+            share = np.mean(sets[np.arange(len(new)), right])
             require(share > 0.82, f"{share:.3f} of 0.9")
 
         yield f"{name} {score} {seed}", held

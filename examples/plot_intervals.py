@@ -67,7 +67,7 @@ for level, mean, std in zip(levels, repeated.mean(0), repeated.std(0), strict=Tr
 
 split = LSSVMRegressor(C=10, gamma=1.0).fit(X[::2], y[::2])
 split.conformalize(X[1::2], y[1::2])
-ends_split = split.predict_interval(X_test, 0.9, method="split")
+ends_split = split.predict_interval(X_test, [0.9], method="split")
 print(f"split, level 90%: {share_held(ends_split, y_test)[0]:.1%} held")
 
 # %%

@@ -51,7 +51,7 @@ print(path.read_text()[:160])
 table = pd.read_csv(path)
 model = TableRegressor(effort="fast", random_state=0)
 model.fit(table[:600].drop(columns="rides"), table["rides"][:600])
-ends = model.predict_interval(table[600:].drop(columns="rides"), 0.9)[..., 0]
+ends = model.predict_interval(table[600:].drop(columns="rides"), 0.9)
 
 # %%
 # What came out

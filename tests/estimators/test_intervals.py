@@ -238,7 +238,7 @@ def test_some_rows_of_batches_are_left_out_of_a_model_of_all(monkeypatch):
     fitted = clone(REGRESSORS[2]).fit_batches(
         lambda: ((X[s], y[s], weight[s]) for s in (slice(0, 35), slice(35, 60)))
     )
-    assert fitted.predict_interval(new).shape == (5, 2, 1)
+    assert fitted.predict_interval(new).shape == (5, 2)
     some = fitted._left_out_models().left_out
     everyone = clone(REGRESSORS[2]).fit(X, y, sample_weight=weight)
     expected = everyone._left_out_models().left_out
@@ -408,7 +408,7 @@ def test_models_without_leave_one_out_say_what_to_do(fit, reason):
             ask()
         assert "method='split'" in str(error.value)
     model.conformalize(X, y)
-    assert model.predict_interval(new, method="split").shape == (5, 2, 1)
+    assert model.predict_interval(new, method="split").shape == (5, 2)
 
 
 def test_many_training_rows_are_not_kept_from_being_freed(monkeypatch):

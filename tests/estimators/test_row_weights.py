@@ -219,6 +219,6 @@ def test_intervals_hold_their_level(model, rng, w):
     weight = rng.uniform(*w, size=300)
     model = clone(model).fit(X[:300], y[:300], sample_weight=weight)
     for method in ("plus", "naive"):
-        low, high = model.predict_interval(X[300:], 0.9, method)[:, :, 0].T
+        low, high = model.predict_interval(X[300:], 0.9, method).T
         covered = np.mean((low <= y[300:]) & (y[300:] <= high))
         assert abs(covered - 0.9) < 0.05  # a standard error of 0.02

@@ -133,7 +133,7 @@ each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__nam
 def test_sets_need_no_probabilities(model, probability):
     X, y, new = data(60)
     fitted = clone(model).set_params(probability=probability).fit(X, y)
-    assert fitted.predict_set(new).shape == (6, 3, 1)
+    assert fitted.predict_set(new).shape == (6, 3)
 
 
 @each

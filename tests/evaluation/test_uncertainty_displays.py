@@ -110,7 +110,7 @@ def test_sizes_of_sets(rows, classifier, ax):
     display = SetSizeDisplay.from_estimator(
         classifier, X[60:], confidence_level=0.8, score="aps", ax=ax, color="black"
     )
-    sizes = classifier.predict_set(X[60:], 0.8, "aps")[:, :, 0].sum(axis=1)
+    sizes = classifier.predict_set(X[60:], 0.8, "aps").sum(axis=1)
     expected = [np.mean(sizes == k) for k in range(4)]
     assert np.allclose(display.shares, expected)
     assert np.allclose([bar.get_height() for bar in display.bars_], expected)

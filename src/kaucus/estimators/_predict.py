@@ -86,6 +86,11 @@ def levels_of(confidence_level: Any) -> list[float]:
     return [float(v) for v in np.atleast_1d(confidence_level)]
 
 
+def of_levels(found: Any, confidence_level: Any) -> Any:
+    """Return intervals or sets; of one number as level, without the axis of levels."""
+    return found if np.ndim(confidence_level) else found[:, :, 0]
+
+
 class KnowsLeftOut:
     """Mixin of estimators that know every leave-one-out model in closed form."""
 
@@ -451,8 +456,10 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2, n_levels) or (n_samples, 2, n_levels, n_outputs)
-            Lower and upper ends. Each output has its own level.
+        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends. Of a sequence of levels,
+            (n_samples, 2, n_levels) or (n_samples, 2, n_levels, n_outputs).
+            Each output has its own level.
 
         Notes
         -----
@@ -468,7 +475,8 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         levels = levels_of(confidence_level)
         base.one_of(*INTERVAL_METHODS).check("method", method)
         model = self._for_rows(X, method)
-        return model._intervals(X, levels=levels, method=method)
+        found = model._intervals(X, levels=levels, method=method)
+        return of_levels(found, confidence_level)
 
     def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for intervals with ``method="split"``.
@@ -741,7 +749,8 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
 
         Returns
         -------
-        ndarray of bool of shape (n_samples, n_classes, n_levels)
+        ndarray of bool of shape (n_samples, n_classes)
+            (n_samples, n_classes, n_levels) of a sequence of levels.
             Which classes of ``classes_`` are in the set.
 
         Notes
@@ -757,7 +766,8 @@ class SetPredictions(KnowsLeftOut, ClassifierPredictions):
         base.one_of(*SET_SCORES).check("score", score)
         base.one_of(*SET_METHODS).check("method", method)
         model = self._for_rows(X, method)
-        return model._sets(X, levels=levels, score=score, method=method)
+        found = model._sets(X, levels=levels, score=score, method=method)
+        return of_levels(found, confidence_level)
 
     def conformalize(self, X, y, predictions=None) -> Self:
         """Take rows that were not fitted, for sets with ``method="split"``.

@@ -52,7 +52,7 @@ from kaucus.estimators._committee import (
     held_out_predictions,
     make_folds,
 )
-from kaucus.estimators._predict import SET_SCORES, levels_of
+from kaucus.estimators._predict import SET_SCORES, levels_of, of_levels
 from kaucus.estimators.kmeans_kernel import (
     KMeansKernelClassifier,
     KMeansKernelRegressor,
@@ -628,7 +628,8 @@ class TableClassifier(ClassifierMixin, TableModel):
 
         Returns
         -------
-        ndarray of bool of shape (n_samples, n_classes, n_levels)
+        ndarray of bool of shape (n_samples, n_classes)
+            (n_samples, n_classes, n_levels) of a sequence of levels.
 
         Notes
         -----
@@ -643,7 +644,8 @@ class TableClassifier(ClassifierMixin, TableModel):
             return class_scores(np.log(np.maximum(P, 1e-300)), 1.0, score)
 
         own = scores(seen)[np.arange(len(labels)), labels]
-        return split_sets(scores(self.predict_proba(X)), own, levels)
+        found = split_sets(scores(self.predict_proba(X)), own, levels)
+        return of_levels(found, confidence_level)
 
 
 THRESHOLD = Constraint(
@@ -741,7 +743,7 @@ class TableRegressor(RegressorMixin, TableModel):
     >>> bool(model.score(X, y) > 0.9)
     True
     >>> model.predict_interval(X[:5]).shape
-    (5, 2, 1)
+    (5, 2)
     """
 
     score = score
@@ -830,9 +832,10 @@ class TableRegressor(RegressorMixin, TableModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2, n_levels)
-            Lower and upper ends: the prediction plus and minus a quantile of the errors
-            of held-out errors, in units of the error that is expected there.
+        ndarray of shape (n_samples, 2)
+            Lower and upper ends: the prediction plus and minus a quantile of the
+            held-out errors, in units of the error that is expected there.
+            (n_samples, 2, n_levels) of a sequence of levels.
 
         Notes
         -----
@@ -846,4 +849,4 @@ class TableRegressor(RegressorMixin, TableModel):
         f = self._predictions(dense, gappy)
         size = self._error_size(np.column_stack([gappy, f]))[:, None]
         half = size * np.concatenate(conformal_quantiles(relative[None, :], levels))
-        return np.stack([f - half, f + half], axis=1)
+        return of_levels(np.stack([f - half, f + half], axis=1), confidence_level)

@@ -482,7 +482,7 @@ class SetSizeDisplay(Display):
         options = _method_of(estimator.predict_set, method)
         sets = to_numpy(estimator.predict_set(X, level, score=score, **options))
         n_classes = sets.shape[1]
-        counts = np.bincount(sets[:, :, 0].sum(axis=1), minlength=n_classes + 1)
+        counts = np.bincount(sets.sum(axis=1), minlength=n_classes + 1)
         shares = counts / max(len(sets), 1)
         display = cls(np.arange(n_classes + 1), shares, confidence_level=level)
         return display.plot(ax=ax, **style) if plot else display
@@ -620,8 +620,8 @@ class IntervalDisplay(Display):
         predicted = to_numpy(last_step(estimator).predict(rows))
         column, name = _column(X, feature, predicted)
         order = np.argsort(column, kind="stable")
-        intervals = interval(rows, confidence_level, **_method_of(interval, method))
-        intervals = to_numpy(intervals)
+        levels = np.atleast_1d(confidence_level).tolist()
+        intervals = to_numpy(interval(rows, levels, **_method_of(interval, method)))
         if intervals.ndim > 3:
             raise ValueError(
                 f"The model has {intervals.shape[3]} outputs; IntervalDisplay draws "
@@ -631,7 +631,7 @@ class IntervalDisplay(Display):
             column[order],
             predicted[order],
             intervals[order],
-            np.atleast_1d(confidence_level).tolist(),
+            levels,
             y=None if y is None else np.asarray(y)[order],
             feature_name=name,
         )

@@ -646,7 +646,7 @@ def prediction_frame(
         }
     if interval is not None:
         bounds = model.predict_interval(X, interval)
-        columns |= {"lower": bounds[:, 0, 0], "upper": bounds[:, 1, 0]}
+        columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
     return pandas.DataFrame(columns)
 
 
