@@ -37,6 +37,7 @@ from kaucus._base import (
     refusal,
     relative_weights,
     score,
+    stored,
     tell_stage,
     to_onnx,
     weights_with_classes,
@@ -489,6 +490,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     _parameters: ClassVar = {"scoring": one_of(*CLASS_LOSSES)}
     _losses, _kernel_class = CLASS_LOSSES, KMeansKernelClassifier
 
+    @stored
     def __init__(
         self,
         *,
@@ -502,17 +504,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         memory_budget: int | str | None = None,
         random_state: Seed = None,
         verbose: bool | int = 0,
-    ):
-        self.members = members
-        self.scoring = scoring
-        self.effort = effort
-        self.threshold = threshold
-        self.max_time = max_time
-        self.cv = cv
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, groups=None) -> Self:
         """Fit the members, and choose their votes.
@@ -751,6 +743,7 @@ class TableRegressor(RegressorMixin, TableModel):
     _losses, _kernel_class = NUMBER_LOSSES, KMeansKernelRegressor
     _single_output = True
 
+    @stored
     def __init__(
         self,
         *,
@@ -763,16 +756,7 @@ class TableRegressor(RegressorMixin, TableModel):
         memory_budget: int | str | None = None,
         random_state: Seed = None,
         verbose: bool | int = 0,
-    ):
-        self.members = members
-        self.scoring = scoring
-        self.effort = effort
-        self.max_time = max_time
-        self.cv = cv
-        self.device = device
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    ): ...
 
     def fit(self, X, y, sample_weight=None, groups=None) -> Self:
         """Fit the members, choose their votes, and model the size of their errors.
