@@ -1,5 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
+import functools
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ from kaucus._base import (
     POSITIVE,
     PRECISION,
     RANDOM_STATE,
+    CallbackSupportMixin,
+    FitMonitor,
     FollowsX,
     KernelInputMixin,
     KernelLike,
@@ -32,6 +35,7 @@ from kaucus._base import (
     count,
     fit_batches,
     generator_from,
+    has_callbacks,
     in_precision_of,
     is_dask,
     is_of_distances,
@@ -49,6 +53,7 @@ from kaucus._base import (
     to_onnx,
     validate_data,
     warn_of_one_column,
+    with_callbacks,
 )
 from kaucus.clustering._kernel_kmeans import (
     LANDMARKS,
@@ -75,7 +80,12 @@ from kaucus.kernels._matrix import KernelOperator
 INITS = ("k-means++", "random")
 
 
-class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin):
+class Clusterer(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+):
     """Parameters and the score of a clusterer.
 
     Parameters
@@ -105,6 +115,21 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
     n_init: int | str
     init: Any
     _row_scores: Any  # a method: minus the cost of each row, (n,)
+    _fit: Any  # a method of rows, weights and a monitor
+
+    def _fit_and_tell(self, X, y, sample_weight):
+        """Fit; tell scikit-learn's callbacks, if there are any."""
+        if has_callbacks(self):
+            self._fit_told(X, y, sample_weight)
+        else:
+            self._fit(X, sample_weight)
+        return self
+
+    @with_callbacks
+    def _fit_told(self, X, y, sample_weight) -> None:
+        monitor = FitMonitor(self, X=X, y=y)
+        self._fit(X, sample_weight, monitor)
+        monitor.end()
 
     def _n_starts(self, has_many: bool) -> int:
         """Return the number of starts, by default ten where these differ."""
@@ -118,6 +143,22 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}; "
                 "lower n_clusters or pass more rows."
             )
+
+    def _each_step(self, monitor: FitMonitor | None, report, attributes):
+        """Return what is called after each step: the bar, scikit-learn's callbacks.
+
+        ``attributes`` turns what a step has made into those of a fitted model.
+        """
+        if monitor is None:
+            return report
+        monitor.begin()
+
+        def told(step: int, residual: float, made) -> bool:
+            if report is not None:
+                report(step, residual)
+            return monitor.end_step(lambda: attributes(made))
+
+        return told
 
     def _store(self, result: KMeansResult | KernelKMeansResult) -> None:
         """Store cost and steps; warn where fewer clusters were found."""
@@ -373,6 +414,9 @@ default="auto"
         -------
         self : KernelKMeans
         """
+        return self._fit_and_tell(X, y, sample_weight)
+
+    def _fit(self, X, sample_weight, monitor=None) -> None:
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
@@ -389,18 +433,17 @@ default="auto"
         }
         tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         if self.approximation is None:
-            best = self._fit_exactly(kernel, rows, options)
-            coef, support = mean_shares(best, weight), X
+            best, support = self._fit_exactly(kernel, rows, options, X, monitor), X
         else:
-            best, support = self._fit_on_landmarks(kernel, rows, options)
-            coef = best.coef
+            best, support = self._fit_on_landmarks(kernel, rows, options, X, monitor)
         self._report(best)
         self._store(best)
-        self._store_means(X, coef, best.center_norms, support)
+        check_coefficients(best.center_norms, self.kernel)
+        vars(self).update(self._means(X, weight, support, best))
         self.exact_inertia_ = best.inertia if self.approximation is None else None
         if is_dask(given):
             self.labels_ = self.predict(given)
-            return self
+            return
         labels, in_parts = best.labels, best.labels is None
         if in_parts:
             labels = labels_on_landmarks(kernel, rows, support, best)
@@ -408,7 +451,6 @@ default="auto"
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
             exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
-        return self
 
     def _choose(self, X, weight, rng):
         """Settle the kernel and the number of clusters.
@@ -441,22 +483,24 @@ default="auto"
         }
         return kernel, rows, start if first == "auto" else given
 
-    def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
+    def _fit_exactly(self, kernel, rows, options, X, monitor) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
         report = step_reporter(
             self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
+        weight = options["sample_weight"]
+        attributes = functools.partial(self._means, X, weight, X)
         with nx.products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 self._matrix(kernel, rows),
                 self.n_clusters_,
                 **options,
                 memory_budget=self.memory_budget,
-                callback=report,
+                callback=self._each_step(monitor, report, attributes),
             )
         return best_start(results)
 
-    def _fit_on_landmarks(self, kernel, rows, options):
+    def _fit_on_landmarks(self, kernel, rows, options, X, monitor):
         """Return clusters with means in the span of landmarks, and the landmarks."""
         n_landmarks = min(self.n_landmarks, rows.shape[0])
         landmarks = choose_landmarks(
@@ -465,6 +509,7 @@ default="auto"
         report = step_reporter(
             self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
         )
+        attributes = functools.partial(self._means, X, None, landmarks)
         try:
             with nx.products_in(self.precision):
                 best = kernel_kmeans_on_landmarks(
@@ -474,7 +519,7 @@ default="auto"
                     self.n_clusters_,
                     **options,
                     memory_budget=self.memory_budget,
-                    callback=report,
+                    callback=self._each_step(monitor, report, attributes),
                 )
         except NotPositiveDefiniteError as error:
             raise ValueError(
@@ -537,28 +582,27 @@ default="auto"
                 "another kernel for more.",
                 ConvergenceWarning,
             )
-        elif not best.converged:
+        elif not best.converged and best.n_iter >= self.max_iter:
             nx.warn_user(
                 f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
                 "rows still moved; increase max_iter or tol.",
                 ConvergenceWarning,
             )
 
-    def _store_means(self, X, coef, norms, support) -> None:
-        """Store the means Σ coef[i, c] φ(support[i]), and their squared norms."""
-        check_coefficients(norms, self.kernel)
-        self.center_norms_ = nx.as_like(norms, X)
+    def _means(self, X, weight, support, made) -> dict:
+        """Return the attributes of the means: Σ coef[i, c] φ(support[i]), and norms."""
+        best = made() if callable(made) else made
+        coef = mean_shares(best, weight) if best.coef is None else best.coef
+        means = {"center_norms_": nx.as_like(best.center_norms, X)}
         if not self._precomputed:
-            self.center_coef_ = nx.astype(nx.as_like(coef, X), "float64")
-            self.X_fit_ = nx.owned(
-                support if nx.is_sparse(support) else nx.as_like(support, X)
-            )
-            return
+            points = support if nx.is_sparse(support) else nx.as_like(support, X)
+            coef = nx.astype(nx.as_like(coef, X), "float64")
+            return means | {"center_coef_": coef, "X_fit_": nx.owned(points)}
         if self.approximation is not None:  # landmarks are row numbers
             of_all = np.zeros((X.shape[0], self.n_clusters_))
             of_all[nx.to_numpy(support)[:, 0].astype(np.int64)] = nx.to_numpy(coef)
             coef = of_all
-        self.center_coef_ = nx.as_like(coef, X)
+        return means | {"center_coef_": nx.as_like(coef, X)}
 
     @rowwise
     def predict(self, X):
@@ -734,13 +778,16 @@ default="k-means++"
         -------
         self : SphericalKMeans
         """
+        return self._fit_and_tell(X, y, sample_weight)
+
+    def _fit(self, X, sample_weight, monitor=None) -> None:
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
         weight = check_weights(sample_weight, X)
-        result = self._kmeans(X, weight)
+        result = self._kmeans(X, weight, monitor)
         self._store(result)
-        if not result.converged:
+        if not result.converged and result.n_iter >= self.max_iter:
             nx.warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres converged; increase max_iter or tol.",
@@ -749,17 +796,17 @@ default="k-means++"
         self.cluster_centers_ = nx.as_like(result.centers, X)
         if is_dask(given):
             self.labels_ = self.predict(given)
-            return self
+            return
         labels = result.labels
         if labels is None:  # rows that are read batch by batch
             labels = part_labels(X, result.centers, "cosine")
         self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
-        return self
 
-    def _kmeans(self, X, weight) -> KMeansResult:
+    def _kmeans(self, X, weight, monitor) -> KMeansResult:
         """Cluster on the device, block by block where the rows do not fit there."""
         rows = place_rows(X, self.device, self.memory_budget)
         are_random = isinstance(self.init, str) and self.init == "random"
+        report = step_reporter(self.verbose, self.tol, self.max_iter)
         return kmeans(
             rows,
             self.n_clusters,
@@ -771,7 +818,9 @@ default="k-means++"
             sample_weight=nx.as_like(weight, rows),
             rng=generator_from(self.random_state),
             memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, self.tol, self.max_iter),
+            callback=self._each_step(
+                monitor, report, lambda made: {"cluster_centers_": nx.as_like(made, X)}
+            ),
         )
 
     @rowwise

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kaucus._array import namespace as nx
-from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.rows import budget_without_buffers
 from kaucus._base import (
@@ -25,6 +24,7 @@ from kaucus._base import (
     SEQUENCE,
     CallbackSupportMixin,
     Constraint,
+    FitMonitor,
     FollowsX,
     KernelInputMixin,
     KernelLike,
@@ -33,6 +33,8 @@ from kaucus._base import (
     check_weights,
     count,
     generator_from,
+    gradients_at,
+    has_callbacks,
     is_auto,
     learns_metric,
     map_rows,
@@ -76,13 +78,12 @@ from kaucus.fitting._search import (
     warn_at_edge,
 )
 from kaucus.kernels._kernel import (
-    dense,
     kernel_class,
     kernel_diagonal,
     kernels_with_gamma,
     median_gamma,
 )
-from kaucus.kernels._matrix import kernel_expansion
+from kaucus.kernels._matrix import expansion_gradients, kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
@@ -100,8 +101,6 @@ from kaucus.solvers._system import (
 # What every LS-SVM estimator shares: rows in, core called, attributes stored.
 # ----------------------------------------------------------------------------------
 
-# Bytes of the kernel's slopes at a block of rows, and arrays as large as these.
-_GRADIENT_BYTES, _GRADIENT_ARRAYS = 64 * 2**20, 6
 # Of every estimator; those with blocks have more.
 SOLVERS = ("auto", "cholesky", "cg")
 
@@ -237,16 +236,10 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
 
     def _gradients_on_device(self, rows):
         """Return the gradients of f_j at dense rows, (n, t, d), in float64."""
-        given = dense(self._support_rows()), self.dual_coef_
-        support, coef = (nx.astype(nx.as_like(part, rows), "float64") for part in given)
-        xp, parts = nx.array_namespace(coef), []
-        budget = resolve_budget(self.memory_budget, rows) // _GRADIENT_ARRAYS
-        row_bytes = 8 * (support.shape[0] + coef.shape[1] * support.shape[1])
-        for s in row_blocks(rows.shape[0], row_bytes, min(budget, _GRADIENT_BYTES)):
-            x = nx.astype(rows[s, :], "float64")
-            found = list(self.kernel_.gradients(x, support, coef))
-            parts.append(xp.stack(found, axis=1))
-        return xp.concat(parts)
+        support, budget = self._support_rows(), self.memory_budget
+        return expansion_gradients(
+            self.kernel_, rows, support, self.dual_coef_, memory_budget=budget
+        )
 
     @rowwise
     def gradient(self, X):
@@ -280,11 +273,7 @@ class LSSVMBase(KernelInputMixin, FollowsX, BaseEstimator):
                 "kernel='precomputed' has no columns to derive by; fit rows with a "
                 "kernel of theirs, such as kernel='rbf'."
             )
-        if nx.is_sparse(X):
-            raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
-        X = validated_new_rows(self, X)
-        G = map_rows(self._gradients_on_device, X, self.device, self.memory_budget)
-        G = nx.astype(G, nx.dtype_name(X))
+        G = gradients_at(self, X)
         return G[:, 0, :] if G.shape[1] == 1 else G
 
 
@@ -318,59 +307,6 @@ _FACTORED = ("auto", "cholesky")
 
 # Where nothing is left to be chosen.
 _NOTHING_TRIED = search_table([], [], np.empty(0))
-
-
-class _Monitor:
-    """The fit of a model and each of its steps, told to scikit-learn's callbacks."""
-
-    def __init__(self, model, X, problem: Problem):
-        unit, values, weight = (
-            problem.targets.unit,
-            problem.targets.values,
-            problem.weight,
-        )
-        if isinstance(problem.targets, ClassTargets):
-            y = model.classes_[values]
-        else:
-            y = unit.values(values)
-            y = y[:, 0] if model._single_output else y
-        metadata = None if weight is None else {"sample_weight": weight}
-        self._given = {"estimator": model, "X": X, "y": y, "metadata": metadata}
-        self._context = model._init_callback_context(max_subtasks=None)
-        self._context.call_on_fit_task_begin(**self._given)
-        self._task = None
-
-    def begin(self) -> None:
-        """Begin a step."""
-        self._task = self._context.subcontext(task_name="step")
-        self._task.call_on_fit_task_begin(**self._given)
-
-    def end_step(self, state, kernel) -> bool:
-        """End a step and begin the next; whether a callback asks for the end."""
-        X, made = self._given["X"], self._given["estimator"]
-        known = {"kernel_": kernel, "temperature_": 1.0}
-        if not made._precomputed:
-            known["X_fit_"] = X
-
-        def fitted() -> dict:
-            parts = {"dual_coef_": state.dual_coef, "intercept_": state.intercept}
-            return known | {name: nx.as_like(part, X) for name, part in parts.items()}
-
-        stop = self._task.call_on_fit_task_end(
-            **self._given, reconstruction_attributes=fitted
-        )
-        self.begin()
-        return stop
-
-    def end(self) -> None:
-        """End the fit."""
-        attributes = vars(self._given["estimator"])
-        fitted = {k: v for k, v in attributes.items() if k.endswith("_")}
-        if self._task is not None:
-            self._task.call_on_fit_task_end(**self._given)
-        self._context.call_on_fit_task_end(
-            **self._given, reconstruction_attributes=fitted
-        )
 
 
 class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
@@ -667,13 +603,18 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
     @property
     def _learner(self):
         """The method that fits: one that tells scikit-learn's callbacks, if any."""
-        of_callbacks = ("_skl_callbacks", "_parent_callback_ctx")
-        told = any(name in vars(self) for name in of_callbacks)
-        return self._learn_told if told else self._learn
+        return self._learn_told if has_callbacks(self) else self._learn
 
     @with_callbacks
     def _learn_told(self, X, problem: Problem, unseen) -> FitResult:
-        monitor = _Monitor(self, X, problem)
+        targets, weight = problem.targets, problem.weight
+        if isinstance(targets, ClassTargets):
+            y = self.classes_[targets.values]
+        else:
+            y = targets.unit.values(targets.values)
+            y = y[:, 0] if self._single_output else y
+        metadata = None if weight is None else {"sample_weight": weight}
+        monitor = FitMonitor(self, X=X, y=y, metadata=metadata)
         fitted = self._learn(X, problem, unseen, monitor)
         monitor.end()
         return fitted
@@ -714,7 +655,8 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
         def watch(step, state):  # coefficients are shown in the unit of y
             state = unit.restored(state)
             stop = callback is not None and callback(step, state)
-            return (monitor is not None and monitor.end_step(state, named)) or stop
+            made = functools.partial(self._made, X, state, named)
+            return (monitor is not None and monitor.end_step(made)) or stop
 
         watched = callback is not None or monitor is not None
         if monitor is not None:
@@ -751,6 +693,13 @@ class LSSVMOfAllRows(CallbackSupportMixin, LSSVMBase):
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
         return fitted
+
+    def _made(self, X, state, kernel) -> dict:
+        """Return the attributes of the model that a step has made."""
+        rows = {} if self._precomputed else {"X_fit_": X}
+        parts = {"dual_coef_": state.dual_coef, "intercept_": state.intercept}
+        parts = {name: nx.as_like(part, X) for name, part in parts.items()}
+        return rows | parts | {"kernel_": kernel, "temperature_": 1.0}
 
     def _store(self, X, solution: LSSVMSolution) -> None:
         check_coefficients(solution.dual_coef, self.kernel)

@@ -23,19 +23,21 @@ from kaucus._base import (
     count,
     fit_batches,
     generator_from,
+    gradients_at,
     is_of_distances,
     map_rows,
     one_of,
     rowwise,
     step_reporter,
     stored,
+    to_onnx,
     validated_new_rows,
     warn_of_one_column,
 )
 from kaucus.clustering._kernel_kmeans import choose_landmarks
 from kaucus.clustering._kmeans import KMeansResult, kmeans
 from kaucus.kernels._kernel import Kernel, dense
-from kaucus.kernels._matrix import kernel_expansion
+from kaucus.kernels._matrix import expansion_gradients, kernel_expansion
 from kaucus.kernels._metric import MappedKernel, RowMap
 
 # ----------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ _WIDTH_ROWS, _SCORED_ROWS = 1000, 100_000
 # Spreads are of values within so many quartile ranges of the median.
 _FAR = 10.0
 # A density of less is this: the least that has a logarithm.
-_TINY = 1e-300
+LEAST_DENSITY = 1e-300
 
 
 class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstimator):
@@ -149,7 +151,7 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
     array([ 1, -1])
     """
 
-    fit_batches = fit_batches
+    fit_batches, to_onnx = fit_batches, to_onnx
     _dask_fit = "rows"
     _kernel_words = ()
     _parameters: ClassVar = {
@@ -232,6 +234,26 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
         """
         X, scores = self._scores(X)
         return nx.astype(scores, nx.dtype_name(X))
+
+    @rowwise
+    def gradient(self, X):
+        """Return the gradient of log p(x) by the columns of X.
+
+        Downhill, a row becomes more of an outlier; for kernels with a gradient, which
+        all kernels of distances that are known by name have.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, dense.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            0 where p(x) is below 1e-300, where all rows share the least score.
+        """
+        check_is_fitted(self, "offset_")
+        return gradients_at(self, X)[:, 0, :]
 
     @rowwise
     def decision_function(self, X):
@@ -333,14 +355,25 @@ class KernelOutlierDetector(KernelInputMixin, FollowsX, OutlierMixin, BaseEstima
 
     def _scores_on_device(self, rows):
         """Return log p of checked rows on their device, (n,), in float64."""
+        density = self._expansion(kernel_expansion, rows)[:, 0]
+        xp = nx.array_namespace(density)
+        return xp.log(xp.clip(density, LEAST_DENSITY, None))
+
+    def _gradients_on_device(self, rows):
+        """Return the gradients of log p at dense rows, (n, 1, d), in float64."""
+        density = self._expansion(kernel_expansion, rows)[:, :, None]
+        G = self._expansion(expansion_gradients, rows)
+        xp = nx.array_namespace(G)
+        slopes = G / xp.clip(density, LEAST_DENSITY, None)
+        return xp.where(density > LEAST_DENSITY, slopes, xp.zeros_like(slopes))
+
+    def _expansion(self, function, rows):
+        """Return what a function makes of p as a sum of kernels, in float64."""
         rows = nx.astype(rows, "float64")
         points = nx.astype(nx.as_like(self.representatives_, rows), "float64")
         weights = nx.as_like(self.representative_weights_, points)[:, None]
-        density = kernel_expansion(
-            self.kernel_, rows, points, weights, memory_budget=self.memory_budget
-        )[:, 0]
-        xp = nx.array_namespace(density)
-        return xp.log(xp.clip(density, _TINY, None))
+        budget = self.memory_budget
+        return function(self.kernel_, rows, points, weights, memory_budget=budget)
 
 
 def _spread(sample) -> np.ndarray:
