@@ -139,4 +139,6 @@ def test_a_monitor_scores_clusters_where_labels_are_given():
     model.set_callbacks(monitor, callback.ProgressBar()).fit(X, Y)
     scores = monitor.get_logs().data_as_pandas["adjusted_rand_score"]
     assert scores.iloc[-1] == adjusted_rand_score(Y, model.labels_)
-    SphericalKMeans(3).set_callbacks(monitor, callback.ProgressBar()).fit(X)
+    spherical = SphericalKMeans(3).set_callbacks(monitor, callback.ProgressBar())
+    spherical.fit(X)
+    spherical.fit_batches(lambda: [(X[:70], Y[:70]), (X[70:], Y[70:])])  # not scored

@@ -127,7 +127,10 @@ class Clusterer(
 
     @with_callbacks
     def _fit_told(self, X, y, sample_weight) -> None:
-        monitor = FitMonitor(self, X=X, y=y)
+        # Batches have been read and are gone: there is nothing to predict.
+        monitor = FitMonitor(
+            self, **({"X": X, "y": y} if hasattr(X, "__len__") else {})
+        )
         self._fit(X, sample_weight, monitor)
         monitor.end()
 
