@@ -136,7 +136,11 @@ def table_markdown(table: Table) -> str:
 def totals_markdown(tables: Sequence[tuple[str, Table]]) -> str:
     """Count the marks of each table, and of all."""
     lines = [
-        [f"{paper}, {table.name}", len(table.entries), *count(table.entries).values()]
+        [
+            f"{paper}, {table.name}".removeprefix(", "),
+            len(table.entries),
+            *count(table.entries).values(),
+        ]
         for paper, table in tables
     ]
     sums = [sum(line[k] for line in lines) for k in range(1, len(MARKS) + 2)]

@@ -19,6 +19,7 @@ _KERNELS = ("rbf", "poly", "linear", ALGORITHM_1, "exponential", "cauchy")
 _ANOTHER_RUN = "the end of another run"
 _ANOTHER_DRAW = "the end of a run on another draw of the points"
 _ANOTHER_OFFSET = "the end of a run with another c (0.1, 2 or 10), which is not printed"
+_BY_TABS = "without the lines of UCI's file that have two tabs in a row"
 _OTHER_DATA = "other data: Table 2 prints 300 rows, UCI's Glass has 214"
 
 
@@ -30,6 +31,8 @@ def account_kernel_kmeans(paper: Paper, outcome: Outcome) -> list[Table]:
 
 def _shapes(rows: list[Row], name: str) -> Table:
     found = [row for row in rows if row.cell.source == name and row.values]
+    others = [row for row in rows if row.cell.source == f"{name}, read by tabs"]
+    by_tabs = {(row.cell.dataset, "rows"): row.values for row in others}
     return Table(
         name,
         [
@@ -40,10 +43,15 @@ def _shapes(rows: list[Row], name: str) -> Table:
                 row.values,
                 0.0,
                 0,
+                (Reading(_BY_TABS, by_tabs.get(_place(row), [])),),
             )
             for row in found
         ],
     )
+
+
+def _place(row: Row) -> tuple[str, str]:
+    return row.cell.dataset, row.cell.params["what"]
 
 
 def _clusterings(rows: list[Row]) -> Table:

@@ -224,6 +224,7 @@ def account(paper: Paper, outcome: Outcome) -> list[Table]:
             0.05,
             lambda d, x: [
                 Reading("", areas(grids, d, x)),
+                Reading(_SYMMETRIC, areas(symmetric, d, x)),
                 Reading(_LOWER, areas(grids, d, x, LOWER_END), SHARED_FIT),
                 Reading(
                     f"{_LOWER}, {_SYMMETRIC}",

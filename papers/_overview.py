@@ -3,7 +3,7 @@
 Made from the papers' files and from stored results; nothing is run and no data is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -19,11 +19,12 @@ from papers._account import (
 )
 from papers._accounts import ACCOUNTS
 from papers._confusion import is_printed
+from papers._figures import select_curves
 from papers._markdown import markdown_table
 from papers._registry import METRICS
 from papers._report import Row, summarise
 from papers._runner import Outcome, stored_outcome
-from papers._spec import Cell, Item, Paper, list_papers, load_paper
+from papers._spec import Cell, Figure, Item, Paper, list_papers, load_paper
 
 HEADERS = ("", "what", "made by", "printed", "ours", "agrees")
 # More numbers than this are summed up.
@@ -65,7 +66,7 @@ def overview_page(folder: str | Path) -> str:
         for item in paper.items:
             lines = by_reference.setdefault(item.reference or paper.reference, [])
             lines.append(_line(item, paper, rows, tables.get(item.account)))
-        sections[paper.reference] = _further(paper, list(tables.values()))
+        sections[paper.reference] = _further(paper, list(tables.values()), rows)
     parts = ["# The papers, table by table", _INTRODUCTION, totals_markdown(every)]
     parts.append(strict_line(entry for _, table in every for entry in table.entries))
     for reference, lines in by_reference.items():
@@ -94,15 +95,37 @@ This page is made by
 `python -m papers --page docs/results > docs/results/papers.md`."""
 
 
-def _further(paper: Paper, tables: list[Table]) -> list[str]:
-    """Return what stands below the lines of a paper: choices, and whole tables."""
+def _further(paper: Paper, tables: list[Table], rows: list[Row]) -> list[str]:
+    """Return what stands below the lines of a paper: choices, tables, curves."""
     parts = []
     if paper.choices:
         parts.append("Choices that the paper leaves open, or that are ours:")
         parts.append("\n".join(f"- {choice}" for choice in paper.choices))
     for table in tables:
         parts += [f"### {table.name}, number by number", table_markdown(table)]
+    for figure in paper.figures:
+        if figure.kind == "curve" and (curves := select_curves(figure, rows)):
+            parts += [
+                f"### {figure.title}, point by point",
+                points_markdown(figure, curves),
+            ]
     return parts
+
+
+def points_markdown(
+    figure: Figure, curves: Mapping[str, list[tuple[float, Row]]]
+) -> str:
+    """Lay out the points of curves, in brackets what is printed."""
+    xs = sorted({x for points in curves.values() for x, _ in points})
+    lines = []
+    for name, points in curves.items():
+        texts = {}
+        for x, row in points:
+            metric, printed = METRICS[row.cell.metric], row.cell.published
+            texts[x] = _ours(Comparison(row.values, 0.0, 0.0, metric.digits))
+            texts[x] += "" if printed is None else f" ({printed:g})"
+        lines.append([name, *(texts.get(x, "") for x in xs)])
+    return markdown_table((figure.x_label, *(f"{x:,}" for x in xs)), lines)
 
 
 def tables_of(paper: Paper, outcome: Outcome) -> list[Table]:

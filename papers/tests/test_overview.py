@@ -6,18 +6,20 @@ import pytest
 
 from papers import SpecError, list_papers, load_paper
 from papers.__main__ import main
+from papers._figures import select_curves
 from papers._overview import (
     Comparison,
     _sum_up,
     fluctuations,
     misread,
     overview_page,
+    points_markdown,
     steps_of,
     tables_of,
 )
 from papers._report import Row
 from papers._runner import stored_outcome
-from papers._spec import parse_paper
+from papers._spec import Figure, parse_paper
 from papers.tests.standins import make_cell, make_paper
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -147,3 +149,23 @@ def test_misread_rows_are_counted():
     records = [{"value": value, "n_test": 10_000} for value in (1.0, 1.1)]
     assert misread(paper, [row_of(cell, *records)]) == "105 ± 7"
     assert misread(paper, []) == ""
+
+
+def test_points_of_curves_stand_in_one_table():
+    cells = [
+        make_cell(method="own", params={"q": 2}, published=0.5, tolerance=0.1),
+        make_cell(method="own", params={"q": 1000}),
+        make_cell(method="other", params={"q": 2}),
+    ]
+    figure = Figure(name="f", title="F", x="q", x_label="Q", labels={"own": "ours"})
+    curves = select_curves(figure, [row_of(cell) for cell in cells])
+    found = [
+        line.split("|")[1:-1] for line in points_markdown(figure, curves).split("\n")
+    ]
+    assert [text.strip() for text in found[0]] == ["Q", "2", "1,000"]
+    assert [text.strip() for text in found[2]] == [
+        "ours",
+        "1.00 (one seed) (0.5)",
+        "1.00 (one seed)",
+    ]
+    assert [text.strip() for text in found[3]] == ["other", "1.00 (one seed)", ""]

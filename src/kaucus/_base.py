@@ -906,6 +906,15 @@ def validated_new_rows(model, X):
     return X
 
 
+def gradients_at(model, X):
+    """Return the gradients of a model at rows, (n, t, d), in the precision of X."""
+    if nx.is_sparse(X):
+        raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
+    X = validated_new_rows(model, X)
+    G = map_rows(model._gradients_on_device, X, model.device, model.memory_budget)
+    return nx.astype(G, nx.dtype_name(X))
+
+
 # ---- a given kernel matrix -----------------------------------------------------------
 
 
@@ -985,14 +994,15 @@ def step_reporter(
 ) -> Callable[[int, float], None] | None:
     """Return a callback ``(step, residual)`` that draws a bar, or None if not shown.
 
-    The bar is full when the residual has come down from 1 to ``tol``, measured in
-    powers of ten, because conjugate gradients converge about linearly.
+    A third argument, what the step has made, is not shown. The bar is full when the
+    residual has come down from 1 to ``tol``, measured in powers of ten, because
+    conjugate gradients converge about linearly.
     """
     if not verbose:
         return None
     told = [time.monotonic()]
 
-    def report(step: int, residual: float) -> None:
+    def report(step: int, residual: float, state: object = None) -> None:
         share = math.log(max(residual, tol)) / math.log(tol) if tol < 1 else 1.0
         text = f"step {step}, {what} {residual:.1e} (tol {tol:.0e})"
         _draw(share, text, told, ends=residual <= tol or step >= max_iter)
@@ -1085,6 +1095,48 @@ except ImportError:
     def with_callbacks(method):
         """Return the method."""
         return method
+
+
+def has_callbacks(model: BaseEstimator) -> bool:
+    """Return True if callbacks of scikit-learn's wait for a fit."""
+    return any(n in vars(model) for n in ("_skl_callbacks", "_parent_callback_ctx"))
+
+
+class FitMonitor:
+    """The fit of a model and each of its steps, told to scikit-learn's callbacks.
+
+    ``given`` has what they are told each time: ``X``, ``y`` and ``metadata``.
+    """
+
+    def __init__(self, model: BaseEstimator, **given: Any):
+        self._model, self._given, self._task = model, {"estimator": model} | given, None
+        self._context = model._init_callback_context(max_subtasks=None)
+        self._context.call_on_fit_task_begin(**self._given)
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._task = self._context.subcontext(task_name="step")
+        self._task.call_on_fit_task_begin(**self._given)
+
+    def end_step(self, fitted: Callable[[], dict]) -> bool:
+        """End a step and begin the next; whether a callback asks for the end.
+
+        ``fitted`` returns the attributes of the model that the step has made.
+        """
+        stop = self._task.call_on_fit_task_end(
+            **self._given, reconstruction_attributes=fitted
+        )
+        self.begin()
+        return stop
+
+    def end(self) -> None:
+        """End the fit."""
+        fitted = {k: v for k, v in vars(self._model).items() if k.endswith("_")}
+        if self._task is not None:
+            self._task.call_on_fit_task_end(**self._given)
+        self._context.call_on_fit_task_end(
+            **self._given, reconstruction_attributes=fitted
+        )
 
 
 # ----------------------------------------------------------------------------------

@@ -308,8 +308,8 @@ def test_tol_ends_early_with_a_higher_objective():
 def test_a_callback_sees_the_steps_and_may_end_them():
     seen = []
 
-    def stop_after_two(step, share):
-        seen.append((step, share))
+    def stop_after_two(step, share, made):
+        seen.append((step, share, made().inertia))
         return step == 2
 
     result = cluster(
@@ -318,8 +318,9 @@ def test_a_callback_sees_the_steps_and_may_end_them():
         init=start(120, 4),
         callback=stop_after_two,
     )
-    assert [step for step, _ in seen] == [1, 2]
-    assert all(0 < share <= 1 for _, share in seen)
+    assert [step for step, *_ in seen] == [1, 2]
+    assert all(0 < share <= 1 for _, share, _ in seen)
+    assert seen[0][-1] > seen[1][-1] == result.inertia
     assert result.n_iter == 2
 
 

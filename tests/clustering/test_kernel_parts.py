@@ -102,7 +102,7 @@ def test_rows_that_are_their_own_means_cost_nothing():
         np.eye(4),
         4,
         rng=np.random.default_rng(0),
-        callback=lambda step, gain: told.append(gain),
+        callback=lambda step, gain, made: told.append(gain),
     )
     assert parts.converged
     assert_allclose(parts.inertia, 0, atol=1e-12)

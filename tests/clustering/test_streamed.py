@@ -107,7 +107,8 @@ def test_seeds_of_many_rows_are_chosen_among_some(monkeypatch):
 def test_a_callback_ends_it():
     X, told = blobs(), []
 
-    def stop(step, moved):
+    def stop(step, moved, centers):
+        assert centers.shape == (5, X.shape[1])
         told.append((step, moved))
         return step == 2
 

@@ -1,13 +1,13 @@
-"""scikit-learn's callbacks see the steps of the iterative solvers."""
+"""scikit-learn's callbacks see the steps of iterative solvers and clusterers."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, adjusted_rand_score, r2_score
 from sklearn.model_selection import GridSearchCV
 
-from kaucus import LSSVMClassifier, LSSVMRegressor
+from kaucus import KernelKMeans, LSSVMClassifier, LSSVMRegressor, SphericalKMeans
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9")
 X, Y = load_iris(return_X_y=True)
@@ -100,3 +100,45 @@ def test_scoring_monitor_and_progress_bar():
     search = GridSearchCV(clone(model).set_callbacks(), {"C": [1.0, 10.0]}, cv=2)
     search.set_callbacks(callback.ProgressBar()).fit(X, Y)
     assert search.best_score_ > 0.9
+
+
+CLUSTERERS = [
+    SphericalKMeans(3, init="random", n_init=1, random_state=0),
+    KernelKMeans(3, gamma=0.1, init="random", n_init=4, random_state=0),
+    KernelKMeans(3, gamma=0.1, approximation="nystrom", init="random", random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", CLUSTERERS, ids=repr)
+def test_clusters_of_the_steps_end_at_those_of_the_model(model):
+    recorder = Recorder(adjusted_rand_score)
+    model = clone(model).set_callbacks(recorder).fit(X, Y)
+    calls = recorder.calls
+    assert calls[:3] == ["setup", "begin fit", "begin step"]
+    assert calls[-2:] == ["end fit", "teardown"]
+    assert calls.count("begin step") == calls.count("end step") > model.n_iter_
+    assert len(recorder.scores) == calls.count("end step")
+    assert len(set(recorder.scores)) > 1
+    assert recorder.scores[-2:] == [adjusted_rand_score(Y, model.labels_)] * 2
+    plain = clone(model).set_callbacks().fit(X)
+    np.testing.assert_array_equal(plain.labels_, model.labels_)
+
+
+@pytest.mark.parametrize("model", CLUSTERERS, ids=repr)
+def test_a_true_result_ends_clustering_without_a_warning(model):
+    recorder = Recorder(adjusted_rand_score, most=2)
+    model = clone(model).set_callbacks(recorder).fit(X, Y)
+    assert model.n_iter_ == 2
+    assert recorder.calls[-1] == "teardown"
+
+
+def test_a_monitor_scores_clusters_where_labels_are_given():
+    pytest.importorskip("rich")
+    monitor = callback.ScoringMonitor(scoring="adjusted_rand_score")
+    model = KernelKMeans(3, kernel="linear", random_state=0)
+    model.set_callbacks(monitor, callback.ProgressBar()).fit(X, Y)
+    scores = monitor.get_logs().data_as_pandas["adjusted_rand_score"]
+    assert scores.iloc[-1] == adjusted_rand_score(Y, model.labels_)
+    spherical = SphericalKMeans(3).set_callbacks(monitor, callback.ProgressBar())
+    spherical.fit(X)
+    spherical.fit_batches(lambda: [(X[:70], Y[:70]), (X[70:], Y[70:])])  # not scored

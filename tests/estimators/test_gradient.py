@@ -6,6 +6,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 from kaucus import (
+    KernelOutlierDetector,
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LSSVMClassifier,
@@ -60,13 +61,13 @@ def test_gradients_equal_central_differences(name):
 
 
 def test_blocks_and_precision_change_gradients_by_rounding_alone(monkeypatch):
-    from kaucus.estimators import ls_svm
+    from kaucus.kernels import _matrix
 
     X, y = problem("numbers")
     model = LSSVMRegressor(kernel="rbf", gamma=0.3).fit(X, y)
     expected = model.gradient(X)
     assert model.gradient(X.astype(np.float32)).dtype == np.float32
-    monkeypatch.setattr(ls_svm, "_GRADIENT_BYTES", 5000)
+    monkeypatch.setattr(_matrix, "_GRADIENT_BYTES", 5000)
     assert_close(model.gradient(X), expected, rtol=1e-10, atol=1e-10)
     assert_close(model.gradient(X.astype("f4")), expected, rtol=1e-3, atol=1e-3)
 
@@ -87,3 +88,22 @@ def test_models_without_a_gradient_say_so():
         LSSVMClassifier(kernel="cosine").fit(X, y).gradient(X)
     with pytest.raises(ValueError, match="no columns to derive by"):
         LSSVMClassifier(kernel="precomputed").fit(X @ X.T, y).gradient(X @ X.T)
+
+
+@pytest.mark.parametrize("kernel", ["exponential", "rbf", "laplacian"])
+def test_gradients_of_a_density_equal_central_differences(kernel):
+    X = np.random.default_rng(0).normal(size=(90, 3)) * [1.0, 50.0, 0.01]
+    model = KernelOutlierDetector(kernel=kernel, random_state=0).fit(X)
+    step = 1e-5 * X.std(axis=0)
+    rows, expected = X[:7] + 1.5 * X.std(axis=0), np.empty((7, 3))
+    for c in range(3):
+        moved = step[c] * (np.arange(3) == c)
+        above, below = map(model.score_samples, (rows + moved, rows - moved))
+        expected[:, c] = (above - below) / (2 * step[c])
+    found = model.gradient(rows)
+    scale = np.abs(expected).max(axis=0)
+    assert_close(found / scale, expected / scale, rtol=0, atol=1e-6)
+    assert model.gradient(rows.astype("float32")).dtype == np.float32
+    assert_close(model.gradient(1e9 * rows), np.zeros((7, 3)), rtol=0, atol=0)
+    with pytest.raises(TypeError, match="gradient takes dense rows"):
+        model.gradient(scipy.sparse.csr_array(rows))

@@ -14,6 +14,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from kaucus import (
     ClusterRBFSVC,
     KernelKMeans,
+    KernelOutlierDetector,
     KMeansKernelClassifier,
     KMeansKernelRegressor,
     LearnedMetric,
@@ -80,6 +81,8 @@ MODELS = [
     KernelKMeans(3, n_init=1, random_state=0),
     KernelKMeans(3, kernel="poly", n_init=1, random_state=0),
     KernelKMeans(3, approximation="nystrom", n_landmarks=8, random_state=0),
+    KernelOutlierDetector(random_state=0),
+    KernelOutlierDetector(4, kernel="rbf", gamma=0.1, contamination=0.2),
     LearnedMetric(max_steps=0, kernel="rbf", random_state=0),
     RepresentativeFeatures(5, gamma=0.2, random_state=0),
     RepresentativeFeatures(5, kernel="matern52", landmarks="uniform", random_state=0),

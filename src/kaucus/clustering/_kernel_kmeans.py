@@ -275,6 +275,9 @@ class KernelKMeansResult:
     :func:`mean_shares` has them."""
 
 
+Made = Callable[[], KernelKMeansResult]
+
+
 class _Proposal(NamedTuple):
     """Where a step wants the rows to be."""
 
@@ -294,7 +297,7 @@ def kernel_kmeans(
     sample_weight: Array | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
-    callback: Callable[[int, float], object] | None = None,
+    callback: Callable[[int, float, Made], object] | None = None,
 ) -> list[KernelKMeansResult]:
     """Cluster the rows behind a kernel matrix (Maia & Ara, Algorithm 2).
 
@@ -319,8 +322,9 @@ def kernel_kmeans(
     memory_budget : int, str or None, default=None
         So many starts go side by side as fit into a quarter of it.
     callback : callable, default=None
-        ``callback(step, share)`` after each step, with the largest share of rows that a
-        start has moved; a true result ends these starts.
+        ``callback(step, share, made)`` after each step, with the largest share of rows
+        that a start has moved, and a function that returns the best of these starts; a
+        true result ends them.
 
     Returns
     -------
@@ -363,6 +367,10 @@ def best_start(results: Sequence[KernelKMeansResult]) -> KernelKMeansResult:
     return functools.reduce(
         lambda best, r: r if clearly_less(r.inertia, best.inertia) else best, results
     )
+
+
+def _best_so_far(runs: Sequence[Run]) -> KernelKMeansResult:
+    return best_start([_result(run) for run in runs])
 
 
 def mean_shares(result: KernelKMeansResult, sample_weight: Array | None) -> Array:
@@ -414,7 +422,8 @@ def _iterate(problem: Problem, runs: list[Run], max_iter, tol, callback) -> list
         new, moved = _step(problem, [runs[i] for i in active], tol)
         taken = dict(zip(active, new, strict=True))
         runs = [taken.get(i, run) for i, run in enumerate(runs)]
-        if callback is not None and callback(step, moved):
+        made = functools.partial(_best_so_far, runs)
+        if callback is not None and callback(step, moved, made):
             break
     return runs
 
@@ -582,13 +591,14 @@ def kernel_kmeans_on_landmarks(
     sample_weight: Array | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
-    callback: Callable[[int, float], object] | None = None,
+    callback: Callable[[int, float, Made], object] | None = None,
 ) -> KernelKMeansResult:
     """Cluster the rows of ``X``, (n, d), with means in the span of landmarks, (m, d).
 
     Arguments as of :func:`kernel_kmeans`; of very many rows on the host or in parts,
-    "k-means++" chooses among a random part. ``callback(step, gain)`` is given the share
-    of the objective by which it fell. The result has ``coef``, and labels of rows that
+    "k-means++" chooses among a random part. ``callback(step, gain, made)`` is given the
+    share of the objective by which it fell, and a function that returns the result so
+    far. The result has ``coef``, and labels of rows that
     are in this process. n m (d + k) multiplications a step.
     """
     rows = as_rows(X, memory_budget)
@@ -639,8 +649,14 @@ def _iterate_sums(
         state = new if gain > 0 else state  # ties, at the level of rounding
         n_iter += 1
         share = max(gain, 0.0) / max(size, 1e-300)
-        if callback is not None and callback(n_iter, share):
+        made = functools.partial(_state_result, state, n_iter, finished)
+        if callback is not None and callback(n_iter, share, made):
             break
+    return _state_result(state, n_iter, finished)
+
+
+def _state_result(state: _State, n_iter: int, finished: bool) -> KernelKMeansResult:
+    """Return the clusters of a step, without labels."""
     norms = np.where(state.weights > 0, state.means.norms, 0.0)
     return KernelKMeansResult(
         labels=None,

@@ -986,15 +986,15 @@ def kmeans(
     sample_weight: Array | None = None,
     rng: np.random.Generator,
     memory_budget: int | str | None = None,
-    callback: Callable[[int, float], object] | None = None,
+    callback: Callable[[int, float, Array], object] | None = None,
 ) -> KMeansResult:
     """Find ``n_clusters`` centres that stand for the rows of ``X``, (n, d).
 
     With "cosine" the rows are scaled to unit norm first. ``init`` is "k-means++",
     "random" or an array (k, d); of ``n_init`` starts the one of least inertia is kept.
     A start ends when the centres deviate by no more than ``tol`` (:func:`deviation`),
-    or where ``callback(step, deviation)`` returns true. Scores of rows in memory are
-    kept between steps where n k of them fit into the budget. At most n k d
+    or where ``callback(step, deviation, centers)`` returns true. Scores of rows in
+    memory are kept between steps where n k of them fit into the budget. At most n k d
     multiplications a step, fewer as centres come to rest.
     """
     options = KMeansOptions(metric, init, n_init, max_iter, tol)
@@ -1010,7 +1010,7 @@ def kmeans_of_groups(
     options: KMeansOptions,
     sample_weight: Array | None,
     rngs: Sequence[np.random.Generator],
-    callback: Callable[[int, float], object] | None = None,
+    callback: Callable[[int, float, Array], object] | None = None,
     ended: Callable[[int], object] | None = None,
 ) -> list[KMeansResult]:
     """Run k-means in each group of rows, all in the same passes.
@@ -1100,7 +1100,8 @@ class _Lloyd:
             for group, totals in found.items():
                 run = runs[group]
                 converged = run.deviation <= options.tol
-                stops = callback and run.n_iter and callback(run.n_iter, run.deviation)
+                made = run.n_iter, run.deviation, run.centers.values
+                stops = callback and run.n_iter and callback(*made)
                 if converged or stops or run.n_iter >= options.max_iter:
                     results[group] = self._result(group, run, totals, converged)
                     del runs[group]
@@ -1288,7 +1289,7 @@ def represent_classes(
             workers = 1
     stop, n_done = threading.Event(), 0
 
-    def leave_if_stopped(step: int, moved: float) -> None:
+    def leave_if_stopped(*_: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt  # which came in another thread
 

@@ -1,5 +1,6 @@
 """Spherical k-means and kernel k-means."""
 
+import functools
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,44 +13,9 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from kaucus import _base as base
 from kaucus._array import namespace as nx
 from kaucus._array.linalg import NotPositiveDefiniteError
-from kaucus._base import (
-    MEMORY_BUDGET,
-    NOT_NEGATIVE,
-    POSITIVE,
-    PRECISION,
-    RANDOM_STATE,
-    FollowsX,
-    KernelInputMixin,
-    KernelLike,
-    Seed,
-    check_coefficients,
-    check_magnitude,
-    check_results,
-    check_start_labels,
-    check_weights,
-    count,
-    fit_batches,
-    generator_from,
-    in_precision_of,
-    is_dask,
-    is_of_distances,
-    is_whole,
-    map_rows,
-    not_text,
-    on_host,
-    one_of,
-    place_rows,
-    place_support,
-    rowwise,
-    step_reporter,
-    stored,
-    tell_stage,
-    to_onnx,
-    validate_data,
-    warn_of_one_column,
-)
 from kaucus.clustering._kernel_kmeans import (
     LANDMARKS,
     KernelKMeansResult,
@@ -75,7 +41,12 @@ from kaucus.kernels._matrix import KernelOperator
 INITS = ("k-means++", "random")
 
 
-class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin):
+class Clusterer(
+    base.CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+):
     """Parameters and the score of a clusterer.
 
     Parameters
@@ -97,27 +68,61 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
     """
 
     _parameters: ClassVar = {
-        "n_clusters": count(),
-        "n_init": count() | one_of("auto"),
-        "max_iter": count(),
+        "n_clusters": base.count(),
+        "n_init": base.count() | base.one_of("auto"),
+        "max_iter": base.count(),
     }
     n_clusters: int
     n_init: int | str
     init: Any
     _row_scores: Any  # a method: minus the cost of each row, (n,)
+    _fit: Any  # a method of rows, weights and a monitor
+
+    def _fit_and_tell(self, X, y, sample_weight):
+        """Fit; tell scikit-learn's callbacks, if there are any."""
+        if base.has_callbacks(self):
+            self._fit_told(X, y, sample_weight)
+        else:
+            self._fit(X, sample_weight)
+        return self
+
+    @base.with_callbacks
+    def _fit_told(self, X, y, sample_weight) -> None:
+        # Batches have been read and are gone: there is nothing to predict.
+        monitor = base.FitMonitor(
+            self, **({"X": X, "y": y} if hasattr(X, "__len__") else {})
+        )
+        self._fit(X, sample_weight, monitor)
+        monitor.end()
 
     def _n_starts(self, has_many: bool) -> int:
         """Return the number of starts, by default ten where these differ."""
-        if is_whole(self.n_init):
+        if base.is_whole(self.n_init):
             return int(self.n_init)
         return 10 if has_many else 1
 
     def _check_rows(self, X) -> None:
-        if is_whole(self.n_clusters) and X.shape[0] < self.n_clusters:
+        if base.is_whole(self.n_clusters) and X.shape[0] < self.n_clusters:
             raise ValueError(
                 f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}; "
                 "lower n_clusters or pass more rows."
             )
+
+    def _each_step(self, monitor: base.FitMonitor | None, report, attributes):
+        """Return what is called after each step: the bar, scikit-learn's callbacks.
+
+        ``attributes`` turns what a step has made into those of a fitted model.
+        """
+        if monitor is None:
+            return report
+        monitor.begin()
+
+        def told(step: int, residual: float, made) -> bool:
+            if report is not None:
+                report(step, residual)
+            return monitor.end_step(lambda: attributes(made))
+
+        return told
 
     def _store(self, result: KMeansResult | KernelKMeansResult) -> None:
         """Store cost and steps; warn where fewer clusters were found."""
@@ -151,12 +156,12 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin)
         -------
         float
         """
-        if is_dask(X):
+        if base.is_dask(X):
             from kaucus.distributed import score_sum
 
             return score_sum(self, X, sample_weight)
         scores = self._row_scores(X)
-        weight = check_weights(sample_weight, scores)
+        weight = base.check_weights(sample_weight, scores)
         return float(scores.sum() if weight is None else weight @ scores)
 
     def __sklearn_tags__(self):
@@ -180,7 +185,7 @@ _TRIED = {
 }
 
 
-class KernelKMeans(Clusterer, KernelInputMixin, FollowsX, BaseEstimator):
+class KernelKMeans(Clusterer, base.KernelInputMixin, base.FollowsX, BaseEstimator):
     """k-means in the feature space of a kernel.
 
     Each row belongs to the cluster whose mean, in the space that the kernel stands for,
@@ -323,23 +328,23 @@ default="auto"
     1.0
     """
 
-    fit_batches, to_onnx = fit_batches, to_onnx
+    fit_batches, to_onnx = base.fit_batches, base.to_onnx
     _parameters: ClassVar = {
-        "n_clusters": count() | one_of("auto"),
-        "gamma": POSITIVE | one_of("tune", "scale", "auto", "median"),
-        "init": one_of("auto", *INITS) | not_text("the cluster of each row"),
-        "tol": NOT_NEGATIVE,
-        "approximation": one_of(None, "nystrom"),
-        "n_landmarks": count(),
-        "landmarks": one_of(*LANDMARKS),
+        "n_clusters": base.count() | base.one_of("auto"),
+        "gamma": base.POSITIVE | base.one_of("tune", "scale", "auto", "median"),
+        "init": base.one_of("auto", *INITS) | base.not_text("the cluster of each row"),
+        "tol": base.NOT_NEGATIVE,
+        "approximation": base.one_of(None, "nystrom"),
+        "n_landmarks": base.count(),
+        "landmarks": base.one_of(*LANDMARKS),
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_clusters: int | Literal["auto"] = 8,
         *,
-        kernel: KernelLike = "rbf",
+        kernel: base.KernelLike = "rbf",
         gamma: float | Literal["tune", "scale", "auto", "median"] = "tune",
         degree: int = 3,
         coef0: float = 0.0,
@@ -353,7 +358,7 @@ default="auto"
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -374,10 +379,16 @@ default="auto"
         -------
         self : KernelKMeans
         """
+        return self._fit_and_tell(X, y, sample_weight)
+
+    def _fit(self, X, sample_weight, monitor=None) -> None:
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
-        weight, rng = check_weights(sample_weight, X), generator_from(self.random_state)
+        weight, rng = (
+            base.check_weights(sample_weight, X),
+            base.generator_from(self.random_state),
+        )
         kernel, rows, init = self._choose(X, weight, rng)
         weight, k = nx.as_like(weight, rows), self.n_clusters_
         options = {
@@ -388,20 +399,19 @@ default="auto"
             "sample_weight": weight,
             "rng": rng,
         }
-        tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
+        base.tell_stage(self.verbose, f"computing the kernel of {X.shape[0]} rows")
         if self.approximation is None:
-            best = self._fit_exactly(kernel, rows, options)
-            coef, support = mean_shares(best, weight), X
+            best, support = self._fit_exactly(kernel, rows, options, X, monitor), X
         else:
-            best, support = self._fit_on_landmarks(kernel, rows, options)
-            coef = best.coef
+            best, support = self._fit_on_landmarks(kernel, rows, options, X, monitor)
         self._report(best)
         self._store(best)
-        self._store_means(X, coef, best.center_norms, support)
+        base.check_coefficients(best.center_norms, self.kernel)
+        vars(self).update(self._means(X, weight, support, best))
         self.exact_inertia_ = best.inertia if self.approximation is None else None
-        if is_dask(given):
+        if base.is_dask(given):
             self.labels_ = self.predict(given)
-            return self
+            return
         labels, in_parts = best.labels, best.labels is None
         if in_parts:
             labels = labels_on_landmarks(kernel, rows, support, best)
@@ -409,7 +419,6 @@ default="auto"
         if self.approximation and not in_parts and X.shape[0] <= EXACT_ROWS:
             exact = self._matrix(kernel, rows)
             self.exact_inertia_ = labels_objective(exact, labels, k, weight)
-        return self
 
     def _choose(self, X, weight, rng):
         """Settle the kernel and the number of clusters.
@@ -418,18 +427,20 @@ default="auto"
         """
         given = self.init
         if not isinstance(given, str):
-            given = check_start_labels(given, X.shape[0], self.n_clusters)
+            given = base.check_start_labels(given, X.shape[0], self.n_clusters)
         words = self.n_clusters, self.gamma, self.init
         auto, width, first = (isinstance(word, str) and word for word in words)
         tunes = width == "tune" and isinstance(self.kernel, str)
-        tunes = tunes and is_of_distances(self.kernel)
+        tunes = tunes and base.is_of_distances(self.kernel)
         gamma = 1.0 if tunes else "scale" if width == "tune" else None
         self.kernel_ = self._resolve_kernel(X, weight, gamma)
-        warn_of_one_column(X, self.kernel, getattr(self, "feature_names_in_", None))
+        base.warn_of_one_column(
+            X, self.kernel, getattr(self, "feature_names_in_", None)
+        )
         kernel, rows = self._kernel_and_rows(self.kernel_, X)
         k, tried, start = self.n_clusters, [], "k-means++"
         if auto or tunes:
-            tell_stage(self.verbose, "cutting the graph of nearest neighbours")
+            base.tell_stage(self.verbose, "cutting the graph of nearest neighbours")
             at = (lambda g: self._resolve_kernel(X, weight, g)) if tunes else None
             k, kernel, start, tried = choose_on_graph(
                 kernel, rows, weight, None if auto else k, at, rng, self.memory_budget
@@ -442,30 +453,33 @@ default="auto"
         }
         return kernel, rows, start if first == "auto" else given
 
-    def _fit_exactly(self, kernel, rows, options) -> KernelKMeansResult:
+    def _fit_exactly(self, kernel, rows, options, X, monitor) -> KernelKMeansResult:
         """Return the best clusters by the full kernel matrix."""
-        report = step_reporter(
+        report = base.step_reporter(
             self.verbose, 0.5 / rows.shape[0], self.max_iter, what="share moved"
         )
+        weight = options["sample_weight"]
+        attributes = functools.partial(self._means, X, weight, X)
         with nx.products_in(self.precision):  # of a matrix that is computed again
             results = kernel_kmeans(
                 self._matrix(kernel, rows),
                 self.n_clusters_,
                 **options,
                 memory_budget=self.memory_budget,
-                callback=report,
+                callback=self._each_step(monitor, report, attributes),
             )
         return best_start(results)
 
-    def _fit_on_landmarks(self, kernel, rows, options):
+    def _fit_on_landmarks(self, kernel, rows, options, X, monitor):
         """Return clusters with means in the span of landmarks, and the landmarks."""
         n_landmarks = min(self.n_landmarks, rows.shape[0])
         landmarks = choose_landmarks(
             kernel, rows, n_landmarks, method=self.landmarks, rng=options["rng"]
         )
-        report = step_reporter(
+        report = base.step_reporter(
             self.verbose, max(self.tol, _SMALL_GAIN), self.max_iter, what="gain"
         )
+        attributes = functools.partial(self._means, X, None, landmarks)
         try:
             with nx.products_in(self.precision):
                 best = kernel_kmeans_on_landmarks(
@@ -475,7 +489,7 @@ default="auto"
                     self.n_clusters_,
                     **options,
                     memory_budget=self.memory_budget,
-                    callback=report,
+                    callback=self._each_step(monitor, report, attributes),
                 )
         except NotPositiveDefiniteError as error:
             raise ValueError(
@@ -517,7 +531,7 @@ default="auto"
                 "landmarks='k-means' needs rows that can be averaged, and "
                 "kernel='precomputed' has none; use 'rpcholesky' or 'uniform'."
             )
-        if is_whole(self.n_clusters) and self.n_landmarks < self.n_clusters:
+        if base.is_whole(self.n_clusters) and self.n_landmarks < self.n_clusters:
             raise ValueError(
                 f"n_landmarks={self.n_landmarks} should be >= n_clusters="
                 f"{self.n_clusters}; raise n_landmarks."
@@ -538,30 +552,29 @@ default="auto"
                 "another kernel for more.",
                 ConvergenceWarning,
             )
-        elif not best.converged:
+        elif not best.converged and best.n_iter >= self.max_iter:
             nx.warn_user(
                 f"Kernel k-means stopped after max_iter={self.max_iter} steps while "
                 "rows still moved; increase max_iter or tol.",
                 ConvergenceWarning,
             )
 
-    def _store_means(self, X, coef, norms, support) -> None:
-        """Store the means Σ coef[i, c] φ(support[i]), and their squared norms."""
-        check_coefficients(norms, self.kernel)
-        self.center_norms_ = nx.as_like(norms, X)
+    def _means(self, X, weight, support, made) -> dict:
+        """Return the attributes of the means: Σ coef[i, c] φ(support[i]), and norms."""
+        best = made() if callable(made) else made
+        coef = mean_shares(best, weight) if best.coef is None else best.coef
+        means = {"center_norms_": nx.as_like(best.center_norms, X)}
         if not self._precomputed:
-            self.center_coef_ = nx.astype(nx.as_like(coef, X), "float64")
-            self.X_fit_ = nx.owned(
-                support if nx.is_sparse(support) else nx.as_like(support, X)
-            )
-            return
+            points = support if nx.is_sparse(support) else nx.as_like(support, X)
+            coef = nx.astype(nx.as_like(coef, X), "float64")
+            return means | {"center_coef_": coef, "X_fit_": nx.owned(points)}
         if self.approximation is not None:  # landmarks are row numbers
             of_all = np.zeros((X.shape[0], self.n_clusters_))
             of_all[nx.to_numpy(support)[:, 0].astype(np.int64)] = nx.to_numpy(coef)
             coef = of_all
-        self.center_coef_ = nx.as_like(coef, X)
+        return means | {"center_coef_": nx.as_like(coef, X)}
 
-    @rowwise
+    @base.rowwise
     def predict(self, X) -> np.ndarray:
         """Return the cluster of the nearest mean in feature space.
 
@@ -577,7 +590,7 @@ default="auto"
         D = self._squared_distances(X)
         return nx.astype(nx.array_namespace(D).argmin(D, axis=1), "int32")
 
-    @rowwise
+    @base.rowwise
     def transform(self, X) -> np.ndarray:
         """Return the distances from the means in feature space.
 
@@ -613,13 +626,15 @@ default="auto"
         X = self._validate(X, reset=False)
         if self._precomputed:
             sums = nx.astype(X, "float64") @ nx.as_like(self.center_coef_, X)
-            return check_results(nx.as_like(self.center_norms_, X)[None, :] - 2 * sums)
-        D = map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
-        return check_results(nx.astype(D, nx.dtype_name(X)))
+            return base.check_results(
+                nx.as_like(self.center_norms_, X)[None, :] - 2 * sums
+            )
+        D = base.map_rows(self._distances_of_rows, X, self.device, self.memory_budget)
+        return base.check_results(nx.astype(D, nx.dtype_name(X)))
 
     def _distances_of_rows(self, rows):
         """Return eq. (7) for checked rows, on their device."""
-        support = place_support(self.X_fit_, rows, self.device, self.memory_budget)
+        support = base.place_support(self.X_fit_, rows, self.device, self.memory_budget)
         support = nx.astype(support, nx.dtype_name(rows))
         options = {"memory_budget": self.memory_budget, "keep": None}
         operator = KernelOperator(self.kernel_, rows, support, **options)
@@ -634,7 +649,7 @@ default="auto"
 # ----------------------------------------------------------------------------------
 
 
-class SphericalKMeans(FollowsX, Clusterer, BaseEstimator):
+class SphericalKMeans(base.FollowsX, Clusterer, BaseEstimator):
     """k-means by the angle between rows.
 
     Rows are scaled to unit norm, and each belongs to the centre with which its cosine
@@ -694,17 +709,17 @@ default="k-means++"
     array([1, 1, 0, 0], dtype=int32)
     """
 
-    fit_batches, to_onnx = fit_batches, to_onnx
+    fit_batches, to_onnx = base.fit_batches, base.to_onnx
     _dask_fit = "rows"
     _parameters: ClassVar = {
-        "init": one_of(*INITS) | not_text("the first centres"),
-        "tol": POSITIVE,
-        "precision": PRECISION,
-        "memory_budget": MEMORY_BUDGET,
-        "random_state": RANDOM_STATE,
+        "init": base.one_of(*INITS) | base.not_text("the first centres"),
+        "tol": base.POSITIVE,
+        "precision": base.PRECISION,
+        "memory_budget": base.MEMORY_BUDGET,
+        "random_state": base.RANDOM_STATE,
     }
 
-    @stored
+    @base.stored
     def __init__(
         self,
         n_clusters: int = 8,
@@ -716,7 +731,7 @@ default="k-means++"
         device: str | None = None,
         precision: Literal["float64", "float32", "tf32"] | None = None,
         memory_budget: int | str | None = None,
-        random_state: Seed = None,
+        random_state: base.Seed = None,
         verbose: bool | int = 0,
     ): ...
 
@@ -735,32 +750,35 @@ default="k-means++"
         -------
         self : SphericalKMeans
         """
+        return self._fit_and_tell(X, y, sample_weight)
+
+    def _fit(self, X, sample_weight, monitor=None) -> None:
         self._check_parameters()
         given, X = X, self._validate(X, reset=True)
         self._check_rows(X)
-        weight = check_weights(sample_weight, X)
-        result = self._kmeans(X, weight)
+        weight = base.check_weights(sample_weight, X)
+        result = self._kmeans(X, weight, monitor)
         self._store(result)
-        if not result.converged:
+        if not result.converged and result.n_iter >= self.max_iter:
             nx.warn_user(
                 f"k-means stopped after max_iter={self.max_iter} steps before the "
                 "centres converged; increase max_iter or tol.",
                 ConvergenceWarning,
             )
         self.cluster_centers_ = nx.as_like(result.centers, X)
-        if is_dask(given):
+        if base.is_dask(given):
             self.labels_ = self.predict(given)
-            return self
+            return
         labels = result.labels
         if labels is None:  # rows that are read batch by batch
             labels = part_labels(X, result.centers, "cosine")
         self.labels_ = nx.astype(nx.as_like(labels, X), "int32")
-        return self
 
-    def _kmeans(self, X, weight) -> KMeansResult:
+    def _kmeans(self, X, weight, monitor) -> KMeansResult:
         """Cluster on the device, block by block where the rows do not fit there."""
-        rows = place_rows(X, self.device, self.memory_budget)
+        rows = base.place_rows(X, self.device, self.memory_budget)
         are_random = isinstance(self.init, str) and self.init == "random"
+        report = base.step_reporter(self.verbose, self.tol, self.max_iter)
         return kmeans(
             rows,
             self.n_clusters,
@@ -770,12 +788,14 @@ default="k-means++"
             max_iter=self.max_iter,
             tol=self.tol,
             sample_weight=nx.as_like(weight, rows),
-            rng=generator_from(self.random_state),
+            rng=base.generator_from(self.random_state),
             memory_budget=self.memory_budget,
-            callback=step_reporter(self.verbose, self.tol, self.max_iter),
+            callback=self._each_step(
+                monitor, report, lambda made: {"cluster_centers_": nx.as_like(made, X)}
+            ),
         )
 
-    @rowwise
+    @base.rowwise
     def predict(self, X) -> np.ndarray:
         """Return the cluster of largest cosine.
 
@@ -790,7 +810,7 @@ default="k-means++"
         cosines = self._cosines(X)
         return nx.astype(nx.array_namespace(cosines).argmax(cosines, axis=1), "int32")
 
-    @rowwise
+    @base.rowwise
     def transform(self, X) -> np.ndarray:
         """Return the cosines with the centres.
 
@@ -810,22 +830,22 @@ default="k-means++"
     def _cosines(self, X):
         check_is_fitted(self, "cluster_centers_")
         X = self._validate(X, reset=False)
-        return map_rows(self._cosines_of_rows, X, self.device, self.memory_budget)
+        return base.map_rows(self._cosines_of_rows, X, self.device, self.memory_budget)
 
     def _cosines_of_rows(self, rows):
-        centers = in_precision_of(self.cluster_centers_, rows)
+        centers = base.in_precision_of(self.cluster_centers_, rows)
         return inner_products(unit_rows(rows), centers)
 
     def _validate(self, X, *, reset: bool):
         types = nx.working_types(self.precision)
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
-        check_magnitude(X, fitted=reset)
+        X = base.validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
+        base.check_magnitude(X, fitted=reset)
         return X
 
     def _first_centers(self, X, rows):
         if isinstance(self.init, str):
             return self.init
-        centers = on_host(self.init)
+        centers = base.on_host(self.init)
         centers = check_array(centers, dtype=nx.dtype_name(X), input_name="init")
         expected = (self.n_clusters, X.shape[1])
         if centers.shape != expected:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kaucus import _base as base
 from kaucus._array import namespace as nx
-from kaucus._array.blocks import resolve_budget, row_blocks
 from kaucus._array.linalg import NotPositiveDefiniteError
 from kaucus._array.rows import budget_without_buffers
 from kaucus.estimators._predict import IntervalPredictions, SetPredictions
@@ -41,13 +40,12 @@ from kaucus.fitting._search import (
     warn_at_edge,
 )
 from kaucus.kernels._kernel import (
-    dense,
     kernel_class,
     kernel_diagonal,
     kernels_with_gamma,
     median_gamma,
 )
-from kaucus.kernels._matrix import kernel_expansion
+from kaucus.kernels._matrix import expansion_gradients, kernel_expansion
 from kaucus.kernels._metric import MappedKernel
 from kaucus.solvers._auto import FitResult, Plan, fit_ls_svm, plan_ls_svm
 from kaucus.solvers._blocks import RANDOMIZED, Start
@@ -66,8 +64,6 @@ from kaucus.solvers._system import (
 # What every LS-SVM estimator shares: rows in, core called, attributes stored.
 # ----------------------------------------------------------------------------------
 
-# Bytes of the kernel's slopes at a block of rows, and arrays as large as these.
-_GRADIENT_BYTES, _GRADIENT_ARRAYS = 64 * 2**20, 6
 # Types of parameters, for type checkers.
 Width = float | Literal["scale", "auto", "median", "tune"] | Sequence[Any]
 SolverName = Literal[
@@ -211,16 +207,10 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
 
     def _gradients_on_device(self, rows):
         """Return the gradients of f_j at dense rows, (n, t, d), in float64."""
-        given = dense(self._support_rows()), self.dual_coef_
-        support, coef = (nx.astype(nx.as_like(part, rows), "float64") for part in given)
-        xp, parts = nx.array_namespace(coef), []
-        budget = resolve_budget(self.memory_budget, rows) // _GRADIENT_ARRAYS
-        row_bytes = 8 * (support.shape[0] + coef.shape[1] * support.shape[1])
-        for s in row_blocks(rows.shape[0], row_bytes, min(budget, _GRADIENT_BYTES)):
-            x = nx.astype(rows[s, :], "float64")
-            found = list(self.kernel_.gradients(x, support, coef))
-            parts.append(xp.stack(found, axis=1))
-        return xp.concat(parts)
+        support, budget = self._support_rows(), self.memory_budget
+        return expansion_gradients(
+            self.kernel_, rows, support, self.dual_coef_, memory_budget=budget
+        )
 
     @base.rowwise
     def gradient(self, X) -> np.ndarray:
@@ -254,11 +244,7 @@ class LSSVMBase(base.KernelInputMixin, base.FollowsX, BaseEstimator):
                 "kernel='precomputed' has no columns to derive by; fit rows with a "
                 "kernel of theirs, such as kernel='rbf'."
             )
-        if nx.is_sparse(X):
-            raise TypeError("gradient takes dense rows, got a CSR matrix; X.toarray().")
-        X = base.validated_new_rows(self, X)
-        G = self._map_rows(self._gradients_on_device, X)
-        G = nx.astype(G, nx.dtype_name(X))
+        G = base.gradients_at(self, X)
         return G[:, 0, :] if G.shape[1] == 1 else G
 
 
@@ -292,55 +278,6 @@ _FACTORED = ("auto", "cholesky")
 
 # Where nothing is left to be chosen.
 _NOTHING_TRIED = search_table([], [], np.empty(0))
-
-
-class _Monitor:
-    """The fit of a model and each of its steps, told to scikit-learn's callbacks."""
-
-    def __init__(self, model, X, problem: Problem):
-        targets, weight = problem.targets, problem.weight
-        if isinstance(targets, ClassTargets):
-            y = model.classes_[targets.values]
-        else:
-            y = targets.unit.values(targets.values)
-            y = y[:, 0] if model._single_output else y
-        metadata = None if weight is None else {"sample_weight": weight}
-        self._given = {"estimator": model, "X": X, "y": y, "metadata": metadata}
-        self._context = model._init_callback_context(max_subtasks=None)
-        self._context.call_on_fit_task_begin(**self._given)
-        self._task = None
-
-    def begin(self) -> None:
-        """Begin a step."""
-        self._task = self._context.subcontext(task_name="step")
-        self._task.call_on_fit_task_begin(**self._given)
-
-    def end_step(self, state, kernel) -> bool:
-        """End a step and begin the next; whether a callback asks for the end."""
-        X, made = self._given["X"], self._given["estimator"]
-        known = {"kernel_": kernel, "temperature_": 1.0}
-        if not made._precomputed:
-            known["X_fit_"] = X
-
-        def fitted() -> dict:
-            parts = {"dual_coef_": state.dual_coef, "intercept_": state.intercept}
-            return known | {name: nx.as_like(part, X) for name, part in parts.items()}
-
-        stop = self._task.call_on_fit_task_end(
-            **self._given, reconstruction_attributes=fitted
-        )
-        self.begin()
-        return stop
-
-    def end(self) -> None:
-        """End the fit."""
-        attributes = vars(self._given["estimator"])
-        fitted = {k: v for k, v in attributes.items() if k.endswith("_")}
-        if self._task is not None:
-            self._task.call_on_fit_task_end(**self._given)
-        self._context.call_on_fit_task_end(
-            **self._given, reconstruction_attributes=fitted
-        )
 
 
 class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
@@ -641,13 +578,18 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
     @property
     def _learner(self):
         """The method that fits: one that tells scikit-learn's callbacks, if any."""
-        of_callbacks = ("_skl_callbacks", "_parent_callback_ctx")
-        told = any(name in vars(self) for name in of_callbacks)
-        return self._learn_told if told else self._learn
+        return self._learn_told if base.has_callbacks(self) else self._learn
 
     @base.with_callbacks
     def _learn_told(self, X, problem: Problem, unseen) -> FitResult:
-        monitor = _Monitor(self, X, problem)
+        targets, weight = problem.targets, problem.weight
+        if isinstance(targets, ClassTargets):
+            y = self.classes_[targets.values]
+        else:
+            y = targets.unit.values(targets.values)
+            y = y[:, 0] if self._single_output else y
+        metadata = None if weight is None else {"sample_weight": weight}
+        monitor = base.FitMonitor(self, X=X, y=y, metadata=metadata)
         fitted = self._learn(X, problem, unseen, monitor)
         monitor.end()
         return fitted
@@ -690,7 +632,8 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
         def watch(step, state):  # coefficients are shown in the unit of y
             state = unit.restored(state)
             stop = callback is not None and callback(step, state)
-            return (monitor is not None and monitor.end_step(state, named)) or stop
+            made = functools.partial(self._made, X, state, named)
+            return (monitor is not None and monitor.end_step(made)) or stop
 
         watched = callback is not None or monitor is not None
         if monitor is not None:
@@ -724,6 +667,13 @@ class LSSVMOfAllRows(base.CallbackSupportMixin, LSSVMBase):
             print(f"[kaucus] {fitted.plan.reason}", file=sys.stderr)
         self._report(fitted.solution.info, C)
         return fitted
+
+    def _made(self, X, state, kernel) -> dict:
+        """Return the attributes of the model that a step has made."""
+        rows = {} if self._precomputed else {"X_fit_": X}
+        parts = {"dual_coef_": state.dual_coef, "intercept_": state.intercept}
+        parts = {name: nx.as_like(part, X) for name, part in parts.items()}
+        return rows | parts | {"kernel_": kernel, "temperature_": 1.0}
 
     def _store(self, X, solution: LSSVMSolution) -> None:
         base.check_coefficients(solution.dual_coef, self.kernel)

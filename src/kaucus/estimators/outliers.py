@@ -13,7 +13,7 @@ from kaucus._array.segments import draw_some
 from kaucus.clustering._kernel_kmeans import choose_landmarks
 from kaucus.clustering._kmeans import KMeansResult, kmeans
 from kaucus.kernels._kernel import Kernel, dense
-from kaucus.kernels._matrix import kernel_expansion
+from kaucus.kernels._matrix import expansion_gradients, kernel_expansion
 from kaucus.kernels._metric import MappedKernel, RowMap
 
 # ----------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ _WIDTH_ROWS, _SCORED_ROWS = 1000, 100_000
 # Spreads are of values within so many quartile ranges of the median.
 _FAR = 10.0
 # A density of less is this: the least that has a logarithm.
-_TINY = 1e-300
+LEAST_DENSITY = 1e-300
 
 
 class KernelOutlierDetector(
@@ -129,7 +129,7 @@ class KernelOutlierDetector(
     array([ 1, -1])
     """
 
-    fit_batches = base.fit_batches
+    fit_batches, to_onnx = base.fit_batches, base.to_onnx
     _dask_fit = "rows"
     _kernel_words = ()
     _parameters: ClassVar = {
@@ -213,6 +213,26 @@ class KernelOutlierDetector(
         """
         X, scores = self._scores(X)
         return nx.astype(scores, nx.dtype_name(X))
+
+    @base.rowwise
+    def gradient(self, X) -> np.ndarray:
+        """Return the gradient of log p(x) by the columns of X.
+
+        Downhill, a row becomes more of an outlier; for kernels with a gradient, which
+        all kernels of distances that are known by name have.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, dense.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            0 where p(x) is below 1e-300, where all rows share the least score.
+        """
+        check_is_fitted(self, "offset_")
+        return base.gradients_at(self, X)[:, 0, :]
 
     @base.rowwise
     def decision_function(self, X) -> np.ndarray:
@@ -314,14 +334,25 @@ class KernelOutlierDetector(
 
     def _scores_on_device(self, rows):
         """Return log p of checked rows on their device, (n,), in float64."""
+        density = self._expansion(kernel_expansion, rows)[:, 0]
+        xp = nx.array_namespace(density)
+        return xp.log(xp.clip(density, LEAST_DENSITY, None))
+
+    def _gradients_on_device(self, rows):
+        """Return the gradients of log p at dense rows, (n, 1, d), in float64."""
+        density = self._expansion(kernel_expansion, rows)[:, :, None]
+        G = self._expansion(expansion_gradients, rows)
+        xp = nx.array_namespace(G)
+        slopes = G / xp.clip(density, LEAST_DENSITY, None)
+        return xp.where(density > LEAST_DENSITY, slopes, xp.zeros_like(slopes))
+
+    def _expansion(self, function, rows):
+        """Return what a function makes of p as a sum of kernels, in float64."""
         rows = nx.astype(rows, "float64")
         points = nx.astype(nx.as_like(self.representatives_, rows), "float64")
         weights = nx.as_like(self.representative_weights_, points)[:, None]
-        density = kernel_expansion(
-            self.kernel_, rows, points, weights, memory_budget=self.memory_budget
-        )[:, 0]
-        xp = nx.array_namespace(density)
-        return xp.log(xp.clip(density, _TINY, None))
+        budget = self.memory_budget
+        return function(self.kernel_, rows, points, weights, memory_budget=budget)
 
 
 def _spread(sample) -> np.ndarray:

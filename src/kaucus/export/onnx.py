@@ -21,6 +21,7 @@ from kaucus.estimators.kmeans_kernel import (
 )
 from kaucus.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from kaucus.estimators.metric import LearnedMetric
+from kaucus.estimators.outliers import LEAST_DENSITY, KernelOutlierDetector
 from kaucus.estimators.tables import TableModel
 from kaucus.evaluation.displays import dense_rows
 from kaucus.export.onnx_kernels import (
@@ -124,8 +125,8 @@ def outputs_of(model, graph: Graph, x: str) -> Outputs:
     raise NotExportableError(
         f"{type(model).__name__} cannot be exported to ONNX; expected an LS-SVM, a "
         "k-means kernel model, ClusterRBFSVC, LocalSVC, a clusterer, LearnedMetric, "
-        "RepresentativeFeatures, "
-        "UnitNormalizer, FourierFeatures or GaussianWindow."
+        "RepresentativeFeatures, KernelOutlierDetector, UnitNormalizer, "
+        "FourierFeatures or GaussianWindow."
     )
 
 
@@ -327,6 +328,18 @@ def _(model: KernelKMeans, graph: Graph, x: str) -> Outputs:
 
 
 @outputs_of.register
+def _(model: KernelOutlierDetector, graph: Graph, x: str) -> Outputs:
+    points = dense_points(model.representatives_)
+    weights = dense_points(model.representative_weights_[:, None])
+    density = kernel_sums(model.kernel_, graph, x, points, weights, np.zeros(1))
+    scores = graph("Log", graph("Max", density, LEAST_DENSITY))
+    scores = graph.column(graph("Sub", scores, model.offset_))
+    outlier = graph.cast(graph("Less", scores, 0.0), np.int64)
+    label = graph("Sub", 1, graph("Mul", outlier, 2))
+    return {"label": graph.cast(label, np.int32), "decision": scores}
+
+
+@outputs_of.register
 def _(model: LearnedMetric, graph: Graph, x: str) -> Outputs:
     return {"transformed": map_rows(graph, model.row_map_, x)}
 
@@ -451,7 +464,7 @@ def output_kind(model, name: str, dtype: str) -> tuple[np.dtype, list]:
         return np.dtype(kinds.get(kind.kind, object)), ["n"]
     if name == "prediction":
         shape = [] if model._single_output else [model.dual_coef_.shape[1]]
-    elif name == "decision" and len(classes) == 2:
+    elif name == "decision" and (classes is None or len(classes) == 2):
         shape = []
     elif name in ("decision", "probabilities"):
         shape = [len(classes)]

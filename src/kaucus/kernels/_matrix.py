@@ -23,6 +23,7 @@ from kaucus.kernels._kernel import (
     Precomputed,
     RowPairs,
     Tile,
+    dense,
     fill_tiles,
     kernel_diagonal,
     squared_norms,
@@ -36,6 +37,8 @@ from kaucus.kernels._kernel import (
 # A block of a stored matrix is in cache when it is multiplied; a GPU wants more.
 _BLOCK_BYTES_CPU = 8 * 2**20
 _BLOCK_BYTES_GPU = 256 * 2**20
+# Bytes of the kernel's slopes at a block of rows, and arrays as large as these.
+_GRADIENT_BYTES, _GRADIENT_ARRAYS = 64 * 2**20, 6
 # Entries of a block of gathered rows: fewer are not worth a thread.
 _GATHERED = 2**21
 
@@ -756,6 +759,25 @@ def kernel_expansion(
     ):
         return _sums(kernel, X, Y, coef, memory_budget)
     return _sums_in_float64(kernel, X, Y, coef, memory_budget)
+
+
+def expansion_gradients(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    coef: Array,
+    *,
+    memory_budget: int | str | None = None,
+) -> Array:
+    """Return the gradients of Σᵢ aᵢ k(x, yᵢ) at dense rows x, (n, t, d), in float64."""
+    Y, coef = (nx.astype(nx.as_like(part, X), "float64") for part in (dense(Y), coef))
+    xp, parts = nx.array_namespace(coef), []
+    budget = resolve_budget(memory_budget, X) // _GRADIENT_ARRAYS
+    row_bytes = 8 * (Y.shape[0] + coef.shape[1] * Y.shape[1])
+    for s in row_blocks(X.shape[0], row_bytes, min(budget, _GRADIENT_BYTES)):
+        found = list(kernel.gradients(nx.astype(X[s, :], "float64"), Y, coef))
+        parts.append(xp.stack(found, axis=1))
+    return xp.concat(parts)
 
 
 def _float32_suffices(kernel, X, Y, coef, memory_budget) -> bool:
