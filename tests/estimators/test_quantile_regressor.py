@@ -97,6 +97,25 @@ def test_the_score_is_the_mean_of_the_pinball_losses(waves):
     assert model.score(X, y) == pytest.approx(np.mean(expected))
 
 
+def test_intervals_hold_their_level_and_follow_the_noise(rng):
+    """Of quantiles that are too near, and of some that are too far apart."""
+    X = rng.uniform(0, 6, size=(3000, 1))
+    noise = 0.05 + 0.2 * X[:, 0]
+    y = np.sin(X[:, 0]) + noise * rng.normal(size=3000)
+    learn, held, new = slice(0, 600), slice(600, 1500), slice(1500, 3000)
+    for outer in ([0.25, 0.75], [0.99, 0.01]):
+        model = KMeansKernelRegressor(20, loss="quantile", quantile=outer, **GIVEN)
+        model.fit(X[learn], y[learn]).conformalize(X[held], y[held])
+        ends = model.predict_interval(X[new], [0.5, 0.9], method="split")
+        assert ends.shape == (1500, 2, 2)
+        inside = (ends[:, 0] <= y[new, None]) & (y[new, None] <= ends[:, 1])
+        assert_close(inside.mean(axis=0), [0.5, 0.9], atol=0.05)
+        width = np.ptp(ends[:, :, 1], axis=1)
+        assert np.corrcoef(width, noise[new])[0, 1] > 0.8
+        alone = model.predict_interval(X[new], 0.9, method="split")
+        assert_close(alone, ends[:, :, 1])
+
+
 def test_a_fit_of_the_mean_forgets_the_quantiles(waves):
     X, y = waves
     model = fitted(X, y).set_params(loss="squared_error").fit(X, y)
@@ -125,6 +144,7 @@ def test_a_report_is_on_one_quantile(waves):
         (lambda m, X, y: m.fit(X, np.c_[y, y]), "y has 2 outputs"),
         (lambda m, X, y: m.partial_fit(X, y), "loss='quantile' is fitted to all"),
         (lambda m, X, y: m.fit(X, y).predict_interval(X), "no least squares"),
+        (lambda m, X, y: m.fit(X, y).conformalize(X, y), "need two quantiles"),
         (lambda m, X, y: m.fit(X, y).predict(X, return_std=True), "no least squares"),
     ],
 )

@@ -11,7 +11,7 @@ from kaucus.solvers._left_out import (
     left_out_intervals,
     left_out_sets,
     split_sets,
-    symmetric_intervals,
+    widened_intervals,
 )
 from tests.arrays import array, assert_close
 from tests.reference import conformal as reference
@@ -42,11 +42,25 @@ def test_intervals_are_those_of_the_definition(xp, dtype, rng, method):
 
 def test_symmetric_intervals_are_those_of_the_definition(xp, dtype, rng):
     f, _, e = models(rng)
-    given = [array(xp, a, dtype) for a in (f, e)]
-    got = to_numpy(symmetric_intervals(*given, LEVELS))
+    given = [array(xp, a, dtype) for a in (f, f, np.abs(e))]
+    got = to_numpy(widened_intervals(*given, LEVELS))
     for x, level, j in np.ndindex(4, 3, 2):
         expected = reference.jackknife(f[x, j], e[:, j], LEVELS[level])
         assert_close(got[x, :, level, j], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_intervals_of_quantiles_move_both_ends_and_never_cross(xp, dtype, rng):
+    f, _, e = models(rng)
+    spread = np.array([0.0, 0.1, 1.0, 5.0])[:, None]
+    for shift in (0.0, -2.0):  # below zero: they are too wide, and come together
+        scores = np.abs(e) + shift
+        given = [array(xp, a, dtype) for a in (f - spread, f + spread, scores)]
+        got = to_numpy(widened_intervals(*given, LEVELS))
+        for x, level, j in np.ndindex(4, 3, 2):
+            _, q = reference.jackknife(0.0, np.abs(e[:, j]), LEVELS[level])
+            half = max(spread[x, 0] + q + shift, 0.0)
+            expected = f[x, j] - half, f[x, j] + half
+            assert_close(got[x, :, level, j], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_quantiles_are_infinite_where_there_are_too_few_values(xp, dtype):

@@ -32,7 +32,7 @@ from kaucus.solvers._left_out import (
     left_out_sets,
     move_left_out,
     split_sets,
-    symmetric_intervals,
+    widened_intervals,
 )
 from kaucus.solvers._system import fit_temperature, softmax, sum_of_exponentials
 
@@ -452,7 +452,8 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             residuals, the same width everywhere. ``"minmax"``: that quantile beyond the
             smallest and largest prediction of the leave-one-out models, the widest.
             ``"split"``: f(x) plus and minus a quantile of the residuals of rows that
-            :meth:`conformalize` was given.
+            :meth:`conformalize` was given; of quantiles, the outer two, moved apart or
+            together.
 
         Returns
         -------
@@ -488,7 +489,7 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
         predictions : array-like of the shape of y, default=None
-            Predictions f(x); None: those of this model.
+            Predictions f(x), of quantiles a column for each; None: those of this model.
             If this model was fitted to these rows, give those of models that were not:
             of ``sklearn.model_selection.cross_val_predict``, or of a model of fewer
             rows; what is promised then holds nearly.
@@ -504,13 +505,18 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
         else:
             f = checked_predictions(predictions)
         _, Y = self._validate_outputs(X, y, reset=False)
-        if Y.shape != f.shape:
+        low, high = self._band(f)
+        if Y.shape != low.shape:
             raise ValueError(
                 f"y has {Y.shape[0]} rows and {Y.shape[1]} outputs, and the "
-                f"predictions {f.shape[0]} and {f.shape[1]}; pass as many."
+                f"predictions {f.shape[0]} and {low.shape[1]}; pass as many."
             )
-        self._calibration = np.abs(Y - f)
+        self._calibration = np.maximum(low - Y, Y - high)
         return self
+
+    def _band(self, f):
+        """Return the lower and upper values that intervals widen, (n, t) each."""
+        return f, f
 
     @base.rowwise
     def _intervals(self, X, *, levels, method):
@@ -519,21 +525,23 @@ class IntervalPredictions(KnowsLeftOut, RegressorPredictions):
             ends = self._jackknife(X, levels, method)
         else:
             f = base.check_results(self._decision_values(X, _RESULTS))
-            residuals = self._unseen_residuals(method)
-            check_enough_rows(residuals.shape[0], levels)
-            ends = symmetric_intervals(f, nx.as_like(residuals, f), levels)
-        return ends[:, :, :, 0] if self._single_output else ends
+            scores = nx.as_like(self._unseen_scores(method), f)
+            check_enough_rows(scores.shape[0], levels)
+            ends = widened_intervals(*self._band(f), scores, levels)
+        of_one = self._single_output or getattr(self, "loss", None) == "quantile"
+        return ends[:, :, :, 0] if of_one else ends
 
-    def _unseen_residuals(self, method):
-        """Return residuals by models that have not seen the row."""
+    def _unseen_scores(self, method):
+        """Return sizes of errors by models that have not seen the row."""
         if method == "split":
             check_calibrated(self._calibration)
             return self._calibration
-        return self._left_out_models().left_out.residuals
+        residuals = self._left_out_models().left_out.residuals
+        return nx.array_namespace(residuals).abs(residuals)
 
     def _jackknife(self, X, levels, method):
         base.validated_new_rows(self, X)  # before the models are made
-        check_enough_rows(self._unseen_residuals(method).shape[0], levels)
+        check_enough_rows(self._left_out_models().left_out.residuals.shape[0], levels)
 
         def ends(f, models, x, K):
             base.check_results(f)

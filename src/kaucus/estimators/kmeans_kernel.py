@@ -954,6 +954,19 @@ class KMeansKernelRegressor(IntervalPredictions, RepresentativesBase):
         values = nx.array_namespace(values).sort(values, axis=1)
         return nx.array_namespace(values).stack([values[:, k] for k in rank], axis=1)
 
+    def _band(self, f):
+        """Return the outer quantiles, (n, 1) each, or the mean twice."""
+        levels = getattr(self, "quantiles_", None)
+        if levels is None:
+            return super()._band(f)
+        if len(levels) < 2:
+            raise ValueError(
+                f"Intervals need two quantiles, and quantile={self.quantile!r} is one; "
+                "fit with quantile=[0.05, 0.95]."
+            )
+        order = np.argsort(nx.to_numpy(levels))
+        return tuple(f[:, int(k) : int(k) + 1] for k in (order[0], order[-1]))
+
     def score(self, X, y, sample_weight=None) -> float:
         """Return R²; with ``loss="quantile"`` its form for the pinball loss.
 

@@ -586,13 +586,21 @@ def _by_strips(
     return nx.array_namespace(f).concat(list(parts), axis=0)
 
 
-def symmetric_intervals(f: Array, residuals: Array, levels: Sequence[float]) -> Array:
-    """Return f(x) ± a quantile of residuals of rows not seen, (b, 2, n_levels, t)."""
-    xp = nx.array_namespace(f)
-    outputs = []
-    for j in range(f.shape[1]):
-        widths = _widths(residuals[:, j], levels)
-        ends = [xp.stack([f[:, j] - w, f[:, j] + w], axis=1) for w in widths]
+def widened_intervals(
+    low: Array, high: Array, scores: Array, levels: Sequence[float]
+) -> Array:
+    """Return [low − q, high + q] with quantiles q of scores, (b, 2, n_levels, t).
+
+    Scores of rows not seen, (n, t): |y − f| where low = high = f, or max(low − y,
+    y − high) of two quantiles (Y. Romano, E. Patterson, E. J. Candès, "Conformalized
+    quantile regression", NeurIPS 2019). No interval is narrower than a point.
+    """
+    xp, outputs = nx.array_namespace(low), []
+    for j in range(low.shape[1]):
+        a, b, ends = low[:, j], high[:, j], []
+        for q in conformal_quantiles(scores[:, j][None, :], levels):
+            width = xp.maximum(xp.ones_like(a) * q[0], (a - b) / 2)
+            ends.append(xp.stack([a - width, b + width], axis=1))
         outputs.append(xp.stack(ends, axis=2))
     return xp.stack(outputs, axis=3)
 
