@@ -214,7 +214,7 @@ def test_lines_with_two_tabs_are_those_of_short_numbers(monkeypatch):
 
 
 @pytest.mark.data
-def test_seeds_has_199_lines_of_single_tabs():
+def test_seeds_has_199_lines_of_single_tabs(data_home):
     what = {"what": "rows of single tabs"}
     assert measure_shape("clustering/seeds", what, seed=0).value == 199
     # The accuracies of Table 3, in thousandths, cut.

@@ -231,7 +231,8 @@ def test_rows_held_out_join_the_others_in_the_end(weighted):
 @pytest.mark.parametrize("choose", [None, lambda m, loss: 3.0], ids=["given", "chosen"])
 def test_held_out_values_are_those_of_a_fit_without_these_rows(choose):
     p, other = problem(n=90, t=2), problem(n=30, t=2, seed=5)
-    judge = Judge(other.X, other.Y, None, lambda values: -np.abs(values).sum(), -np.inf)
+    held = RowData(KERNEL, other.X, other.Y, None)
+    judge = Judge(held, lambda values: -np.abs(values).sum(), -np.inf)
     Z = p.X[:7] + 0.1
     grown = grow(p, Z, judge=judge, choose_C=choose)
     both = np.concatenate([Z, p.X[grown.rows]])
