@@ -26,7 +26,7 @@ $(VENV)/.installed-%: pyproject.toml papers/requirements.txt | $(BIN)/python
 demo: $(VENV)/.installed-demo ## a table, digits and clusters beside scikit-learn, and a picture
 	$(BIN)/kaucus demo
 
-test: $(VENV)/.installed-test ## run the test suite, two minutes on two quiet cores
+test: $(VENV)/.installed-test ## run the test suite, 140 s on two quiet cores
 	$(PYTEST)
 
 test-all: $(VENV)/.installed-test ## the same, and the long tests
