@@ -168,7 +168,7 @@ def spherical_job(device: str, sizes: Sizes) -> Job:
     def steps():
         ends: list[float] = []
 
-        def end(step, moved):
+        def end(step, moved, centers):
             synchronize(X)
             ends.append(perf_counter())
 

@@ -149,9 +149,8 @@ def test_a_lost_worker_changes_nothing(client, data, expected, passes):
 
 def test_a_lost_worker_changes_no_clusters_of_a_kernel(client, data, passes):
     X = data[0]
-    model = KernelKMeans(
-        4, approximation="nystrom", n_landmarks=40, tol=1e-3, random_state=0
-    )
+    options = {"gamma": "scale", "n_landmarks": 40, "tol": 1e-3, "random_state": 0}
+    model = KernelKMeans(4, approximation="nystrom", **options)
     expected = clone(model).fit(X)
     model.fit(chunked(X, 6).persist(), sample_weight=np.ones(len(X)))
     assert passes.count("assign-rows") > 2
