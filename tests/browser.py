@@ -50,6 +50,19 @@ def show(browser, address: str, width: int, scheme: str) -> None:
     browser.get(address)
 
 
+def save_screenshot(browser, file) -> None:
+    """Write a picture of the page; again where Chromium's own navigation aborts it."""
+    from selenium.common.exceptions import WebDriverException
+
+    for left in (2, 1, 0):
+        try:
+            assert browser.save_screenshot(str(file))
+            return
+        except WebDriverException:
+            if not left:
+                raise
+
+
 def page_width(browser) -> float:
     """Return the width of what the page holds, which may be more than the window's."""
     metrics = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 
 import kaucus
 from kaucus import KMeansKernelClassifier
-from tests.browser import chromium, in_a_browser, page_width, show
+from tests.browser import chromium, in_a_browser, page_width, save_screenshot, show
 
 pytest.importorskip("matplotlib")
 pytestmark = in_a_browser
@@ -59,7 +59,7 @@ def brightness(browser, page, scheme):
     image = pytest.importorskip("PIL.Image")
     show(browser, page.as_uri(), 1100, scheme)
     file = page.parent / f"{scheme}.png"
-    assert browser.save_screenshot(str(file))
+    save_screenshot(browser, file)
     return float(np.mean(np.asarray(image.open(file).convert("L"))))
 
 
