@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.browser import chromium, in_a_browser, page_width, show
+from tests.browser import chromium, in_a_browser, page_width, save_screenshot, show
 from tests.site.built import built_site, page_names
 
 pytestmark = in_a_browser
@@ -124,7 +124,7 @@ def check_page(browser, address, width):
 def test_a_page_is_whole(browser, address, page, width, scheme, tmp_path):
     requests_since_last(browser)
     show(browser, address + page, width, scheme)
-    browser.save_screenshot(str(tmp_path / "page.png"))  # for those who want to look
+    save_screenshot(browser, tmp_path / "page.png")  # for those who want to look
     check_page(browser, address, width)
     colour = browser.execute_script(
         "return getComputedStyle(document.body).backgroundColor"
@@ -168,7 +168,7 @@ def test_a_word_is_found_by_search(browser, address, width, scheme, tmp_path):
     wait(browser, 30).until(
         lambda _: len(browser.find_elements("css selector", "#search-results li")) > 5
     )
-    browser.save_screenshot(str(tmp_path / "search.png"))
+    save_screenshot(browser, tmp_path / "search.png")
     links = browser.find_elements("css selector", "#search-results li a")
     assert any("kmeans-kernel" in link.get_attribute("href") for link in links)
     check_page(browser, address, width)
