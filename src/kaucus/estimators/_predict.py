@@ -87,7 +87,7 @@ def levels_of(confidence_level: Any) -> list[float]:
 
 
 def of_levels(found: Any, confidence_level: Any) -> Any:
-    """Return intervals or sets; of one number as level, without the axis of levels."""
+    """Return intervals or sets, without the axis of levels for a single level."""
     return found if np.ndim(confidence_level) else found[:, :, 0]
 
 

@@ -398,7 +398,7 @@ class Trial:
     rows: Sequence[dict[str, Any]] = ()
     """Lines of the table, one for every C that was tried."""
     model: Any = None
-    """The fitted model, where the judge has made that of all rows."""
+    """The fitted model of all rows, or the coefficients of each fold, if kept."""
 
 
 Progress = Callable[[int, int], object]

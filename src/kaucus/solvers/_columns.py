@@ -1030,7 +1030,7 @@ class _Growth:
         return -self._judge.score(self.held_out(C))
 
     def held_out(self, C: float) -> np.ndarray:
-        """Return the decision values of the rows held out, (r, t), by that fit."""
+        """Return the decision values of held-out rows at a C, (r, t)."""
         if C not in self._held_out:
             fit = self._fit(self.grown, C)
             self._held_out[C] = self._values(self.grown, fit)
